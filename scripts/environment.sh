@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Makes .venv with the package and what it needs, or finds that it is there already.
+#
+#   scripts/environment.sh [cpu|gpu] [test...]
+#
+# Run again after a change of pyproject.toml, an error or a kill: it does what is missing, and nothing if nothing is.
+# Without cpu or gpu it keeps what .venv was made for (cpu at first).
+set -euo pipefail
+cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
+
+env=.venv
+python=$env/bin/python
+stamps=$env/.installed # one file an extra: what it was installed for
+unfinished=$env/.unfinished
+
+say() { printf 'environment: %s\n' "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+    local name
+    for name in python3.11 python3.12 python3.13 python3 python; do
+        if "$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            printf '%s\n' "$name"
+            return
+        fi
+    done
+    fail "no Python 3.11 or newer with its venv module on PATH; install one (Debian, Ubuntu: python3 and python3-venv)"
+}
+
+# The requirement on one package as pyproject.toml has it, so that no version stands in two places.
+requirement() {
+    local found
+    found=$(sed -n "s/.*\"\($1[=>][^\"]*\)\".*/\1/p" pyproject.toml)
+    [ -n "$found" ] || fail "pyproject.toml: no requirement on $1; write one under dependencies or its extra"
+    printf '%s\n' "$found"
+}
+
+accelerator=cpu
+[ ! -e "$stamps/gpu" ] || accelerator=gpu
+case ${1:-} in cpu | gpu) accelerator=$1 && shift ;; esac
+for extra in "$@"; do
+    grep -q "^$extra = \[" pyproject.toml || fail "$extra: no such extra in pyproject.toml; scripts/environment.sh [cpu|gpu] [test]"
+done
+
+key="$(cksum <pyproject.toml) $PWD"
+missing=()
+for extra in "$accelerator" "$@"; do
+    [ "$(cat "$stamps/$extra" 2>/dev/null)" = "$key" ] || missing+=("$extra")
+done
+if [ ${#missing[@]} -eq 0 ] && [ ! -e "$unfinished" ] && "$python" -c '' 2>/dev/null; then
+    say "$env is up to date ($accelerator${*:+ $*})"
+    exit 0
+fi
+
+if [ -e "$unfinished" ]; then
+    say "an earlier run was killed while it installed; starting $env anew"
+    rm -rf "$env"
+elif [ -e "$env/bin/activate" ] && ! grep -qF "$PWD/$env" "$env/bin/activate"; then
+    say "$env was made in another folder, which its scripts name; starting it anew"
+    rm -rf "$env"
+fi
+if ! "$python" -m pip --version >/dev/null 2>&1; then
+    base=$(find_python)
+    say "making $env with $("$base" --version)"
+    "$base" -m venv --clear "$env"
+fi
+
+# Packages are half-written only if we are killed: an error of pip's leaves them whole and the mark goes.
+touch "$unfinished"
+trap 'rm -f "$unfinished"' EXIT
+trap 'trap - EXIT; exit 130' INT TERM
+pip() { "$python" -m pip "$@"; }
+
+other=$([ "$accelerator" = gpu ] && echo cpu || echo gpu)
+if pip show --quiet "faiss-$other" 2>/dev/null; then # both own the import name: one must go before the other comes
+    say "removing faiss-$other"
+    rm -f "$stamps/$other" "$stamps/$accelerator"
+    pip uninstall --quiet --yes "faiss-$other" "faiss-$accelerator"
+fi
+
+say "installing PyTorch"
+pip install "$(requirement torch)"
+if [ "$accelerator" = gpu ]; then
+    say "building torch-scatter (about 5 minutes)"
+    pip install "setuptools>=77" wheel
+    # Without an nvcc that fits PyTorch's CUDA its kernels cannot be built; PyTorch's own do their work on the GPU.
+    pip install --no-build-isolation "$(requirement torch-scatter)" ||
+        { say "no CUDA build of torch-scatter here; building it for the CPU alone" &&
+            FORCE_ONLY_CPU=1 pip install --no-build-isolation "$(requirement torch-scatter)"; }
+fi
+extras=$(IFS=, && echo "$accelerator${*:+,$*}")
+say "installing gnn-encoder[$extras]"
+pip install --editable ".[$extras]"
+
+mkdir -p "$stamps"
+for extra in "$accelerator" "$@"; do printf '%s\n' "$key" >"$stamps/$extra"; done
+say "$env is ready ($accelerator${*:+ $*})"

@@ -1,0 +1,115 @@
+"""BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
+
+A word is two or more letters or digits, in lower case; English stop words are left out; nothing is stemmed. A passage d
+scores, for a question q (Kamphuis et al. 2020, "Lucene (accurate)"):
+
+    sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from bm25s.tokenization import Tokenizer
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.evaluation.runs import write_run
+from gnn_encoder.params import BM25
+from gnn_encoder.records import PASSAGES, QUERIES
+from gnn_encoder.storage.tables import candidates_table, count_rows, iterate_texts, read_column
+
+BATCH = 1024  # questions whose results are held at a time
+
+
+class BM25Index:
+    """A searchable index in memory.
+
+    Texts are streamed; what stays is the index, 8 bytes for each pair of a passage and a word in it. While it is
+    built, bm25s also needs every passage's words (4 bytes a word and about 90 a passage) and its postings before they
+    are sorted (12 bytes a pair). MS MARCO's 8.8 million passages (about 30 words each): computed, 7 GB at the peak.
+
+    Args:
+        passages: passages.parquet.
+        section: k1 and b.
+
+    Raises:
+        UserError: no passage has a word that can be indexed.
+    """
+
+    def __init__(self, passages: Path, section: BM25) -> None:
+        self.tokenizer = Tokenizer(stopwords="en")
+        words = [array("i", ids) for ids in self._tokenize_passages(passages)]
+        if not self.tokenizer.word_to_id:
+            raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
+        self.index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
+        self.index.index((words, self.tokenizer.word_to_id), create_empty_token=False, show_progress=False)
+
+    def search(self, texts: Sequence[str], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The best passages of each question; equal scores in the order of the passages.
+
+        Returns:
+            Rows of passages that share a word with the question, best first, then -1; and their scores, then 0.
+            *Shape:* (texts, depth) both.
+        """
+        passages = np.full((len(texts), depth), -1, dtype=np.int32)
+        scores = np.zeros((len(texts), depth), dtype=np.float32)
+        for i, words in enumerate(self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)):
+            rows, values = top(self.index.get_scores_from_ids(words), depth)
+            passages[i, : len(rows)] = rows
+            scores[i, : len(rows)] = values
+        return passages, scores
+
+    def _tokenize_passages(self, path: Path) -> Iterator[list[int]]:
+        bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages", disable=None)
+        for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
+            texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
+            yield from self.tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
+            bar.update(len(texts))
+        bar.close()
+
+
+def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Positions and values of the `depth` largest positive scores, best first, ties by position.
+
+    *Shape:* (passages,) -> (at most depth,) twice.
+    """
+    rows = np.flatnonzero(scores)
+    if len(rows) > depth:
+        # Keep every row that ties with the last one: which of them are cut is for their order to decide.
+        lowest = np.partition(scores[rows], -depth)[-depth]
+        rows = rows[scores[rows] >= lowest]
+    rows = rows[np.argsort(-scores[rows], kind="stable")[:depth]]
+    return rows, scores[rows]
+
+
+def candidates(index: BM25Index, queries: Path, depth: int) -> Iterator[pa.Table]:
+    """The `depth` best passages of every question as batches of the candidates table."""
+    first = 0
+    for passages, scores in _search_all(index, queries, depth):
+        batch = candidates_table(passages, scores)
+        yield batch.set_column(0, batch.field(0), pc.add(batch.column(0), pa.scalar(first, pa.int32())))
+        first += len(passages)
+
+
+def write_bm25_run(index: BM25Index, queries: Path, passages: Path, depth: int, path: Path) -> None:
+    """Search every question of a split and write the TREC run."""
+    results = list(_search_all(index, queries, depth))
+    rows = np.concatenate([batch for batch, _ in results])
+    scores = np.concatenate([batch for _, batch in results])
+    qids = read_column(queries, "qid").to_pylist()
+    write_run(path, qids, read_column(passages, "pid"), rows, scores, "bm25")
+
+
+def _search_all(index: BM25Index, queries: Path, depth: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    bar = tqdm(total=count_rows(queries), desc=f"bm25: {queries.stem}", unit=" questions", disable=None)
+    for batch in iterate_texts(queries, QUERIES, ["text"], rows=BATCH):
+        yield index.search(batch["text"], depth)
+        bar.update(len(batch["text"]))
+    bar.close()

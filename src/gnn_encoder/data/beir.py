@@ -1,0 +1,91 @@
+"""Source `beir`: one's own data as corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv, each plain or .gz.
+
+The format of Thakur et al. 2021 (https://github.com/beir-cellar/beir).
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gnn_encoder.data.lines import find, read_json_lines, read_lines
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
+from gnn_encoder.errors import UserError
+from gnn_encoder.records import SPLITS
+
+HEADER = ["query-id", "corpus-id", "score"]
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
+
+
+class Beir:
+    """Reader of a folder in BEIR's format.
+
+    Args:
+        folder: `data.path`.
+
+    Raises:
+        UserError: the folder, or a file that it must have, is missing.
+    """
+
+    shared_qids = True
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise UserError(f"data.path: {folder} is not a folder; give the one that holds corpus.jsonl")
+        self.corpus = _require(folder, "corpus.jsonl")
+        self.questions = _require(folder, "queries.jsonl")
+        found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
+        found |= {split: _require(folder, f"qrels/{split}.tsv") for split in ("train", "test")}
+        self.qrels = {split: path for split, path in found.items() if path}
+        self.splits = tuple(self.qrels)
+
+    def files(self) -> list[Path]:
+        """Everything that is read, for the fingerprint."""
+        return [self.corpus, self.questions, *self.qrels.values()]
+
+    def passages(self) -> Iterator[tuple[Place, Passage]]:
+        """All passages; a title may be missing, null or empty."""
+        for place, row in read_json_lines(self.corpus):
+            title = row.get("title")
+            yield (
+                place,
+                Passage(
+                    pid=check_id(place, "_id", row.get("_id")),
+                    title="" if title is None else check_string(place, "title", title),
+                    text=check_text(place, "text", row.get("text")),
+                ),
+            )
+
+    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
+        """The questions of all splits: BEIR keeps them in one file."""
+        for place, row in read_json_lines(self.questions):
+            yield (
+                place,
+                Query(qid=check_id(place, "_id", row.get("_id")), text=check_text(place, "text", row.get("text"))),
+            )
+
+    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
+        """All judgements of a split; the file's header may be left out."""
+        path = self.qrels[split]
+        for number, line in read_lines(path):
+            columns = line.split("\t")
+            if number == 1 and columns == HEADER:
+                continue
+            yield _judgement(Place(path, f"line {number}"), columns)
+
+
+def _judgement(place: Place, columns: list[str]) -> tuple[Place, Judgement]:
+    if len(columns) != len(HEADER):
+        raise UserError(
+            f"{place}: {len(columns)} columns, not {len(HEADER)}; write {', '.join(HEADER)} with a tab between them"
+        )
+    qid, pid, grade = columns
+    if not GRADE.fullmatch(grade):
+        raise UserError(f"{place}, {HEADER[2]}: {shorten(grade)} is not an integer; write 1 for relevant, 0 for not")
+    return place, Judgement(check_id(place, HEADER[0], qid), check_id(place, HEADER[1], pid), int(grade))
+
+
+def _require(folder: Path, name: str) -> Path:
+    path = find(folder, name)
+    if path is None:
+        raise UserError(f"{folder / name}: no such file, nor {name}.gz; add it, or correct data.path")
+    return path

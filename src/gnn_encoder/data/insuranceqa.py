@@ -1,0 +1,85 @@
+"""Source `insuranceqa`: the English part of the registry package insuranceqa-data (Feng et al. 2015, arXiv:1508.01585).
+
+27,413 answers; 12,889 / 2,000 / 2,000 questions. Each file of the package is one JSON object, so it is read whole
+(43 MB of text for the answers); its size does not grow with a user's data.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_text
+from gnn_encoder.errors import UserError
+from gnn_encoder.records import SPLITS
+
+PACKAGE = "insuranceqa_data"
+REQUIREMENT = "insuranceqa-data==1.0"
+NAMES = {"train": "train", "dev": "valid", "test": "test"}
+
+
+class InsuranceQA:
+    """Reader of the package's files; the package itself is never imported (importing it loads everything).
+
+    Args:
+        folder: where the files lie; by default the installed package.
+
+    Raises:
+        UserError: the package is not installed, or lacks a file.
+    """
+
+    shared_qids = False
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = _package_folder() if folder is None else folder
+        self.splits: tuple[str, ...] = SPLITS
+        for path in self.files():
+            if not path.is_file():
+                raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
+
+    def files(self) -> list[Path]:
+        """Everything that is read, for the fingerprint."""
+        return [self._path(name) for name in ("answers", *NAMES.values())]
+
+    def passages(self) -> Iterator[tuple[Place, Passage]]:
+        """All answers, without titles."""
+        for place, pid, entry in self._entries("answers"):
+            yield place, Passage(pid, "", _english(place, entry))
+
+    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
+        """The questions of a split. Ids are the source's: each split counts from 0."""
+        for place, qid, entry in self._entries(NAMES[split]):
+            yield place, Query(qid, _english(place, entry))
+
+    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
+        """Each answer of a question, with grade 1."""
+        for place, qid, entry in self._entries(NAMES[split]):
+            for pid in entry.get("answers") or []:
+                yield place, Judgement(qid, check_id(place, "answers", pid), 1)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json.gz"
+
+    def _entries(self, name: str) -> Iterator[tuple[Place, str, dict[str, Any]]]:
+        path = self._path(name)
+        try:
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                entries: dict[str, dict[str, Any]] = json.load(file)
+        except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
+            raise UserError(f"{path}: damaged ({error}); run `pip install --force-reinstall {REQUIREMENT}`") from error
+        for key, entry in entries.items():
+            yield Place(path, f"entry {key}"), key, entry
+
+
+def _english(place: Place, entry: dict[str, Any]) -> str:
+    return " ".join(check_text(place, "en", entry.get("en")).split())
+
+
+def _package_folder() -> Path:
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(f"data.source: insuranceqa needs a package that is not here; run `pip install {REQUIREMENT}`")
+    return Path(spec.submodule_search_locations[0])

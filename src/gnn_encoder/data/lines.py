@@ -1,0 +1,81 @@
+"""Strict streaming of text files, plain or gzip: a line at a time, and the number of the line that is wrong."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from gnn_encoder.data.rows import Place, shorten
+from gnn_encoder.errors import UserError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Stream (line number from 1, line without its end).
+
+    Raises:
+        UserError: an empty line, bytes that are not UTF-8, or a gzip file that is cut off or damaged.
+    """
+    number = 0
+    with _open(path) as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(BYTE_ORDER_MARK)
+                text = _decode(path, number, line.rstrip(b"\r\n"))
+                if not text:
+                    raise UserError(f"{path}, line {number}: empty; remove the line")
+                yield number, text
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(
+                f"{path}: gzip data cut off or damaged after line {number} ({error}); fetch or compress the file again"
+            ) from error
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Stream the objects of a JSON lines file.
+
+    Raises:
+        UserError: what `read_lines` raises, or a line that is no JSON object.
+    """
+    for number, line in read_lines(path):
+        place = Place(path, f"line {number}")
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise UserError(f"{place}: {shorten(line)} is not JSON ({why}); write one object a line") from error
+        if not isinstance(value, dict):
+            raise UserError(f"{place}: {shorten(line)} is not a JSON object; write one object a line")
+        yield place, value
+
+
+def find(folder: Path, name: str) -> Path | None:
+    """The file `name` or `name.gz` in a folder.
+
+    Raises:
+        UserError: both are there.
+    """
+    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+    if len(found) > 1:
+        raise UserError(f"{found[0]}: {found[1].name} is there as well; keep one of the two")
+    return found[0] if found else None
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
+
+
+def _decode(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}, line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} is not UTF-8 ({error.reason}); "
+            "convert the file to UTF-8"
+        ) from error

@@ -1,0 +1,211 @@
+"""Source -> passages, queries and qrels tables, all of them checked, with the splits cut and sampled."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from tqdm import tqdm
+
+from gnn_encoder.data.beir import Beir
+from gnn_encoder.data.ids import Ids
+from gnn_encoder.data.insuranceqa import InsuranceQA
+from gnn_encoder.data.rows import Judgement, Place, Source
+from gnn_encoder.errors import UserError
+from gnn_encoder.params import Data
+from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS
+from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.tables import ROW_GROUP, write_table
+
+log = logging.getLogger(__name__)
+Row = TypeVar("Row")
+
+# Each draw has its own stream of random numbers: another sample size does not change which questions are dev.
+CUT, SAMPLE = 1, 2
+
+
+class Split(NamedTuple):
+    """The questions of a split, chosen."""
+
+    origin: str  # the source's split that they are from
+    qids: pl.Series
+
+
+def open_source(data: Data) -> Source:
+    """The reader of `data.source`.
+
+    Raises:
+        UserError: its package, folder or a file of it is missing.
+    """
+    if data.source == "insuranceqa":
+        return InsuranceQA()
+    if data.path is None:
+        raise UserError("data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path")
+    return Beir(Path(data.path))
+
+
+def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
+    """Write passages.parquet, queries/, qrels/ and statistics.json to `folder`.
+
+    Memory: 8 bytes a passage, the judgements, and one batch of rows.
+
+    Raises:
+        UserError: the source breaks a rule; the message names the file and the row.
+    """
+    pids = _write_passages(source, folder / "passages.parquet")
+    judged = {split: _read_judgements(source, split, pids) for split in source.splits}
+    splits = choose_questions(data, judged, seed)
+    for name in SPLITS:
+        origin, qids = splits[name]
+        _write_queries(source, origin, qids, judged[origin], folder / "queries" / f"{name}.parquet")
+        kept = judged[origin].filter(pl.col("qid").is_in(qids.implode()))
+        write_table(folder / "qrels" / f"{name}.parquet", QRELS, [kept.to_arrow()])
+    _warn_of_shared(source, splits)
+    statistics = describe(folder)
+    write_json(folder / "statistics.json", statistics)
+    for name, values in statistics.items():
+        log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
+
+
+def choose_questions(data: Data, judged: dict[str, pl.DataFrame], seed: int) -> dict[str, Split]:
+    """Which questions each split has: all with a positive judgement, a dev split cut from train where the source has
+    none, a sample of train where `data.train_queries` asks for one.
+
+    Args:
+        judged: judgements (qid, pid, grade) of each split of the source.
+
+    Raises:
+        UserError: nothing would be left for train.
+    """
+    splits = {name: Split(name, _answered(name, table)) for name, table in judged.items()}
+    train = splits["train"].qids
+    if "dev" not in splits:
+        dev, train = _cut(train, max(1, round(data.dev_fraction * len(train))), [seed, CUT])
+        if not len(train):
+            raise UserError("qrels of split train: 1 question is too few to cut a dev split from; add questions")
+        log.info("no dev split in the source: %d training questions, drawn with seed %d, become dev", len(dev), seed)
+        splits["dev"] = Split("train", dev)
+    if data.train_queries is not None and data.train_queries < len(train):
+        log.info("train: a sample of %d of %d questions, seed %d", data.train_queries, len(train), seed)
+        train, _ = _cut(train, data.train_queries, [seed, SAMPLE])
+    elif data.train_queries is not None:
+        log.info("train: data.train_queries is %d, there are %d questions: all taken", data.train_queries, len(train))
+    return splits | {"train": Split("train", train)}
+
+
+def describe(folder: Path) -> dict[str, dict[str, float]]:
+    """Counts and means of the prepared tables; lengths in characters."""
+    passages = folder / "passages.parquet"
+    statistics = {"passages": {"passages": _count(passages), "mean_characters": _mean_characters(passages)}}
+    for name in SPLITS:
+        queries, qrels = folder / "queries" / f"{name}.parquet", folder / "qrels" / f"{name}.parquet"
+        statistics[name] = {
+            "questions": _count(queries),
+            "judgements": _count(qrels),
+            "judgements_per_question": round(_count(qrels) / _count(queries), 3),
+            "mean_characters": _mean_characters(queries),
+        }
+    return statistics
+
+
+def _write_passages(source: Source, path: Path) -> Ids:
+    pids = Ids()
+    rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in _batched(rows):
+            pids.add([row.pid for _, row in batch])
+            yield pa.record_batch([list(column) for column in zip(*(row for _, row in batch), strict=True)], PASSAGES)
+
+    if not write_table(path, PASSAGES, batches()):
+        raise UserError(f"{source.files()[0]}: no passages; add some")
+    pids.check_unique(((place, row.pid) for place, row in source.passages()), "passage id")
+    return pids
+
+
+def _read_judgements(source: Source, split: str, pids: Ids) -> pl.DataFrame:
+    """All judgements of a split; every pid exists, no pair is judged twice."""
+    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
+    batches = _batched(row for _, row in source.judgements(split))
+    table = pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
+    unknown = np.flatnonzero(~pids.contain(table["pid"]))
+    if len(unknown):
+        place, row = _judgement(source, split, int(unknown[0]))
+        raise UserError(f"{place}: passage {row.pid!r} is not in the corpus; add it or remove the judgement")
+    repeated = np.flatnonzero(~table.select(pl.struct("qid", "pid").is_first_distinct()).to_series().to_numpy())
+    if len(repeated):
+        place, row = _judgement(source, split, int(repeated[0]))
+        raise UserError(f"{place}: question {row.qid!r} and passage {row.pid!r} were judged before; keep one judgement")
+    return table
+
+
+def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
+    """Write the `chosen` questions in the source's order; every judged question must exist, once."""
+    qids = Ids()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in _batched(source.queries(origin)):
+            names = [row.qid for _, row in batch]
+            qids.add(names)
+            kept = pl.Series(names, dtype=pl.String).is_in(chosen.implode()).to_list()
+            rows = [row for (_, row), keep in zip(batch, kept, strict=True) if keep]
+            yield pa.record_batch([[row.qid for row in rows], [row.text for row in rows], [[] for _ in rows]], QUERIES)
+
+    write_table(path, QUERIES, batches())
+    qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "question id")
+    unknown = np.flatnonzero(~qids.contain(judged["qid"]))
+    if len(unknown):
+        place, row = _judgement(source, origin, int(unknown[0]))
+        raise UserError(f"{place}: question {row.qid!r} is not among the queries; add it or remove the judgement")
+
+
+def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
+    """Say when a question is in two splits, where ids mean the same question in all of them."""
+    if not source.shared_qids:
+        return
+    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        shared = splits[one].qids.is_in(splits[other].qids.implode()).sum()
+        if shared:
+            log.warning("warning: %d questions are in both %s and %s: measures will flatter", shared, one, other)
+
+
+def _answered(split: str, judged: pl.DataFrame) -> pl.Series:
+    answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
+    if not len(answered):
+        raise UserError(f"qrels of split {split}: no question has a positive grade; add judgements with grade 1")
+    left_out = judged["qid"].n_unique() - len(answered)
+    if left_out:
+        log.info("%s: %d questions without a positive grade are left out, with their judgements", split, left_out)
+    return answered
+
+
+def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Series]:
+    """`count` of the ids at random, and the others, each in their former order."""
+    drawn = np.zeros(len(qids), dtype=np.bool_)
+    drawn[np.random.default_rng(seed).permutation(len(qids))[:count]] = True
+    mask = pl.Series(drawn)
+    return qids.filter(mask), qids.filter(~mask)
+
+
+def _judgement(source: Source, split: str, row: int) -> tuple[Place, Judgement]:
+    return next(islice(source.judgements(split), row, None))
+
+
+def _batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    iterator = iter(rows)
+    while batch := list(islice(iterator, ROW_GROUP)):
+        yield batch
+
+
+def _count(path: Path) -> int:
+    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+
+
+def _mean_characters(path: Path) -> float:
+    # Whole numbers are added up, so that the sum does not depend on the order of the threads.
+    characters = pl.scan_parquet(path).select(pl.col("text").str.len_chars().cast(pl.Int64).sum())
+    return round(int(characters.collect(engine="streaming").item()) / _count(path), 1)

@@ -1,0 +1,111 @@
+"""What a source yields: checked rows, and the place in the source where each of them stands."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from gnn_encoder.errors import UserError
+
+
+class Place(NamedTuple):
+    """Where a row comes from: a file, and what names the row in it (`line 7`, `entry 20798`)."""
+
+    file: Path
+    row: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.row}"
+
+
+class Passage(NamedTuple):
+    """A row of the passages table."""
+
+    pid: str
+    title: str
+    text: str
+
+
+class Query(NamedTuple):
+    """A row of a queries table."""
+
+    qid: str
+    text: str
+
+
+class Judgement(NamedTuple):
+    """A row of a qrels table."""
+
+    qid: str
+    pid: str
+    grade: int
+
+
+class Source(Protocol):
+    """A reader of one source format. Every call of a method reads the files anew, in the same order."""
+
+    splits: tuple[str, ...]  # those that the source has
+    shared_qids: bool  # whether an id is the same question in every split
+
+    def files(self) -> list[Path]:
+        """Everything that is read, for the fingerprint."""
+
+    def passages(self) -> Iterator[tuple[Place, Passage]]:
+        """All passages."""
+
+    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
+        """At least the questions of a split; those without a positive judgement are passed over later."""
+
+    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
+        """All judgements of a split."""
+
+
+def check_id(place: Place, column: str, value: object) -> str:
+    """An id that a TREC run can carry: a string, not empty, without white space.
+
+    Raises:
+        UserError: it is something else.
+    """
+    if value is None:
+        raise UserError(f"{place}, {column}: missing; give every row an id of its own")
+    text = check_string(place, column, value)
+    if not text:
+        raise UserError(f"{place}, {column}: empty; give every row an id of its own")
+    if text.split() != [text]:
+        raise UserError(f"{place}, {column}: {shorten(text)} has white space, a TREC run cannot carry it; replace it")
+    return text
+
+
+def check_text(place: Place, column: str, value: object) -> str:
+    """A text with at least one character that is not white space.
+
+    Raises:
+        UserError: it is missing, empty or no string.
+    """
+    if value is None:
+        raise UserError(f"{place}, {column}: missing; add it or remove the row")
+    text = check_string(place, column, value)
+    if not text or text.isspace():
+        raise UserError(f"{place}, {column}: {shorten(text)} is empty; give it a text or remove the row")
+    return text
+
+
+def check_string(place: Place, column: str, value: object) -> str:
+    """A string that UTF-8 can hold.
+
+    Raises:
+        UserError: it is of another type, or half of a surrogate pair (JSON can spell one).
+    """
+    if not isinstance(value, str):
+        raise UserError(f"{place}, {column}: {shorten(value)} is not a string; put it in quotes")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        found = f"\\u{ord(value[error.start]):04x}"
+        raise UserError(f"{place}, {column}: {found} is half a character (a lone surrogate); remove it") from error
+    return value
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """`value` as an error message shows it: quoted, on one line, at most about `limit` characters."""
+    shown = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
+    return shown if len(shown) <= limit else f"{shown[:limit]}..."

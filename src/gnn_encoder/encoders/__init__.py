@@ -1,0 +1,1 @@
+"""Dual-encoder and cross-encoder: models, pooling, tokens on disk, streaming encoding."""

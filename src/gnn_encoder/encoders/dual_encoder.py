@@ -1,0 +1,175 @@
+"""The dual-encoder E_Q, E_P (section 3.1): questions and passages become vectors whose dot product is the score."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.encoders.device import autocast, device, working_dtype
+from gnn_encoder.encoders.pooling import embedding
+from gnn_encoder.encoders.pretrained import load_model, load_tokenizer
+from gnn_encoder.encoders.tokens import Batch, Template
+from gnn_encoder.errors import UserError
+from gnn_encoder.params import Encoder
+from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.fingerprint import fingerprint
+
+SETTINGS = "dual_encoder.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualEncoderSettings:
+    """What a saved dual-encoder must be used with to mean what it meant in training."""
+
+    pooling: str
+    similarity: str
+    temperature: float
+    shared: bool
+    query_length: int
+    passage_length: int
+
+
+class DualEncoder(nn.Module):
+    """One transformer for questions and passages, or one for each.
+
+    Embeddings are such that a score is a plain dot product (Eq. 1): with `similarity: cosine` they have length 1.
+    The temperature belongs to the loss, not to the embeddings.
+    """
+
+    def __init__(
+        self,
+        *,
+        query: nn.Module,
+        passage: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        settings: DualEncoderSettings,
+        precision: str,
+    ) -> None:
+        super().__init__()
+        self.query = query
+        self.passage = passage
+        self.tokenizer = tokenizer
+        self.template = Template(tokenizer)
+        self.settings = settings
+        self.dtype = working_dtype(precision)
+
+    @classmethod
+    def from_pretrained(cls, params: Encoder) -> Self:
+        """Start from the base model of `params.yaml`."""
+        source = {"revision": params.revision, "trust_remote_code": params.trust_remote_code}
+        model = load_model(params.model, dropout=params.dropout, **source)
+        settings = DualEncoderSettings(**{name: getattr(params, name) for name in DualEncoderSettings.__annotations__})
+        return cls(
+            query=model,
+            passage=model if params.shared else load_model(params.model, dropout=params.dropout, **source),
+            tokenizer=load_tokenizer(params.model, **source),
+            settings=settings,
+            precision=params.precision,
+        ).to(device())
+
+    @classmethod
+    def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
+        """Read a folder written by `save`.
+
+        Raises:
+            UserError: the folder does not hold a dual-encoder.
+        """
+        path = folder / SETTINGS
+        if not path.is_file():
+            raise UserError(f"{folder}: holds no {SETTINGS}, so it is no dual-encoder; run the stage that trains it")
+        settings = DualEncoderSettings(**json.loads(path.read_text()))
+        query = load_model(str(folder), dropout=dropout)
+        return cls(
+            query=query,
+            passage=query if settings.shared else load_model(str(folder / "passage"), dropout=dropout),
+            tokenizer=load_tokenizer(str(folder)),
+            settings=settings,
+            precision=precision,
+        ).to(device())
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `AutoModel` opens as the query encoder (passage encoder in `passage/` if separate)."""
+        self.query.save_pretrained(folder)  # type: ignore[operator]
+        self.tokenizer.save_pretrained(folder)
+        if not self.settings.shared:
+            self.passage.save_pretrained(folder / "passage")  # type: ignore[operator]
+        write_json(folder / SETTINGS, asdict(self.settings))
+
+    @staticmethod
+    def same_weights(one: Path, other: Path) -> bool:
+        """Whether two saved dual-encoders would compute the same embeddings."""
+
+        def parts(folder: Path) -> list[Path]:
+            return [folder / SETTINGS, *sorted(folder.rglob("*.safetensors"))]
+
+        return fingerprint(*parts(one)) == fingerprint(*parts(other))
+
+    @property
+    def dimension(self) -> int:
+        """Columns of an embedding, d."""
+        return int(self.query.config.hidden_size)  # type: ignore[union-attr,arg-type]
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by in the loss: 1 / temperature."""
+        return 1.0 / self.settings.temperature
+
+    def encode_queries(self, batch: Batch) -> Tensor:
+        """E_Q. *Shape:* (n, tokens) -> (n, d) float32."""
+        return self._encode(self.query, batch)
+
+    def encode_passages(self, batch: Batch) -> Tensor:
+        """E_P. *Shape:* (n, tokens) -> (n, d) float32."""
+        return self._encode(self.passage, batch)
+
+    def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
+        batch = batch.to(next(model.parameters()).device)
+        with autocast(self.dtype):
+            states = model(
+                input_ids=batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=batch.token_type_ids
+            ).last_hidden_state
+        s = self.settings
+        return embedding(states, batch.attention_mask, pooling=s.pooling, similarity=s.similarity)
+
+    def freeze_lower(self, layers: int) -> None:
+        """Leave the embeddings and the lowest `layers` layers as they are in training.
+
+        Raises:
+            UserError: the model has fewer layers.
+        """
+        for model in {self.query, self.passage}:
+            stack = model.encoder.layer  # type: ignore[union-attr]
+            if layers > len(stack):  # type: ignore[arg-type]
+                raise UserError(f"encoder.frozen_layers is {layers}: the model has {len(stack)} layers")  # type: ignore[arg-type]
+            if layers:
+                for module in (model.embeddings, *stack[:layers]):  # type: ignore[index]
+                    module.requires_grad_(False)
+
+    def for_inference(self) -> Self:
+        """Drop gradients and hold the weights in the working dtype: no cast a batch, half the memory."""
+        return self.eval().requires_grad_(False).to(self.dtype)
+
+    def embed_queries(self, texts: Sequence[str], progress: bool = False) -> NDArray[np.float32]:
+        """Embed questions given as texts. *Shape:* (n, d)."""
+        parts = []
+        for first in tqdm(range(0, len(texts), 256), desc="encode questions", disable=None if progress else True):
+            encoded = self.tokenizer(
+                list(texts[first : first + 256]),
+                truncation=True,
+                max_length=self.settings.query_length,
+                padding=True,
+                return_tensors="pt",
+            )
+            types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
+            with torch.inference_mode():
+                vectors = self.encode_queries(Batch(encoded["input_ids"], encoded["attention_mask"], types))
+            parts.append(vectors.float().cpu().numpy())
+        return np.concatenate(parts)

@@ -1,0 +1,23 @@
+"""From token states to one vector a text."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
+    """The [CLS] state, or the mean of the states of real tokens, in float32.
+
+    *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1 -> (n, d).
+    """
+    if kind == "cls":
+        return states[:, 0].float()
+    # Added up in float32: a 16-bit sum would round.
+    total = states.masked_fill(mask.unsqueeze(-1) == 0, 0).sum(dim=1, dtype=torch.float32)
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def embedding(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:
+    """Pool, and scale to length 1 when scores are cosines. *Shape:* as `pool`."""
+    vectors = pool(states, mask, pooling)
+    return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors

@@ -1,0 +1,97 @@
+"""Loading what others trained: a folder, a hub name with a revision, or a model inside an installed package."""
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from gnn_encoder.encoders.device import attention_implementation
+from gnn_encoder.errors import UserError
+
+transformers_logging.disable_progress_bar()
+logging.getLogger("transformers").setLevel(logging.ERROR)
+PACKAGE = "package:"
+
+
+def resolve(model: str) -> str:
+    """Folder of a model named `package:NAME/FOLDER` (the package is found, not imported); other names as they are.
+
+    Raises:
+        UserError: the package is not installed or does not hold the folder.
+    """
+    if not model.startswith(PACKAGE):
+        return model
+    name, _, inner = model.removeprefix(PACKAGE).partition("/")
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise UserError(f"encoder.model is {model!r}: no package {name} is installed; `pip install {name.replace('_', '-')}`")
+    folder = Path(found.origin).parent / inner
+    if not (folder / "config.json").is_file():
+        raise UserError(f"encoder.model is {model!r}: {folder} holds no config.json; correct the folder after the slash")
+    return str(folder)
+
+
+def load_tokenizer(model: str, *, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The fast tokenizer of a model."""
+    with _explained(model):
+        tokenizer = AutoTokenizer.from_pretrained(
+            resolve(model), revision=revision, trust_remote_code=trust_remote_code, use_fast=True
+        )
+    if not tokenizer.is_fast:
+        raise UserError(f"model {model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers first")
+    tokenizer._tokenizer.no_truncation()
+    tokenizer._tokenizer.no_padding()
+    return tokenizer  # type: ignore[no-any-return]
+
+
+def load_model(
+    model: str,
+    *,
+    dropout: float,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    kind: type = AutoModel,
+    **options: object,
+) -> PreTrainedModel:
+    """A transformer in float32 with its dropout set, from safetensors only.
+
+    Raises:
+        UserError: it cannot be found or its weights are a pickle.
+    """
+    with _explained(model):
+        config = AutoConfig.from_pretrained(resolve(model), revision=revision, trust_remote_code=trust_remote_code)
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
+            if hasattr(config, name):
+                setattr(config, name, dropout)
+        for name, value in options.items():
+            setattr(config, name, value)
+        loaded = kind.from_pretrained(  # type: ignore[attr-defined]
+            resolve(model),
+            config=config,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            use_safetensors=True,
+            dtype=torch.float32,
+            attn_implementation=attention_implementation(),
+        )
+    return loaded  # type: ignore[no-any-return]
+
+
+class _explained:
+    """Tells a missing or unfit model folder in one line."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (OSError, ValueError, RuntimeError)) and not isinstance(error, UserError):
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"model {self._model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with "
+                "safetensors, a hub name, or package:NAME/FOLDER (see encoder.model)"
+            ) from error

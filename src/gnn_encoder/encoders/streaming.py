@@ -1,0 +1,61 @@
+"""Encoding more texts than fit in memory: windows of rows, sorted by length inside, results in the rows' order."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.encoders.batching import length_batches
+from gnn_encoder.encoders.tokens import Batch
+
+WINDOW = 8_192  # rows that are sorted, encoded and written together: what a kill can lose
+
+Prepared = list[tuple[NDArray[np.int64], Batch]]
+
+
+def encode_window(
+    make_batch: Callable[[NDArray[np.int64]], Batch],
+    lengths: NDArray[np.integer[Any]],
+    encode: Callable[[Batch], Tensor],
+    *,
+    batch_tokens: int,
+) -> NDArray[np.float32]:
+    """Encode one window. `make_batch` gets positions in the window. *Shape:* lengths (n,) -> (n, d), in order."""
+    return encode_prepared(prepare_window(make_batch, lengths, batch_tokens), len(lengths), encode)
+
+
+def prepare_window(
+    make_batch: Callable[[NDArray[np.int64]], Batch], lengths: NDArray[np.integer[Any]], batch_tokens: int
+) -> Prepared:
+    """The padded batches of a window, longest first."""
+    return [(positions, make_batch(positions)) for positions in length_batches(lengths, batch_tokens)]
+
+
+@torch.inference_mode()
+def encode_prepared(prepared: Prepared, size: int, encode: Callable[[Batch], Tensor]) -> NDArray[np.float32]:
+    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (size, d)."""
+    result: Tensor | None = None
+    for positions, batch in prepared:
+        vectors = encode(batch)
+        if result is None:
+            result = torch.empty(size, vectors.shape[1], dtype=torch.float32, device=vectors.device)
+        result[torch.from_numpy(positions).to(vectors.device)] = vectors.float()
+    assert result is not None
+    return result.cpu().numpy()
+
+
+def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Make the next item's input in a thread while the present one is worked on: the GPU does not wait for batches."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        waiting = None
+        for item in items:
+            following = (item, pool.submit(make, item))
+            if waiting is not None:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting is not None:
+            yield waiting[0], waiting[1].result()

@@ -1,0 +1,201 @@
+"""Tokens of a text table on disk: tokenised once, mapped by every stage that reads the texts again.
+
+Two files: `ids.npy`, all texts' token ids without special tokens, one after another; `offsets.npy`, where each
+text begins. `Template` adds a model's special tokens, so that a passage alone, a question, and a pair for the
+cross-encoder all come from the same ids.
+"""
+
+import logging
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.records import PASSAGES, QUERIES
+from gnn_encoder.stage import SCRATCH
+from gnn_encoder.storage.fingerprint import code_fingerprint, fingerprint
+from gnn_encoder.storage.tables import count_rows, iterate_texts
+from gnn_encoder.training import distributed
+
+log = logging.getLogger(__name__)
+Rows = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded token ids. *Shape:* each (n, tokens)."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    token_type_ids: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on another device."""
+        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.token_type_ids.to(device))
+
+
+class Template:
+    """Where a tokenizer puts its special tokens, read off an encoded probe of the tokenizer itself.
+
+    A text alone is `prefix a single_suffix`, a pair is `prefix a middle b suffix`; b and what follows it may be of
+    another segment (token type).
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        single, pair = tokenizer._tokenizer.encode("a"), tokenizer._tokenizer.encode("a", "a")
+        first, second = (_span(pair.sequence_ids, number) for number in (0, 1))
+        self.prefix = pair.ids[: first.start]
+        self.middle = pair.ids[first.stop : second.start]
+        self.suffix = pair.ids[second.stop :]
+        self.single_suffix = single.ids[_span(single.sequence_ids, 0).stop :]
+        self.second_type = pair.type_ids[second.start]
+        self.pad = int(tokenizer.pad_token_id)
+        self.separator = tokenizer.sep_token or " "
+
+
+def _span(sequence_ids: list[int | None], number: int) -> slice:
+    at = [i for i, sequence in enumerate(sequence_ids) if sequence == number]
+    return slice(at[0], at[-1] + 1)
+
+
+class TextTokens:
+    """Token ids of the rows of a text table, mapped from disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ids = np.load(folder / "ids.npy", mmap_mode="r")
+        self.offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def lengths(self, rows: Rows, limit: int) -> NDArray[np.int64]:
+        """Tokens of each text, special ones left out, at most `limit`. *Shape:* (n,)."""
+        found: NDArray[np.int64] = np.minimum(self.offsets[rows + 1] - self.offsets[rows], limit)
+        return found
+
+    def fill(self, matrix: NDArray[np.int64], rows: Rows, lengths: NDArray[np.int64], at: NDArray[np.int64]) -> None:
+        """Write the first `lengths[i]` tokens of text `rows[i]` into row i of `matrix` from column `at[i]` on."""
+        total = int(lengths.sum())
+        row = np.repeat(np.arange(len(rows)), lengths)
+        within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        matrix[row, at[row] + within] = self.ids[self.offsets[rows][row] + within]
+
+
+def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
+    """Texts as a model reads them alone, cut to `max_length` tokens, special ones included."""
+    specials = len(template.prefix) + len(template.single_suffix)
+    lengths = tokens.lengths(rows, max_length - specials)
+    width = int(lengths.max()) + specials
+    matrix = np.full((len(rows), width), template.pad, dtype=np.int64)
+    begin = len(template.prefix)
+    matrix[:, :begin] = template.prefix
+    tokens.fill(matrix, rows, lengths, np.full(len(rows), begin))
+    _put(matrix, begin + lengths, template.single_suffix)
+    mask = np.arange(width) < (lengths + specials)[:, None]
+    return _batch(matrix, mask, np.zeros_like(matrix))
+
+
+def pair_lengths(
+    first: NDArray[np.int64], second: NDArray[np.int64], budget: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cut pairs of lengths to a common budget, tokens of the longer one first (transformers' `longest_first`)."""
+    keep_second = np.where(first + second <= budget, second, np.maximum(budget // 2, budget - first))
+    keep_second = np.minimum(keep_second, second)
+    return np.minimum(first, budget - keep_second), keep_second
+
+
+def pair_batch(
+    first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, max_length: int
+) -> Batch:
+    """Pairs of texts as a cross-encoder reads them, cut longest first to `max_length` tokens."""
+    begin, middle, suffix = len(template.prefix), len(template.middle), len(template.suffix)
+    specials = begin + middle + suffix
+    budget = max_length - specials
+    a, b = pair_lengths(first.lengths(first_rows, budget), second.lengths(second_rows, budget), budget)
+    width = int((a + b).max()) + specials
+    matrix = np.full((len(first_rows), width), template.pad, dtype=np.int64)
+    matrix[:, :begin] = template.prefix
+    first.fill(matrix, first_rows, a, np.full(len(a), begin))
+    _put(matrix, begin + a, template.middle)
+    second.fill(matrix, second_rows, b, begin + a + middle)
+    _put(matrix, begin + a + middle + b, template.suffix)
+    column = np.arange(width)
+    end = (a + b + specials)[:, None]
+    types = np.where((column >= (begin + a + middle)[:, None]) & (column < end), template.second_type, 0)
+    return _batch(matrix, column < end, types)
+
+
+def _put(matrix: NDArray[np.int64], at: NDArray[np.int64], ids: list[int]) -> None:
+    for i, token in enumerate(ids):
+        matrix[np.arange(len(matrix)), at + i] = token
+
+
+def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np.int64]) -> Batch:
+    return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
+
+
+def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
+    """Tokens of a table of passages or queries, made on first use and kept in the scratch place.
+
+    A passage with a title is read as `title [SEP] text`, as DPR does.
+
+    Args:
+        table: passages.parquet or a queries table.
+        max_tokens: no text needs more; what is longer is cut.
+    """
+    state = tokenizer._tokenizer.to_str()
+    key = fingerprint(table, tokenizer=state, max_tokens=max_tokens, code=code_fingerprint())
+    folder = SCRATCH / "tokens" / f"{table.stem}-{key}"
+    if distributed.is_first() and not folder.exists():
+        _tokenise(table, tokenizer, max_tokens, folder)
+    distributed.barrier()
+    return TextTokens(folder)
+
+
+def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, folder: Path) -> None:
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    n_rows = count_rows(table)
+    dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
+    offsets = np.lib.format.open_memmap(partial / "offsets.npy", mode="w+", dtype=np.int64, shape=(n_rows + 1,))
+    row, total = 0, 0
+    with (partial / "ids.bin").open("wb") as file, tqdm(
+        total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None
+    ) as progress:
+        for texts in _texts(table, tokenizer):
+            encoded = [e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+            ends = total + np.cumsum([len(ids) for ids in encoded])
+            file.write(np.concatenate([np.asarray(ids, dtype=dtype) for ids in encoded]).tobytes())
+            offsets[row + 1 : row + 1 + len(texts)] = ends
+            row, total = row + len(texts), int(ends[-1])
+            progress.update(len(texts))
+    offsets.flush()
+    _as_npy(partial / "ids.bin", partial / "ids.npy", dtype, total)
+    try:
+        partial.rename(folder)
+    except OSError:  # another process made the same tokens meanwhile
+        shutil.rmtree(partial)
+
+
+def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
+    if table.stem != "passages":
+        yield from (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
+        return
+    separator = tokenizer.sep_token or " "
+    for rows in iterate_texts(table, PASSAGES, ["title", "text"]):
+        yield [f"{t} {separator} {x}" if t else x for t, x in zip(rows["title"], rows["text"], strict=True)]
+
+
+def _as_npy(raw: Path, target: Path, dtype: np.dtype[Any], size: int) -> None:
+    with raw.open("rb") as source, target.open("wb") as file:
+        np.lib.format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": (size,)})
+        shutil.copyfileobj(source, file, 16 * 2**20)
+    raw.unlink()

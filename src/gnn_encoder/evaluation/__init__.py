@@ -1,0 +1,1 @@
+"""Runs, measures by ir-measures, paired significance, tables and pictures."""

@@ -1,0 +1,153 @@
+"""TREC runs: one line a retrieved passage, `qid Q0 pid rank score tag`, gzip."""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+
+RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
+FORM = "a line is `qid Q0 pid rank score tag`, six fields with white space between them"
+
+
+def write_run(
+    path: Path,
+    qids: Sequence[str],
+    pids: pa.ChunkedArray | pa.Array,
+    passages: NDArray[np.integer[Any]],
+    scores: NDArray[np.floating[Any]],
+    tag: str,
+) -> None:
+    """Write top-k results as a run: the same results give the same bytes.
+
+    Args:
+        path: Where to; the name ends in .gz.
+        qids: One id a question.
+        pids: Id of every passage, by row; only those in the run are looked at.
+        passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (questions, k).
+        scores: Written as float32, shortest form that reads back equal. *Shape:* (questions, k).
+        tag: The system's name.
+
+    Raises:
+        UserError: an id holds white space, which the format cannot carry.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # mtime and file name would make every writing differ.
+    with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6) as file:
+        for qid, rows, row_scores in zip(qids, passages, scores, strict=True):
+            found = rows >= 0
+            names = pids.take(pa.array(rows[found], type=pa.int64())).to_pylist()
+            _check_ids([qid, *names])
+            file.write(_lines(qid, names, row_scores[found].astype(np.float32), tag).encode())
+
+
+def read_run(path: Path) -> pl.DataFrame:
+    """Read a run written by this or any other tool, plain or gzip.
+
+    Returns:
+        Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
+
+    Raises:
+        UserError: the file is missing or truncated, a line is malformed, or a question has a passage or rank twice.
+    """
+    frame = _read_fast(path)
+    if frame is None:
+        frame = _read_slowly(path)
+    _refuse_twice(path, frame, "pid")
+    _refuse_twice(path, frame, "rank")
+    return frame
+
+
+def _lines(qid: str, pids: list[str], scores: NDArray[np.float32], tag: str) -> str:
+    ranks = range(1, len(pids) + 1)
+    return "".join(
+        f"{qid} Q0 {pid} {rank} {score!s} {tag}\n" for pid, rank, score in zip(pids, ranks, scores, strict=True)
+    )
+
+
+def _check_ids(ids: Iterable[str]) -> None:
+    for name in ids:
+        if name.split() != [name]:
+            raise UserError(
+                f"id {name!r} is empty or holds white space, which a TREC run cannot carry; rename it in the source"
+            )
+
+
+def _read_fast(path: Path) -> pl.DataFrame | None:
+    """The form that `write_run` writes, parsed by polars; None when anything about the file is unusual."""
+    names = ["qid", "Q0", "pid", "rank", "score", "tag"]
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(_read_bytes(path)),
+            has_header=False,
+            separator=" ",
+            quote_char=None,
+            schema=dict.fromkeys(names, pl.String()),
+            truncate_ragged_lines=False,
+        )
+        frame = frame.with_columns(pl.col("rank").cast(pl.Int32), pl.col("score").cast(pl.Float64))
+    except pl.exceptions.PolarsError:
+        return None
+    complete = pl.all_horizontal(pl.all().is_not_null().all())
+    in_bounds = (pl.col("rank") >= 1).all() & pl.col("score").is_finite().all()
+    usual = frame.select(complete & in_bounds).item()
+    return frame.select(RUN.names()) if usual or not len(frame) else None
+
+
+def _read_slowly(path: Path) -> pl.DataFrame:
+    """Any white space between fields; names the first line that is wrong."""
+    rows = [_parse(path, number, line) for number, line in _numbered(path)]
+    return pl.DataFrame(rows, schema=RUN, orient="row")
+
+
+def _parse(path: Path, number: int, line: str) -> tuple[str, str, int, float]:
+    fields = line.split()
+    if len(fields) != 6:
+        raise UserError(f"{path}, line {number}: {len(fields)} fields; {FORM}; write the run again")
+    qid, _, pid, rank, score, _ = fields
+    if not (rank.isascii() and rank.isdigit() and 1 <= int(rank) < 2**31):
+        raise UserError(f"{path}, line {number}: rank is {rank!r}; must be a whole number from 1; write the run again")
+    try:
+        value = float(score)
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise UserError(f"{path}, line {number}: score is {score!r}; must be a finite number; write the run again")
+    return qid, pid, int(rank), value
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(_read_bytes(path).split(b"\n"), 1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}, line {number}: not UTF-8 (byte {error.start}); convert the file") from error
+        if text.strip():
+            yield number, text
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path}: truncated or no gzip file ({error}); write the run again") from error
+
+
+def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:
+    repeated = frame.select(pl.struct("qid", column).is_duplicated().alias("twice"))["twice"]
+    if repeated.any():
+        qid, value = frame.filter(repeated).select("qid", column).row(0)
+        raise UserError(
+            f"{path}: question {qid!r} has {column} {value!r} twice; a run lists each once; write the run again"
+        )

@@ -1,0 +1,98 @@
+"""Edge features for random access: the Parquet parts of `embed_edges`, unpacked once into mapped arrays."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.stage import SCRATCH
+from gnn_encoder.storage.fingerprint import fingerprint
+from gnn_encoder.training import distributed
+
+Features = NDArray[np.float16]
+
+
+@dataclass(frozen=True)
+class EdgeFeatures:
+    """Cross-encoder embeddings h_{x-y}, mapped from disk."""
+
+    edges: Features  # (n * k, d_e): row of the edges table
+    query_loops: Features  # (n, d_e)
+    passage_loops: Features  # (passages with a question, d_e)
+    loop_row: NDArray[np.int32]  # (m,): row of passage_loops; -1 where no question retrieved the passage
+
+    @property
+    def dimension(self) -> int:
+        """d_e."""
+        return int(self.edges.shape[1])
+
+    def of_passage_loops(self, passages: NDArray[np.integer[Any]]) -> Features:
+        """Self-loop features; zeros for passages without a question, where they have no effect. *Shape:* (b, d_e)."""
+        rows = self.loop_row[passages]
+        found = np.asarray(self.passage_loops[np.maximum(rows, 0)])
+        found[rows < 0] = 0
+        return found
+
+
+def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int) -> EdgeFeatures:
+    """Map the features of `embed_edges`, unpacking them on first use.
+
+    Raises:
+        UserError: the tables do not fit the graph.
+    """
+    unpacked = SCRATCH / "edge_features" / fingerprint(folder)
+    if distributed.is_first() and not unpacked.exists():
+        partial = unpacked.with_name(f"{unpacked.name}.{os.getpid()}")
+        partial.mkdir(parents=True)
+        for name in ("edges", "query_loops", "passage_loops"):
+            _unpack(folder / name, partial / f"{name}.npy")
+        np.save(partial / "nodes.npy", _nodes(folder / "passage_loops"))
+        shutil.rmtree(unpacked, ignore_errors=True)
+        partial.rename(unpacked)
+    distributed.barrier()
+    edges, queries, passages = (
+        np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in ("edges", "query_loops", "passage_loops")
+    )
+    if len(edges) != n_edges or len(queries) != n_queries:
+        raise UserError(
+            f"{folder}: holds {len(edges)} edges and {len(queries)} questions, the graph {n_edges} and {n_queries}; "
+            "run embed_edges again"
+        )
+    loop_row = np.full(n_passages, -1, dtype=np.int32)
+    nodes = np.load(unpacked / "nodes.npy")
+    loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
+    return EdgeFeatures(edges, queries, passages, loop_row)
+
+
+def _parts(folder: Path) -> list[Path]:
+    parts = sorted(folder.glob("part-*.parquet"))
+    if not parts:
+        raise UserError(f"{folder}: holds no part-*.parquet; run embed_edges again")
+    return parts
+
+
+def _unpack(folder: Path, target: Path) -> None:
+    parts = _parts(folder)
+    rows = sum(pq.read_metadata(part).num_rows for part in parts)
+    dimension = pq.read_schema(parts[0]).field("feature").type.list_size
+    array = np.lib.format.open_memmap(target, mode="w+", dtype=np.float16, shape=(rows, dimension))
+    row = 0
+    for part in parts:
+        for batch in pq.ParquetFile(part).iter_batches(columns=["feature"]):
+            block = batch.column("feature").flatten().to_numpy().reshape(-1, dimension)
+            if not np.isfinite(block).all():
+                raise UserError(f"{part}: an edge feature is NaN or infinite; run train_cross_encoder and embed_edges again")
+            array[row : row + len(block)] = block
+            row += len(block)
+    array.flush()
+
+
+def _nodes(folder: Path) -> NDArray[np.int32]:
+    columns = [pq.read_table(part, columns=["node"]).column("node").to_numpy() for part in _parts(folder)]
+    return np.concatenate(columns)

@@ -1,0 +1,110 @@
+"""The part of the query-passage graph that informs some passages, with its features: input of the two GAT layers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.graph.features import EdgeFeatures
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.structure import Graph
+
+Rows = NDArray[np.integer[Any]]
+QUESTIONS_AT_A_TIME = 2_048  # without gradient, layer 1 runs in parts of this many questions
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Questions that inform some passages. Index arrays point into `questions` and `passages`."""
+
+    passages: Rows  # (b,) rows
+    questions: Rows  # (u,) rows, sorted, each once
+    edges: Rows  # (E,) rows of the edges table
+    edge_question: Rows  # (E,)
+    edge_passage: Rows  # (E,), sorted
+
+
+class Neighbourhood:
+    """Graph, cached passage embeddings (Eq. 6 reads these, always) and edge features, fetched as the layers need them.
+
+    Args:
+        cached: M_de's passage embeddings. *Shape:* (m, d).
+        features: cross-encoder embeddings, or None when the network makes its own or uses none.
+        keep_edge: which edges exist at all, in both layers. *Shape:* (n * k,).
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        cached: NDArray[Any],
+        features: EdgeFeatures | None,
+        *,
+        keep_edge: NDArray[np.bool_] | None,
+        max_neighbours: int | None,
+        self_loops_only: bool,
+        device: torch.device,
+    ) -> None:
+        self.graph, self.cached, self.features, self.device = graph, cached, features, device
+        self._keep_edge, self._max_neighbours = keep_edge, max_neighbours
+        self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
+
+    def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
+        """What informs `passages`.
+
+        Args:
+            propagation: True for questions that are in the graph; None: all. *Shape:* (n,).
+        """
+        keep = propagation if self._nobody is None else self._nobody
+        edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self._max_neighbours)
+        questions, edge_question = np.unique(edges // self.graph.k, return_inverse=True)
+        return Subgraph(passages, questions, edges, edge_question, target)
+
+    def passage_embeddings(self, rows: Rows) -> Tensor:
+        """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
+        return self._tensor(self.cached[rows])
+
+    def interactive_queries(self, gnn: QueryPassageGNN, questions: Rows, h_q: Tensor) -> Tensor:
+        """h'_q of some questions (Eq. 6, 7). *Shape:* (u,), (u, d) -> (u, d)."""
+        if gnn.config.layers == 1 or len(questions) == 0:
+            return h_q
+        if torch.is_grad_enabled() or len(questions) <= QUESTIONS_AT_A_TIME:
+            return self._layer_one(gnn, questions, h_q)
+        parts = range(0, len(questions), QUESTIONS_AT_A_TIME)
+        cut = [slice(first, first + QUESTIONS_AT_A_TIME) for first in parts]
+        return torch.cat([self._layer_one(gnn, questions[part], h_q[part]) for part in cut])
+
+    def _layer_one(self, gnn: QueryPassageGNN, questions: Rows, h_q: Tensor) -> Tensor:
+        rows = questions[:, None] * self.graph.k + np.arange(self.graph.k)
+        keep = None if self._keep_edge is None else torch.from_numpy(self._keep_edge[rows]).to(self.device)
+        return gnn.interactive_queries(
+            h_q,
+            self.passage_embeddings(self.graph.passages[questions]),
+            edge_features=None if self.features is None else self._tensor(self.features.edges[rows]),
+            loop_features=None if self.features is None else self._tensor(self.features.query_loops[questions]),
+            keep=keep,
+        )
+
+    def interactive_passages(
+        self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
+    ) -> Tensor:
+        """h'_p (Eq. 8-10) from the subgraph's questions. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
+        return gnn.interactive_passages(
+            h_p,
+            h_q_prime,
+            torch.from_numpy(subgraph.edge_question).to(self.device),
+            torch.from_numpy(subgraph.edge_passage).to(self.device),
+            edge_features=None if self.features is None else self._tensor(self.features.edges[subgraph.edges]),
+            loop_features=None if self.features is None else self._tensor(self.features.of_passage_loops(subgraph.passages)),
+            h_q=h_q,
+        )
+
+    def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
+        """Both layers: embeddings of a subgraph's questions and passages -> h'_p. *Shape:* (b, d), (u, d) -> (b, d)."""
+        h_q_prime = self.interactive_queries(gnn, subgraph.questions, h_q)
+        return self.interactive_passages(gnn, subgraph, h_p, h_q_prime, h_q)
+
+    def _tensor(self, values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).float()

@@ -1,0 +1,135 @@
+"""A FAISS index of passage embeddings, with the passages' ids beside it."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.records import PASSAGES, open_table
+from gnn_encoder.storage.arrays import iterate_blocks, open_matrix, read_manifest
+from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.storage.tables import count_rows, write_table
+
+log = logging.getLogger(__name__)
+INDEX = "index.faiss"
+PIDS = "pids.parquet"
+PID_TABLE = pa.schema([("pid", pa.string())])
+TRAINING_BYTES = 2**30  # float32 sample that quantisers learn from
+PROBED = 16  # an inverted file searches one in so many of its lists, and 8 at least
+
+
+def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
+    """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
+
+    Args:
+        embeddings_folder: Matrix of passage embeddings. *Shape:* (passages, d).
+        folder: Where to; made if missing.
+        factory: FAISS factory string; "Flat" is exact (IndexFlatIP).
+        pids: The passages table; its column `pid` names the matrix's rows.
+        system: Whose embeddings they are.
+        seed: Chooses the sample that an index with quantisers is trained on.
+
+    Raises:
+        UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
+    """
+    n_passages, dimension = read_manifest(embeddings_folder).shape
+    if count_rows(pids) != n_passages:
+        raise UserError(
+            f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    index = fill(embeddings_folder, factory, seed)
+    faiss.write_index(index, str(folder / INDEX))
+    write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
+    manifest = {
+        "fingerprint": fingerprint(
+            embeddings_folder, pids, factory=factory, system=system, seed=seed, code=code_fingerprint()
+        ),
+        "factory": factory,
+        "passages": n_passages,
+        "dimension": dimension,
+        "system": system,
+    }
+    write_json(folder / MANIFEST, manifest)
+
+
+def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory") -> Any:
+    """Make an index by its factory string, train it where it learns, and add every passage.
+
+    A graph (HNSW) depends on the timing of threads: for the same bytes twice, build it with OMP_NUM_THREADS=1.
+
+    Args:
+        embeddings_folder: *Shape:* (passages, d).
+        factory: FAISS factory string, for inner product.
+        seed: Of the training sample.
+        name: The parameter that `factory` comes from.
+
+    Returns:
+        A faiss.Index in memory.
+    """
+    n_passages, dimension = read_manifest(embeddings_folder).shape
+    index = _make(dimension, factory, name)
+    if not index.is_trained:
+        _train(index, _sample(embeddings_folder, seed), factory, name)
+    with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True, disable=None) as bar:
+        for _, block in iterate_blocks(embeddings_folder):
+            index.add(block)
+            bar.update(len(block))
+    _widen_search(index)
+    return index
+
+
+def _make(dimension: int, factory: str, name: str) -> Any:
+    try:
+        return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        raise UserError(
+            f"{name} is {factory!r}: FAISS makes no index of dimension {dimension} from it ({_reason(error)}); "
+            "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory"
+        ) from error
+
+
+def _train(index: Any, sample: NDArray[np.float32], factory: str, name: str) -> None:
+    log.info("training index %s on %d passages", factory, len(sample))
+    try:
+        index.train(sample)
+    except RuntimeError as error:
+        raise UserError(
+            f"{name} is {factory!r}: FAISS cannot train it on {len(sample)} passages ({_reason(error)}); "
+            "take fewer lists or centroids, or Flat"
+        ) from error
+
+
+def _sample(embeddings_folder: Path, seed: int) -> NDArray[np.float32]:
+    """Rows drawn without replacement, read in the file's order. *Shape:* (sample, d)."""
+    matrix = open_matrix(embeddings_folder)
+    size = min(len(matrix), max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
+    rows = np.sort(np.random.default_rng(seed).choice(len(matrix), size=size, replace=False))
+    sample = np.ascontiguousarray(matrix[rows], dtype=np.float32)
+    finite = np.isfinite(sample).all(axis=1)
+    if not finite.all():
+        row = int(rows[np.argmin(finite)])
+        raise UserError(
+            f"{embeddings_folder}: row {row} holds NaN or an infinite value; embeddings must be finite: "
+            "train with a lower learning rate or in float32, then encode the passages again"
+        )
+    return sample
+
+
+def _widen_search(index: Any) -> None:
+    """FAISS looks into one list of an inverted file unless told otherwise: too few to find what is asked for."""
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is not None:
+        inverted.nprobe = min(inverted.nlist, max(8, inverted.nlist // PROBED))
+
+
+def _reason(error: RuntimeError) -> str:
+    """The last clause of FAISS's message, without its source location."""
+    return " ".join(str(error).split()).rpartition("Error: ")[2].removeprefix("'").rstrip("'")

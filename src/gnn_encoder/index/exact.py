@@ -1,0 +1,128 @@
+"""Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus."""
+
+from pathlib import Path
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.storage.arrays import READ_BYTES, iterate_blocks, read_manifest
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+MERGE_ENTRIES = 2**22  # results of one chunk of questions that are sorted at a time
+
+
+def top_k(
+    embeddings_folder: Path,
+    queries: NDArray[np.float32],
+    k: int,
+    *,
+    name: str = "k",
+    block_rows: int | None = None,
+) -> tuple[Rows, Scores]:
+    """Find the k passages with the largest inner product; of equal ones the lower row comes first.
+
+    Args:
+        embeddings_folder: Matrix of passage embeddings on disk. *Shape:* (passages, d).
+        queries: *Shape:* (n, d).
+        k: Passages a question.
+        name: The parameter that `k` comes from, for the message when it is too large.
+        block_rows: Passages in memory at a time; by default 64 MiB of them.
+
+    Returns:
+        Passage rows and scores, best first. *Shape:* each (n, k).
+
+    Raises:
+        UserError: k exceeds the corpus, dimensions differ, or a value is not finite.
+    """
+    n_passages, dimension = read_manifest(embeddings_folder).shape
+    check_k(k, n_passages, name)
+    queries = check_queries(queries, dimension)
+    passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
+    scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+    chunk = max(1, MERGE_ENTRIES // k)
+    n_blocks = -(-n_passages // (block_rows or max(1, READ_BYTES // (dimension * 4))))
+    blocks = iterate_blocks(embeddings_folder, block_rows)
+    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=n_blocks < 8 or None) as bar:
+        for first_row, block in blocks:
+            for start in range(0, len(queries), chunk):
+                part = slice(start, start + chunk)
+                found, found_scores = block_top_k(block, queries[part], k)
+                _merge(passages[part], scores[part], found + first_row, found_scores)
+            bar.update(len(block))
+    return passages, scores
+
+
+def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
+    """Exact top min(k, rows) of one block in memory, ties by row.
+
+    FAISS keeps any of several rows that tie for the last place. So it is asked for one more; where the last two are
+    equal, again for twice as many, until the tie has an end.
+
+    *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
+    """
+    kept = min(k, len(block))
+    wanted = min(kept + 1, len(block))
+    scores, rows = _sorted_knn(block, queries, wanted)
+    best_rows, best_scores = rows[:, :kept].copy(), scores[:, :kept].copy()
+    unsure = np.flatnonzero(scores[:, kept - 1] == scores[:, -1]) if wanted > kept else np.empty(0, np.int64)
+    while len(unsure):
+        wanted = min(2 * wanted, len(block))
+        scores, rows = _sorted_knn(block, queries[unsure], wanted)
+        best_rows[unsure], best_scores[unsure] = rows[:, :kept], scores[:, :kept]
+        if wanted == len(block):
+            break
+        unsure = unsure[scores[:, kept - 1] == scores[:, -1]]
+    return best_rows, best_scores
+
+
+def check_k(k: int, n_passages: int, name: str) -> None:
+    """Refuse to look for more passages than there are."""
+    if not 1 <= k <= n_passages:
+        raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}; set it in params.yaml")
+
+
+def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
+    """The questions as FAISS wants them: float32, contiguous. *Shape:* (n, dimension).
+
+    Raises:
+        UserError: another dimension, or a value that is not finite.
+    """
+    if queries.ndim != 2 or queries.shape[1] != dimension:
+        raise UserError(
+            f"question embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
+            "both must come from one model; encode and index the passages again"
+        )
+    finite = np.isfinite(queries).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise UserError(
+            f"question embeddings: row {row} holds NaN or an infinite value; embeddings must be finite: "
+            "train with a lower learning rate or in float32"
+        )
+    return np.ascontiguousarray(queries, dtype=np.float32)
+
+
+def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
+    """Order each question's results: best first, lower row first among equals. *Shape:* (n, k) each."""
+    order = np.lexsort((rows, -scores), axis=-1)
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Scores, Rows]:
+    scores, rows = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
+    rows, scores = by_score_then_row(rows, scores)
+    return scores, rows
+
+
+def _merge(passages: Rows, scores: Scores, new_passages: Rows, new_scores: Scores) -> None:
+    """Merge a later block's results into the best so far, in place. A stable sort leaves earlier rows first."""
+    k = passages.shape[1]
+    all_passages = np.concatenate([passages, new_passages], axis=1)
+    all_scores = np.concatenate([scores, new_scores], axis=1)
+    order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
+    passages[:] = np.take_along_axis(all_passages, order, axis=1)
+    scores[:] = np.take_along_axis(all_scores, order, axis=1)

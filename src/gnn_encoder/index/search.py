@@ -1,0 +1,146 @@
+"""Searching passages: an index on disk, mapped rather than read, or a matrix of embeddings directly."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.index import build, exact
+from gnn_encoder.storage.arrays import read_manifest
+from gnn_encoder.storage.fingerprint import MANIFEST
+from gnn_encoder.storage.tables import read_column
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageIndex:
+    """An index on disk, open for searching.
+
+    *Shape:* `passages` rows of `dimension` columns.
+    """
+
+    folder: Path
+    factory: str
+    system: str
+    passages: int
+    dimension: int
+    index: Any  # faiss.Index
+
+    @classmethod
+    def open(cls, folder: Path) -> "PassageIndex":
+        """Map the index of `folder` and check it against its manifest.
+
+        Raises:
+            UserError: a file is missing or damaged, or the index is not what the manifest says.
+        """
+        fields = _read_manifest(folder)
+        index = _map_index(folder / build.INDEX)
+        if (index.ntotal, index.d) != (fields["passages"], fields["dimension"]):
+            raise UserError(
+                f"{folder / build.INDEX}: {index.ntotal} passages of dimension {index.d}, but {folder / MANIFEST} says "
+                f"{fields['passages']} of {fields['dimension']}; build the index again"
+            )
+        del fields["fingerprint"]
+        return cls(folder=folder, index=index, **fields)
+
+    def search(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[exact.Rows, exact.Scores]:
+        """Find k passages a question, best first.
+
+        Args:
+            queries: *Shape:* (n, dimension).
+            k: Passages a question, at most `passages`.
+            name: The parameter that `k` comes from.
+
+        Returns:
+            Rows of the passages table (-1 where an approximate index found fewer) and scores. *Shape:* (n, k) each.
+        """
+        exact.check_k(k, self.passages, name)
+        queries = exact.check_queries(queries, self.dimension)
+        scores, rows = self.index.search(queries, k)
+        return exact.by_score_then_row(rows, scores)
+
+    def pids(self) -> pa.ChunkedArray:
+        """Id of every passage, by row."""
+        return read_column(self.folder / build.PIDS, "pid")
+
+
+def top_k(
+    embeddings_folder: Path,
+    queries: NDArray[np.float32],
+    k: int,
+    factory: str = "Flat",
+    *,
+    section: str,
+    parameter: str = "k",
+    seed: int = 0,
+) -> tuple[exact.Rows, exact.Scores]:
+    """Find the k best passages a question: exactly and streaming with "Flat", else by an index made for this call.
+
+    Args:
+        embeddings_folder: *Shape:* (passages, d).
+        queries: *Shape:* (n, d).
+        k: Passages a question.
+        factory: FAISS factory string.
+        section: The section of params.yaml that asks, for messages.
+        parameter: What `k` is called there.
+        seed: Of an index that learns from a sample.
+
+    Returns:
+        Rows and scores, best first, none missing. *Shape:* (n, k) each.
+    """
+    name = f"{section}.{parameter}"
+    if factory == "Flat":
+        return exact.top_k(embeddings_folder, queries, k, name=name)
+    n_passages, dimension = read_manifest(embeddings_folder).shape
+    exact.check_k(k, n_passages, name)
+    queries = exact.check_queries(queries, dimension)
+    index = build.fill(embeddings_folder, factory, seed, name=f"{section}.factory")
+    scores, rows = index.search(queries, k)
+    if (rows < 0).any():
+        raise UserError(
+            f"{section}.factory is {factory!r}: it finds fewer than {name} = {k} passages for some questions; "
+            "take Flat or fewer lists"
+        )
+    return exact.by_score_then_row(rows, scores)
+
+
+def rows_of(path: Path, rows: NDArray[np.int64]) -> list[dict[str, str]]:
+    """Some rows of a Parquet table, in the order asked for, reading only the row groups they are in."""
+    file = pq.ParquetFile(path)
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    ends = np.cumsum(sizes)
+    groups = np.searchsorted(ends, rows, side="right")
+    found: dict[int, dict[str, str]] = {}
+    for group in np.unique(groups):
+        table, inside = file.read_row_group(int(group)), rows[groups == group]
+        taken = table.take(pa.array(inside - (ends[group] - sizes[group]))).to_pylist()
+        found.update(zip(inside.tolist(), taken, strict=True))
+    return [found[row] for row in rows.tolist()]
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    for name in (MANIFEST, build.INDEX, build.PIDS):
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name}: no such file; build the index first (`dvc repro build_index`)")
+    try:
+        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{folder / MANIFEST}: not valid JSON ({error}); build the index again") from error
+    expected = {"fingerprint", "factory", "passages", "dimension", "system"}
+    if not isinstance(fields, dict) or set(fields) != expected:
+        raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
+    return fields
+
+
+def _map_index(path: Path) -> Any:
+    """Map the file where FAISS can (flat and inverted files), so that opening costs no reading."""
+    try:
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as error:
+        raise UserError(f"{path}: not a readable FAISS index (truncated?); build the index again") from error

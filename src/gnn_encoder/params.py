@@ -1,0 +1,218 @@
+"""`params.yaml`, checked: one frozen model a section, no unknown key, every bound stated where the number is."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gnn_encoder.errors import UserError
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A part of the experiment: immutable, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Data(Section):
+    """Where passages, questions and judgements come from."""
+
+    source: Literal["insuranceqa", "beir"]
+    path: str | None  # folder of the source's files; null for a source that is a package
+    train_queries: Count | None  # a random sample of the training questions; null: all
+    dev_fraction: Fraction  # cut from train where the source has no dev split
+
+
+class Encoder(Section):
+    """The dual-encoder: what it starts from and how a text becomes a vector."""
+
+    model: str  # hub name, folder, or package:NAME/FOLDER
+    revision: str | None
+    trust_remote_code: bool
+    pooling: Literal["cls", "mean"]
+    similarity: Literal["dot", "cosine"]
+    temperature: Annotated[float, Field(gt=0)]  # scores are divided by it; 1 with dot
+    shared: bool  # one set of weights for queries and passages
+    query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
+    passage_length: Annotated[int, Field(ge=4)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers stay as they are
+    precision: Literal["auto", "bf16", "fp32"]
+    batch_tokens: Count  # padded tokens of one inference batch
+
+
+class BM25(Section):
+    """Lexical retrieval (bm25s, Lucene's formula)."""
+
+    k1: Rate
+    b: Annotated[float, Field(ge=0, le=1)]
+    depth: Count  # candidates a training question
+
+
+class Contrastive(Section):
+    """Training a dual-encoder by Eq. 2."""
+
+    epochs: Count
+    batch_size: Annotated[int, Field(ge=2)]  # questions, over all devices
+    negatives: Annotated[int, Field(ge=0)]  # hard negatives a question
+    learning_rate: Rate
+    warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps with a rising rate
+    chunk_size: Count  # texts encoded at a time with gradient; smaller than a batch: GradCache
+
+
+class TrainDualEncoder(Contrastive):
+    """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
+
+    init: Literal["base", "retriever"]
+
+
+class MineCandidates(Section):
+    """How many passages of the first retriever the cross-encoder sees."""
+
+    depth: Count
+
+
+class TrainCrossEncoder(Section):
+    """Training M_ce: labelled positives against candidates of the first retriever."""
+
+    model: str | None  # null: encoder.model
+    max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
+    epochs: Count
+    batch_size: Annotated[int, Field(ge=2)]  # questions
+    negatives: Count  # candidates a question
+    learning_rate: Rate
+    warmup: Annotated[float, Field(ge=0, le=1)]
+
+
+class Denoise(Section):
+    """Which candidates M_ce calls positives and negatives."""
+
+    depth: Count  # candidates a question that are scored
+    positive_threshold: Fraction
+    negative_threshold: Fraction
+
+
+class CachePassages(Section):
+    """Passage embeddings on disk."""
+
+    dtype: Literal["float16", "float32"]
+
+
+class BuildGraph(Section):
+    """The query-passage graph (section 3.2)."""
+
+    k: Count  # passages a question
+    factory: str  # FAISS index that finds them; Flat is exact and streams
+
+
+class MGT(Section):
+    """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
+
+    layers: Literal[1, 2]
+    heads: Count
+    gate: Literal["learned"] | Annotated[float, Field(ge=0, le=1)]
+    edge_features: Literal["cross_encoder", "product", "none"]
+    masking: Literal["mgt", "drop_labelled"]
+    graph: Literal["full", "self_loops"]
+    beta: Fraction  # share of the questions masked in a round
+    max_neighbours: Count | None  # questions a passage, best retrieval score first; null: all
+    gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
+    epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
+    batch_size: Annotated[int, Field(ge=2)]
+    negatives: Annotated[int, Field(ge=0)]
+    gnn_learning_rate: Rate  # phase one
+    joint_gnn_learning_rate: Rate  # phase two
+    encoder_learning_rate: Rate  # phase two
+    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder, in phase two
+    warmup: Annotated[float, Field(ge=0, le=1)]
+    chunk_size: Count
+    evaluate_every: Count  # steps
+    patience: Count  # evaluations without a better one
+    dev_queries: Count  # the fixed sample that is watched
+    dev_depth: Count  # M_de's passages a sampled question that are ranked again
+
+
+class TrainNoGNN(Section):
+    """The control: M_de trained on for as many steps over the same batches, without the graph."""
+
+    learning_rate: Rate
+
+
+class EncodeCorpus(Section):
+    """Query-interactive passage embeddings of the whole corpus."""
+
+    labelled_edges: bool  # false: a question does not inform the passages it is labelled with
+
+
+class Index(Section):
+    """The FAISS index that is searched online."""
+
+    factory: str  # IndexFlatIP is Flat
+
+
+class Retrieve(Section):
+    """Depth of the runs."""
+
+    depth: Count
+
+
+class Evaluate(Section):
+    """Measures in ir-measures' names."""
+
+    measures: Annotated[list[str], Field(min_length=1)]
+    significance: str  # the measure of the paired test
+
+
+class Params(Section):
+    """The whole experiment."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    data: Data
+    encoder: Encoder
+    bm25: BM25
+    train_retriever: Contrastive
+    mine_candidates: MineCandidates
+    train_cross_encoder: TrainCrossEncoder
+    denoise: Denoise
+    train_dual_encoder: TrainDualEncoder
+    cache_passages: CachePassages
+    build_graph: BuildGraph
+    mgt: MGT
+    train_no_gnn: TrainNoGNN
+    encode_corpus: EncodeCorpus
+    index: Index
+    retrieve: Retrieve
+    evaluate: Evaluate
+
+
+def load_params(path: Path = Path("params.yaml")) -> Params:
+    """Read and check an experiment.
+
+    Raises:
+        UserError: the file is missing or no YAML, or a parameter is unknown, missing, mistyped or out of bounds.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run from the project's root, or copy one of configs/ there")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"{path}: " + "; ".join(_describe(e) for e in error.errors())) from error
+
+
+def _describe(error: Any) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"
+    if kind == "missing":
+        return f"{name} is missing; copy it from configs/insuranceqa.yaml"
+    return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"

@@ -1,0 +1,56 @@
+"""The tables that stages exchange: their schemas, and the check that a file has the one it should have."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gnn_encoder.errors import UserError
+
+SPLITS = ("train", "dev", "test")
+
+PASSAGES = pa.schema([("pid", pa.string()), ("title", pa.string()), ("text", pa.string())])
+QUERIES = pa.schema([("qid", pa.string()), ("text", pa.string()), ("answers", pa.list_(pa.string()))])
+QRELS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("grade", pa.int32())])
+
+# Rows of queries and passages by position; sorted by query, then rank (0 is the best).
+CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
+
+# What a contrastive model trains on: one row a training question that has a positive.
+EXAMPLES = pa.schema(
+    [("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))]
+)
+
+
+def edge_features(dimension: int) -> pa.Schema:
+    """Schema of cross-encoder embeddings of (query, passage) pairs: `feature` is a fixed-size list of float16."""
+    return pa.schema(
+        [("query", pa.int32()), ("passage", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))]
+    )
+
+
+def loop_features(dimension: int) -> pa.Schema:
+    """Schema of cross-encoder embeddings of a node with itself; `node` is a row of queries or of passages."""
+    return pa.schema([("node", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])
+
+
+def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
+    """Open a Parquet file for streaming, after checking its columns.
+
+    Raises:
+        UserError: the file is missing, is no Parquet file, or has other columns or types.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+    try:
+        table = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: not a readable Parquet file ({error}); run the stage that makes it again") from error
+    found = table.schema_arrow.remove_metadata()
+    if not found.equals(schema):
+        raise UserError(f"{path}: columns are {_columns(found)}, expected {_columns(schema)}; make the file again")
+    return table
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,87 @@
+"""How every stage runs: inputs there, output built in a scratch place, moved into place whole, errors in one line."""
+
+import errno
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.storage.atomic import publish, write_json
+from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+
+SCRATCH = Path(".scratch")
+WORK = ".work"  # subfolder of an artifact under construction for what only resuming needs; dropped at the end
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | object]) -> Iterator[Path]:
+    """Build one artifact folder.
+
+    Yields a scratch folder named after everything that decides the result: content of `inputs`, `params`, code. After
+    a kill the same call yields the same folder, with what was done in it. On success it becomes `target`, in one move;
+    on an error `target` stays as it was.
+
+    Under torchrun every rank works in the one folder (a shared file system); the first one moves it.
+    """
+    from gnn_encoder.training import distributed
+
+    for path in inputs:
+        if not path.exists():
+            raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+    plain = {name: p.model_dump() if isinstance(p, BaseModel) else p for name, p in params.items()}
+    key = fingerprint(*inputs, params=plain, code=code_fingerprint(), target=target.as_posix())
+    name = "-".join(target.parts[1:] or target.parts)
+    scratch = SCRATCH / name / key
+    resumed = scratch.exists()
+    distributed.barrier()
+    scratch.mkdir(parents=True, exist_ok=True)
+    (scratch / WORK).mkdir(exist_ok=True)
+    if resumed and distributed.is_first():
+        log.info("%s: resuming what an interrupted run left in %s", name, scratch)
+    yield scratch
+    distributed.barrier()
+    if distributed.is_first():
+        if not (scratch / MANIFEST).exists():
+            write_json(scratch / MANIFEST, {"fingerprint": key, "params": plain})
+        shutil.rmtree(scratch / WORK, ignore_errors=True)
+        publish(scratch, target)
+        shutil.rmtree(SCRATCH / name, ignore_errors=True)
+    distributed.barrier()
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a stage's `main`: logging on, torch.distributed up under torchrun, a user's mistake told in one line."""
+    from gnn_encoder.training import distributed
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with report_errors(), distributed.session():
+        main()
+
+
+@contextmanager
+def report_errors() -> Iterator[None]:
+    """Turn a user's mistake or a full disk into one line on stderr and a non-zero exit."""
+    try:
+        yield
+    except UserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" while writing {error.filename}" if error.filename else ""
+        free = shutil.disk_usage(".").free // 2**20
+        sys.stderr.write(
+            f"error: no space left on the disk{where} ({free} MiB free); existing artifacts are untouched: "
+            "free space (`dvc gc -w` drops cached versions no longer in use), then run again\n"
+        )
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""Artifacts on disk: written to a scratch place, fingerprinted, resumable, moved into place whole."""

@@ -1,0 +1,137 @@
+"""Matrices on disk: a `.npy` file with a JSON manifest, written in resumable blocks, read by mapping or in blocks."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.fingerprint import MANIFEST
+
+MATRIX = "embeddings.npy"
+READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayManifest:
+    """What a matrix on disk is and what it was made from. `complete` is written last."""
+
+    shape: tuple[int, int]
+    dtype: str
+    model_fingerprint: str
+    input_fingerprint: str
+    fingerprint: str
+    complete: bool = True
+
+
+class ArrayWriter:
+    """Writes the rows of one matrix in blocks, in any order, and remembers over a kill which blocks are done.
+
+    *Shape:* (rows, columns). Each rank of a distributed run keeps a journal of its own beside the shared matrix.
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, int], dtype: str, rank: int = 0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / MATRIX
+        self._folder = folder
+        if rank == 0 and not self._path.exists():
+            partial = self._path.with_suffix(".partial")
+            npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()  # type: ignore[no-untyped-call]
+            partial.replace(self._path)
+        self._rank = rank
+        self.done = self._read_journals()
+
+    def __enter__(self) -> Self:
+        header = np.load(self._path, mmap_mode="r")
+        self._columns, self._dtype, self._offset = header.shape[1], header.dtype, header.offset
+        self._file = self._path.open("r+b")
+        self._journal = (self._folder / f"done-{self._rank}.txt").open("a")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+        self._journal.close()
+
+    def write(self, first_row: int, rows: NDArray[Any]) -> None:
+        """Store `rows` from row `first_row` on and note the block as done."""
+        self._file.seek(self._offset + first_row * self._columns * self._dtype.itemsize)
+        self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
+        self._file.flush()
+        self._journal.write(f"{first_row}\n")
+        self._journal.flush()
+        self.done.add(first_row)
+
+    def finish(self, manifest: ArrayManifest) -> None:
+        """Drop the journals and write the manifest that calls the matrix complete."""
+        for journal in self._folder.glob("done-*.txt"):
+            journal.unlink()
+        write_json(self._folder / MANIFEST, asdict(manifest))
+
+    def _read_journals(self) -> set[int]:
+        lines = [line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)]
+        return {int(line) for line in lines if line.endswith("\n")}
+
+
+def read_manifest(folder: Path) -> ArrayManifest:
+    """Read and check the manifest of a matrix folder.
+
+    Raises:
+        UserError: the manifest is missing, the matrix is incomplete, or its file does not fit the manifest.
+    """
+    path, matrix = folder / MANIFEST, folder / MATRIX
+    if not path.is_file() or not matrix.is_file():
+        raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
+    fields = json.loads(path.read_text())
+    manifest = ArrayManifest(**{**fields, "shape": tuple(fields["shape"])})
+    expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
+    try:
+        header = np.load(matrix, mmap_mode="r")
+        fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
+    except ValueError:
+        fits = False
+    if not (manifest.complete and fits):
+        raise UserError(
+            f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
+            f"{expected} bytes that {path} promises; delete the folder and run its stage again"
+        )
+    return manifest
+
+
+def open_matrix(folder: Path) -> NDArray[Any]:
+    """Map a complete matrix for reading. *Shape:* as its manifest says."""
+    read_manifest(folder)
+    matrix: NDArray[Any] = np.load(folder / MATRIX, mmap_mode="r")
+    return matrix
+
+
+def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield (first row, block as float32) over a matrix, read rather than mapped: pages seen do not stay resident.
+
+    Raises:
+        UserError: a block holds NaN or an infinite value.
+    """
+    manifest = read_manifest(folder)
+    n_rows, columns = manifest.shape
+    dtype = np.dtype(manifest.dtype)
+    rows = rows or max(1, READ_BYTES // (columns * 4))
+    offset = np.load(folder / MATRIX, mmap_mode="r").offset
+    with (folder / MATRIX).open("rb") as file:
+        file.seek(offset)
+        for first in range(0, n_rows, rows):
+            count = min(rows, n_rows - first)
+            block = np.fromfile(file, dtype=dtype, count=count * columns).reshape(count, columns).astype(np.float32)
+            finite = np.isfinite(block).all(axis=1)
+            if not finite.all():
+                row = first + int(np.argmin(finite))
+                raise UserError(
+                    f"{folder / MATRIX}: row {row} holds NaN or an infinite value; embeddings must be finite: "
+                    "train with a lower learning rate or in float32, then run the stage that made this file again"
+                )
+            yield first, block

@@ -1,0 +1,36 @@
+"""Moving finished work into place: a reader sees the old artifact or the new one, never a half-written one."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+
+def publish(source: Path, target: Path) -> None:
+    """Replace the file or folder `target` by `source`, both on one file system.
+
+    A kill in between leaves `target` absent or whole. The old folder is renamed away first, since the system
+    cannot replace a folder that is not empty.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir() and target.exists():
+        old = source.with_name(source.name + ".replaced")
+        shutil.rmtree(old, ignore_errors=True)
+        target.rename(old)
+        source.rename(target)
+        shutil.rmtree(old)
+    else:
+        source.replace(target)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file whole: beside its place first, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `value` as indented JSON with a final newline, whole."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,53 @@
+"""What an artifact was made from, as a short hash of its inputs, parameters and code."""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+import gnn_encoder
+
+MANIFEST = "manifest.json"
+
+
+def fingerprint(*inputs: Path, **values: object) -> str:
+    """Hash the content of `inputs` (files or folders) together with `values` (anything JSON can hold).
+
+    A folder that carries a manifest with a fingerprint of its own stands for itself by that fingerprint, so that
+    a matrix of many gigabytes is not read again only to be named.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps(values, sort_keys=True, default=str).encode())
+    for path in inputs:
+        digest.update(_path_digest(path))
+    return digest.hexdigest()
+
+
+@cache
+def code_fingerprint() -> str:
+    """Hash the package's own source, so that half-done work is never resumed by other code than began it."""
+    root = Path(gnn_encoder.__file__).parent
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _path_digest(path: Path) -> bytes:
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+    manifest = path / MANIFEST
+    if manifest.is_file():
+        own = json.loads(manifest.read_text()).get("fingerprint")
+        if own:
+            return str(own).encode()
+    digest = hashlib.blake2b(digest_size=16)
+    for child in sorted(p for p in path.rglob("*") if p.is_file()):
+        digest.update(child.relative_to(path).as_posix().encode())
+        digest.update(_path_digest(child))
+    return digest.digest()

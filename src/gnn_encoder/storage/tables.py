@@ -1,0 +1,64 @@
+"""Parquet tables: streamed in, written in row groups, read as numpy columns."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gnn_encoder.records import CANDIDATES, open_table
+
+ROW_GROUP = 16_384
+
+
+def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table]) -> int:
+    """Write `batches` as one Parquet file of `schema`, one at a time. Returns the number of rows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            writer.write_table(table.cast(schema), row_group_size=ROW_GROUP)
+            rows += table.num_rows
+    return rows
+
+
+def count_rows(path: Path) -> int:
+    """Rows of a Parquet file, from its footer."""
+    return int(pq.read_metadata(path).num_rows)
+
+
+def read_column(path: Path, name: str) -> pa.ChunkedArray:
+    """One column of a Parquet file, in Arrow's memory (no Python object a row)."""
+    return pq.read_table(path, columns=[name]).column(name)
+
+
+def iterate_texts(path: Path, schema: pa.Schema, columns: list[str], rows: int = ROW_GROUP) -> Iterator[dict[str, list[str]]]:
+    """Stream string columns of a table as lists of at most `rows` values."""
+    for batch in open_table(path, schema).iter_batches(batch_size=rows, columns=columns):
+        yield {name: batch.column(name).to_pylist() for name in columns}
+
+
+def candidates_table(passages: NDArray[np.integer[Any]], scores: NDArray[np.floating[Any]]) -> pa.Table:
+    """Top-k results as the candidates table.
+
+    Args:
+        passages: passage rows, best first. *Shape:* (queries, k). -1 where fewer than k were found.
+        scores: *Shape:* (queries, k).
+    """
+    n_queries, k = passages.shape
+    query = np.repeat(np.arange(n_queries, dtype=np.int32), k)
+    rank = np.tile(np.arange(k, dtype=np.int16), n_queries)
+    flat = passages.reshape(-1).astype(np.int32)
+    found = flat >= 0
+    columns = [query[found], flat[found], rank[found], scores.reshape(-1).astype(np.float32)[found]]
+    return pa.table([pa.array(column) for column in columns], schema=CANDIDATES)
+
+
+def read_candidates(path: Path) -> dict[str, NDArray[Any]]:
+    """The candidates (or edges) table as numpy columns `query`, `passage`, `rank`, `score`."""
+    table = open_table(path, CANDIDATES).read()
+    return {name: table.column(name).to_numpy() for name in CANDIDATES.names}

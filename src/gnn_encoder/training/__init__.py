@@ -1,0 +1,1 @@
+"""Training: losses, batches, cached gradients, the resumable loop, and the models' own tasks."""

@@ -1,0 +1,63 @@
+"""Training state as one safetensors file: weights and optimiser moments as tensors, the rest as JSON in its header."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+STATE = "state"
+
+
+def save(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]) -> None:
+    """Write weights, optimiser state and `progress` (JSON), whole: beside its place first, then renamed."""
+    tensors = {
+        f"{name}.{key}": value for name, module in modules.items() for key, value in module.state_dict().items()
+    }
+    if optimizer is not None:
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".partial")
+    save_file(_unshared(tensors), beside, metadata={STATE: json.dumps(progress)})
+    beside.replace(path)
+
+
+def load(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None = None) -> dict[str, Any]:
+    """Put a checkpoint's weights (and moments) into place. Returns its `progress`."""
+    with safe_open(path, framework="pt") as file:
+        progress: dict[str, Any] = json.loads(file.metadata()[STATE])
+    tensors = load_file(path)
+    for name, module in modules.items():
+        prefix = f"{name}."
+        # A module shared under two names was written once; its own load resolves both.
+        module.load_state_dict(
+            {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}, strict=False
+        )
+    if optimizer is not None:
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": _moments(tensors)})
+    return progress
+
+
+def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimizer."):
+            _, index, key = name.split(".")
+            state.setdefault(int(index), {})[key] = value
+    return state
+
+
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Each storage once: a shared encoder appears under two names."""
+    seen: set[tuple[int, torch.Size]] = set()
+    kept = {}
+    for name, value in tensors.items():
+        identity = (value.data_ptr(), value.shape)
+        if value.numel() == 0 or identity not in seen:
+            seen.add(identity)
+            kept[name] = value.contiguous()
+    return kept

@@ -1,0 +1,118 @@
+"""Training a dual-encoder by Eq. 2: in-batch, hard and cross-batch negatives."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
+from gnn_encoder.training import distributed
+from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
+from gnn_encoder.training.gradient_cache import Representations
+from gnn_encoder.training.losses import contrastive_loss
+
+
+class Texts:
+    """Questions and passages as batches for an encoder."""
+
+    def __init__(self, encoder: DualEncoder, queries: TextTokens, passages: TextTokens) -> None:
+        self._template, self._settings = encoder.template, encoder.settings
+        self.query_tokens, self.passage_tokens = queries, passages
+
+    def queries(self, rows: Rows) -> Batch:
+        """Questions by row, padded."""
+        return single_batch(self.query_tokens, rows, self._template, self._settings.query_length)
+
+    def passages(self, rows: Rows) -> Batch:
+        """Passages by row, padded."""
+        return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
+
+
+def chunks(rows: Rows, size: int) -> list[Rows]:
+    """Consecutive parts of at most `size` rows."""
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
+
+
+def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
+    """Embeddings of questions that pass their gradient on to E_Q."""
+    return Representations(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
+
+
+def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
+    """Embeddings of passages that pass their gradient on to E_P."""
+    return Representations(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
+
+
+def batch_loss(queries: Tensor, passages: Tensor, batch: TrainingBatch, examples: Examples, scale: float) -> Tensor:
+    """This rank's share of the batch's mean loss, against the passages of all ranks (Eq. 2, 12).
+
+    *Shape:* queries (b, d), passages (b * (1 + negatives), d), the same on every rank.
+    """
+    everything = distributed.gather(passages)
+    scores = scale * queries @ everything.T
+    rows = distributed.gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
+    masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
+    first = distributed.rank() * len(batch.passages)
+    positive = torch.arange(first, first + len(batch.queries), device=scores.device)
+    return contrastive_loss(scores, positive, masked) / (len(batch.queries) * distributed.world_size())
+
+
+def local_share(items: Rows) -> Rows:
+    """This rank's part of a batch; every rank gets as many, so a remainder is left out."""
+    size = len(items) // distributed.world_size()
+    first = distributed.rank() * size
+    return items[first : first + size]
+
+
+class ContrastiveTask:
+    """A dual-encoder on labelled examples."""
+
+    def __init__(
+        self,
+        encoder: DualEncoder,
+        texts: Texts,
+        examples: Examples,
+        *,
+        epochs: int,
+        batch_size: int,
+        negatives: int,
+        chunk_size: int,
+        seed: int,
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": encoder}
+        self._encoder, self._texts, self._examples = encoder, texts, examples
+        self._batch_size, self._negatives, self._chunk_size, self._seed = batch_size, negatives, chunk_size, seed
+        self._per_epoch = len(self._epoch(0))
+        self._epochs = epochs
+        encoder.train()
+
+    def __len__(self) -> int:
+        return self._epochs * self._per_epoch
+
+    def step(self, number: int) -> float:
+        """One batch through GradCache."""
+        epoch, within = divmod(number, self._per_epoch)
+        items = local_share(self._epoch(epoch)[within])
+        generator = np.random.default_rng([self._seed, number, distributed.rank()])
+        batch = draw_batch(self._examples, items, self._negatives, generator)
+        return contrastive_step(self._encoder, self._texts, batch, self._examples, self._chunk_size)
+
+    def evaluate(self) -> float:
+        """Not asked for: a retriever trains for its epochs and keeps its last weights."""
+        raise NotImplementedError
+
+    def _epoch(self, epoch: int) -> list[Rows]:
+        return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])
+
+
+def contrastive_step(
+    encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, chunk_size: int
+) -> float:
+    """Forward and backward of one batch by plain Eq. 1 and 2. Returns this rank's share of the mean loss."""
+    queries = represent_queries(encoder, texts, batch.queries, chunk_size)
+    passages = represent_passages(encoder, texts, batch.passages, chunk_size)
+    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale)
+    loss.backward()
+    queries.backward()
+    passages.backward()
+    return loss.item()

@@ -1,0 +1,76 @@
+"""Training M_ce: binary cross-entropy on labelled positives and candidates, so that its scores mean probabilities."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.tokens import TextTokens, pair_batch
+from gnn_encoder.training import distributed
+from gnn_encoder.training.contrastive import local_share
+from gnn_encoder.training.examples import Examples, Rows, contains, draw_batch, epoch_batches
+
+PAIRS_AT_A_TIME = 64  # pairs in one forward and backward; gradients add up over a batch
+
+
+class CrossEncoderTask:
+    """A cross-encoder on one positive and some candidates a question."""
+
+    def __init__(
+        self,
+        model: CrossEncoder,
+        queries: TextTokens,
+        passages: TextTokens,
+        examples: Examples,
+        *,
+        max_length: int,
+        epochs: int,
+        batch_size: int,
+        negatives: int,
+        seed: int,
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"cross_encoder": model}
+        self._model, self._queries, self._passages, self._examples = model, queries, passages, examples
+        self._max_length, self._negatives, self._batch_size, self._seed = max_length, negatives, batch_size, seed
+        self._per_epoch = len(self._epoch(0))
+        self._epochs = epochs
+        model.train()
+
+    def __len__(self) -> int:
+        return self._epochs * self._per_epoch
+
+    def step(self, number: int) -> float:
+        """One batch of pairs."""
+        epoch, within = divmod(number, self._per_epoch)
+        items = local_share(self._epoch(epoch)[within])
+        generator = np.random.default_rng([self._seed, number, distributed.rank()])
+        batch = draw_batch(self._examples, items, self._negatives, generator)
+        questions = np.concatenate([batch.queries, np.repeat(batch.queries, self._negatives)])
+        labels = (np.arange(len(questions)) < len(items)).astype(np.float32)
+        # Random fallback passages may happen to be relevant: such a pair teaches nothing.
+        keys = questions * self._examples.n_passages + batch.passages
+        relevant = contains(self._examples.known, keys)
+        kept = (labels == 1) | ~relevant
+        return self._pairs(questions[kept], batch.passages[kept], torch.from_numpy(labels[kept]))
+
+    def _pairs(self, queries: Rows, passages: Rows, labels: torch.Tensor) -> float:
+        total = 0.0
+        count = len(queries) * distributed.world_size()
+        for first in range(0, len(queries), PAIRS_AT_A_TIME):
+            part = slice(first, first + PAIRS_AT_A_TIME)
+            pairs = pair_batch(
+                self._queries, queries[part], self._passages, passages[part], self._model.template, self._max_length
+            )
+            logits = self._model.logits(pairs)
+            loss = F.binary_cross_entropy_with_logits(logits, labels[part].to(logits.device), reduction="sum") / count
+            loss.backward()
+            total += loss.item()
+        return total
+
+    def evaluate(self) -> float:
+        """Not asked for: the cross-encoder keeps its last weights."""
+        raise NotImplementedError
+
+    def _epoch(self, epoch: int) -> list[Rows]:
+        return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])

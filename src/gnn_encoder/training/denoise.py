@@ -1,0 +1,50 @@
+"""Denoised training data (section 3.4, after RocketQA): which candidates M_ce calls positives and hard negatives."""
+
+import logging
+
+import polars as pl
+
+log = logging.getLogger(__name__)
+
+
+def denoise(
+    scored: pl.DataFrame, pairs: pl.DataFrame, *, positive_threshold: float, negative_threshold: float
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Turn scored candidates into the EXAMPLES table.
+
+    Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
+    candidates scored below `negative_threshold`. A question without such a negative gets its lowest-scored unlabelled
+    candidate; one without any unlabelled candidate keeps an empty list (random passages stand in, in training).
+    A question without positives is left out.
+
+    Args:
+        scored: columns query, passage, score (M_ce's, 0..1).
+        pairs: labelled pairs, columns query, passage.
+
+    Returns:
+        The table, and counts of what was found and decided.
+    """
+    unlabelled = scored.join(pairs, on=["query", "passage"], how="anti")
+    found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")
+    hard = unlabelled.filter(pl.col("score") < negative_threshold).select("query", "passage")
+    rest = unlabelled.filter(pl.col("score") <= positive_threshold).join(hard, on="query", how="anti")
+    fallback = rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")
+    positives = _lists(pl.concat([pairs, found]), "positives")
+    negatives = _lists(pl.concat([hard, fallback]), "negatives")
+    table = positives.join(negatives, on="query", how="left").with_columns(pl.col("negatives").fill_null([])).sort("query")
+    questions = scored["query"].n_unique()
+    counts = {
+        "questions": len(table),
+        "questions_without_positive_left_out": questions - scored.join(table, on="query", how="semi")["query"].n_unique(),
+        "questions_given_their_lowest_candidate_as_negative": len(fallback),
+        "questions_without_negative": int((table["negatives"].list.len() == 0).sum()),
+        "labelled_positives": len(pairs),
+        "denoised_positives": len(found),
+        "hard_negatives": len(hard),
+        "candidates_between_the_thresholds": len(unlabelled) - len(found) - len(hard),
+    }
+    return table, counts
+
+
+def _lists(pairs: pl.DataFrame, name: str) -> pl.DataFrame:
+    return pairs.sort("query", "passage").group_by("query", maintain_order=True).agg(pl.col("passage").alias(name))

@@ -1,0 +1,74 @@
+"""The dev score that training watches: RR@10 of a fixed sample of dev questions over a fixed pool of passages."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.training.examples import Rows
+
+
+@dataclass(frozen=True)
+class DevSample:
+    """Sampled dev questions, and as pool M_de's top passages of each with all their positives."""
+
+    queries: Rows  # (q,) rows of the dev table, in order
+    pool: Rows  # (p,) passage rows, sorted
+    relevant: NDArray[np.bool_]  # (q, p)
+
+
+def sample_questions(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
+    """A fixed random sample of the judged dev questions."""
+    judged = pairs["query"].unique().sort().to_numpy().astype(np.int64)
+    chosen = np.random.default_rng(seed).permutation(judged)[:size]
+    return np.sort(chosen)
+
+
+def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
+    """Pool of a sample.
+
+    Args:
+        pairs: judged-relevant pairs of the dev split, columns query, passage.
+        retrieved: M_de's top passages of each sampled question. *Shape:* (q, depth).
+    """
+    position = pl.DataFrame({"query": queries.astype(np.int32), "position": np.arange(len(queries))})
+    own = pairs.join(position, on="query")
+    passages = own["passage"].to_numpy().astype(np.int64)
+    pool = np.unique(np.concatenate([retrieved.reshape(-1).astype(np.int64), passages]))
+    relevant = np.zeros((len(queries), len(pool)), dtype=bool)
+    relevant[own["position"].to_numpy(), np.searchsorted(pool, passages)] = True
+    return DevSample(queries, pool, relevant)
+
+
+def mean_reciprocal_rank(queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = 10) -> float:
+    """MRR@depth of every question over the whole pool, by dot product.
+
+    *Shape:* queries (q, d), passages (p, d), relevant (q, p).
+    """
+    top = (queries @ passages.T).topk(min(depth, len(passages)), dim=1).indices.cpu().numpy()
+    hits = np.take_along_axis(relevant, top, axis=1)
+    reciprocal = np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
+    return float(reciprocal.mean())
+
+
+def no_grad_eval(module: torch.nn.Module) -> "_Evaluating":
+    """A block in which `module` is in eval mode and keeps no graph; its mode is put back after."""
+    return _Evaluating(module)
+
+
+class _Evaluating:
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module, self._guard = module, torch.no_grad()
+
+    def __enter__(self) -> None:
+        self._was_training = self._module.training
+        self._module.eval()
+        self._guard.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._guard.__exit__(*error)
+        self._module.train(self._was_training)

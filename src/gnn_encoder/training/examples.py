@@ -1,0 +1,133 @@
+"""What contrastive training draws from: each question's positives, negatives and everything judged relevant."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.records import EXAMPLES, open_table
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Lists of rows of differing length, as two arrays."""
+
+    values: Rows
+    offsets: Rows
+
+    def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
+        """`count` members of each list at random, without repetition where the list is long enough.
+
+        *Shape:* items (n,) -> (n, count). Lists must not be empty.
+        """
+        sizes = self.offsets[items + 1] - self.offsets[items]
+        start = generator.random(len(items)) * sizes
+        # Equal steps round the list from a random start: distinct as long as count <= size.
+        order = start[:, None] + np.arange(count) * np.maximum(1, sizes // max(1, count))[:, None]
+        drawn: Rows = self.values[self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]]
+        return drawn
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Training questions with their positives and hard negatives. Item i is question row `queries[i]`."""
+
+    queries: Rows
+    positives: Ragged
+    negatives: Ragged
+    known: Rows  # sorted keys of (question, passage) pairs judged relevant
+    n_passages: int
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def is_known(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Whether each passage is judged relevant for each question. *Shape:* (q,), (p,) -> (q, p)."""
+        keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
+        return contains(self.known, keys)
+
+
+def contains(known: Rows, keys: Rows) -> NDArray[np.bool_]:
+    """Membership of `keys` (any shape) in the sorted array `known`."""
+    if len(known) == 0:
+        return np.zeros(keys.shape, dtype=bool)
+    at = np.searchsorted(known, keys).clip(max=len(known) - 1)
+    found: NDArray[np.bool_] = known[at] == keys
+    return found
+
+
+def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
+    """Judged-relevant pairs of a split as rows of its tables: columns `query`, `passage`, sorted."""
+    query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query")
+    passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
+    pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
+    return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
+
+
+def pair_keys(pairs: pl.DataFrame, n_passages: int) -> Rows:
+    """Sorted keys query * n_passages + passage."""
+    keys = pairs["query"].to_numpy().astype(np.int64) * n_passages + pairs["passage"].to_numpy()
+    return np.sort(keys)
+
+
+def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
+    """Labelled positives, and as negatives the candidates that are not judged relevant: the EXAMPLES table."""
+    negatives = candidates.join(pairs, on=["query", "passage"], how="anti").group_by("query").agg(
+        pl.col("passage").alias("negatives")
+    )
+    positives = pairs.group_by("query").agg(pl.col("passage").alias("positives"))
+    joined = positives.join(negatives, on="query", how="left").sort("query")
+    return joined.with_columns(pl.col("negatives").fill_null([]))
+
+
+def to_examples(table: pl.DataFrame, pairs: pl.DataFrame, n_passages: int) -> Examples:
+    """Numpy form of an EXAMPLES table; positives found by denoising count as known ones too."""
+    positives = table.select("query", pl.col("positives").alias("passage")).explode("passage")
+    return Examples(
+        queries=table["query"].to_numpy().astype(np.int64),
+        positives=_ragged(table["positives"]),
+        negatives=_ragged(table["negatives"]),
+        known=pair_keys(pl.concat([pairs, positives]).unique(), n_passages),
+        n_passages=n_passages,
+    )
+
+
+def read_examples(path: Path, pairs: pl.DataFrame, n_passages: int) -> Examples:
+    """Examples that `denoise` wrote."""
+    open_table(path, EXAMPLES)
+    return to_examples(pl.read_parquet(path), pairs, n_passages)
+
+
+def _ragged(lists: pl.Series) -> Ragged:
+    offsets = np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])
+    return Ragged(lists.explode(empty_as_null=False).to_numpy().astype(np.int64), offsets)
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """One step's questions and passages. The first b passages are the positives, in the questions' order."""
+
+    queries: Rows  # (b,)
+    passages: Rows  # (b * (1 + negatives),)
+
+
+def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
+    """Draw one positive and `negatives` hard negatives for each item; random passages where it has no negatives."""
+    queries = examples.queries[items]
+    positives = examples.positives.draw(items, 1, generator)[:, 0]
+    hard = generator.integers(examples.n_passages, size=(len(items), negatives))
+    have = np.diff(examples.negatives.offsets)[items] > 0
+    if negatives:
+        hard[have] = examples.negatives.draw(items[have], negatives, generator)
+    return TrainingBatch(queries, np.concatenate([positives, hard.reshape(-1)]))
+
+
+def epoch_batches(items: Rows, batch_size: int, seed: list[int]) -> list[Rows]:
+    """Shuffled batches of one pass, all of nearly `batch_size` items."""
+    order = np.random.default_rng(seed).permutation(items)
+    return np.array_split(order, max(1, round(len(order) / batch_size)))

@@ -1,0 +1,160 @@
+"""The one training loop: steps that are functions of (seed, step), checkpoints, early stopping, the best kept."""
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+from tqdm import tqdm
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.training import checkpoints, distributed
+
+log = logging.getLogger(__name__)
+CHECKPOINT_SECONDS = 60.0  # at most this much training is lost to a kill
+CLIP = 1.0
+
+History = list[dict[str, Any]]
+
+
+class Task(Protocol):
+    """What is trained. A step's batch and random numbers follow from (seed, step) alone, so a resumed run repeats it."""
+
+    modules: dict[str, nn.Module]
+
+    def __len__(self) -> int:
+        """Optimiser steps."""
+
+    def step(self, number: int) -> float:
+        """Add step `number`'s gradient to the parameters; this rank's share of the mean loss."""
+
+    def evaluate(self) -> float:
+        """Dev score of the present weights, higher is better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a task is optimised."""
+
+    name: str  # the phase's name in the history
+    warmup: float  # share of the steps over which rates rise
+    seed: int
+    evaluate_every: int | None = None  # steps; None: no evaluation, the last weights are the result
+    patience: int = 1  # evaluations without a better score before training stops
+
+
+def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
+    """AdamW group of a module's parameters that are not frozen."""
+    return {"params": [p for p in module.parameters() if p.requires_grad], "lr": learning_rate}
+
+
+def rate_factor(step: int, steps: int, warmup: float) -> float:
+    """Linear warm-up over `warmup * steps` steps, then linear decay to zero at `steps`."""
+    rising = warmup * steps
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return (steps - step) / max(1.0, steps - rising)
+
+
+def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Path) -> History:
+    """Train `task`; it ends holding its best weights by dev score (the start counts), or the last without evaluation.
+
+    Args:
+        groups: AdamW parameter groups, each `params` and `lr`.
+        folder: scratch folder of `last.safetensors` and `best.safetensors`; a run that finds them there goes on.
+
+    Returns:
+        One row an optimiser step or evaluation: phase, step, loss, dev_rr10.
+    """
+    parameters = [parameter for group in groups for parameter in group["params"]]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+    base_rates = [group["lr"] for group in groups]
+    run = _Run(task, optimizer, settings, folder)
+    with tqdm(total=len(task), initial=run.step, desc=settings.name, unit=" steps", disable=None) as bar:
+        while run.step < len(task) and not run.stopped:
+            _seed(settings.seed, run.step)
+            for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
+                group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup)
+            optimizer.zero_grad(set_to_none=True)
+            loss = distributed.sum_value(task.step(run.step))
+            _check(loss, settings.name, run.step)
+            distributed.sum_gradients(parameters)
+            nn.utils.clip_grad_norm_(parameters, CLIP)
+            optimizer.step()
+            run.after_step(loss)
+            bar.update()
+            bar.set_postfix(loss=f"{loss:.3f}", dev=run.best)
+    run.finish()
+    return run.history
+
+
+class _Run:
+    """Where training stands, and how that is written down and taken up again."""
+
+    def __init__(self, task: Task, optimizer: torch.optim.Optimizer, settings: Settings, folder: Path) -> None:
+        self.task, self.optimizer, self.settings = task, optimizer, settings
+        self.last, self.best_path = folder / "last.safetensors", folder / "best.safetensors"
+        self.step, self.waited = 0, 0
+        self.best: float | None = None
+        self.history: History = []
+        self.saved = time.monotonic()
+        distributed.barrier()
+        if self.last.exists():
+            progress = checkpoints.load(self.last, task.modules, optimizer)
+            self.step, self.waited, self.best = progress["step"], progress["waited"], progress["best"]
+            self.history = progress["history"]
+            log.info("%s: resuming at step %d of %d", settings.name, self.step, len(task))
+        elif settings.evaluate_every:
+            self.evaluate()
+
+    @property
+    def stopped(self) -> bool:
+        return self.waited >= self.settings.patience
+
+    def after_step(self, loss: float) -> None:
+        self.step += 1
+        self.history.append({"phase": self.settings.name, "step": self.step, "loss": loss, "dev_rr10": None})
+        every = self.settings.evaluate_every
+        if every and (self.step % every == 0 or self.step == len(self.task)):
+            self.evaluate()
+        if time.monotonic() - self.saved > CHECKPOINT_SECONDS or self.step == len(self.task) or self.stopped:
+            self.save(self.last, self.optimizer)
+            self.saved = time.monotonic()
+
+    def evaluate(self) -> None:
+        score = self.task.evaluate()
+        self.history.append({"phase": self.settings.name, "step": self.step, "loss": None, "dev_rr10": score})
+        log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.name, self.step, len(self.task), score)
+        if self.best is None or score > self.best:
+            self.best, self.waited = score, 0
+            self.save(self.best_path, None)
+        else:
+            self.waited += 1
+
+    def save(self, path: Path, optimizer: torch.optim.Optimizer | None) -> None:
+        if distributed.is_first():
+            progress = {"step": self.step, "waited": self.waited, "best": self.best, "history": self.history}
+            checkpoints.save(path, self.task.modules, optimizer, progress)
+
+    def finish(self) -> None:
+        distributed.barrier()
+        if self.best_path.exists():
+            kept = checkpoints.load(self.best_path, self.task.modules)
+            log.info("%s: kept the weights of step %d, dev RR@10 %.4f", self.settings.name, kept["step"], kept["best"])
+
+
+def _seed(seed: int, step: int) -> None:
+    state = np.random.SeedSequence([seed, step, distributed.rank()]).generate_state(1)[0]
+    torch.manual_seed(int(state))
+
+
+def _check(loss: float, name: str, step: int) -> None:
+    if not np.isfinite(loss):
+        raise UserError(
+            f"{name}: the loss became {loss} at step {step}; lower the learning rate of this stage in params.yaml, "
+            "or set encoder.precision to fp32"
+        )

@@ -1,0 +1,206 @@
+"""Masked Graph Training (Algorithm 1) in two phases: the GNN on cached embeddings, then encoder and GNN together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gnn_encoder.encoders.corpus import embed_passages, embed_questions
+from gnn_encoder.encoders.device import device
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.graph.masking import check_no_leak, propagation_mask
+from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.training import distributed
+from gnn_encoder.training.contrastive import (
+    Texts,
+    batch_loss,
+    contrastive_step,
+    local_share,
+    represent_passages,
+    represent_queries,
+)
+from gnn_encoder.training.dev import DevSample, mean_reciprocal_rank, no_grad_eval
+from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch
+from gnn_encoder.training.schedule import MaskedSchedule
+
+PASSAGES_AT_A_TIME = 8_192  # of the dev pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """What every phase, and the control, trains on: the same questions, draws and dev sample."""
+
+    examples: Examples
+    schedule: MaskedSchedule
+    negatives: int
+    seed: int
+    dev: DevSample
+    dev_texts: TextTokens
+
+    def __len__(self) -> int:
+        return len(self.schedule)
+
+    def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
+        """This rank's share of a step's batch, and the question rows of its fold Q_t."""
+        step = self.schedule[number]
+        generator = np.random.default_rng([self.seed, number, distributed.rank()])
+        drawn = draw_batch(self.examples, local_share(step.items), self.negatives, generator)
+        return drawn, self.examples.queries[step.fold]
+
+    def dev_queries(self, encoder: DualEncoder, batch_tokens: int) -> Tensor:
+        """The sampled dev questions by `encoder`. *Shape:* (q, d)."""
+        rows = embed_questions(encoder, self.dev_texts, batch_tokens, self.dev.queries)
+        return torch.from_numpy(rows).to(device())
+
+
+def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, fold: Rows) -> tuple[Subgraph, Rows]:
+    """What informs a batch's passages when the fold is out of the graph, and where each passage stands in it.
+
+    Raises:
+        RuntimeError: a masked question is reachable.
+    """
+    passages, position = np.unique(batch.passages, return_inverse=True)
+    subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, fold))
+    check_no_leak(fold, subgraph.questions)
+    return subgraph, position
+
+
+class GNNTask:
+    """Phase one: E_Q and E_P stay M_de's, so that every embedding is read from a cache and only the GNN learns."""
+
+    def __init__(
+        self,
+        gnn: QueryPassageGNN,
+        neighbourhood: Neighbourhood,
+        supervision: Supervision,
+        *,
+        queries: Tensor,
+        dev_queries: Tensor,
+        scale: float,
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"gnn": gnn}
+        self._gnn, self._neighbourhood, self._supervision = gnn, neighbourhood, supervision
+        self._queries, self._dev_queries, self._scale = queries, dev_queries, scale
+
+    def __len__(self) -> int:
+        return len(self._supervision)
+
+    def step(self, number: int) -> float:
+        """Eq. 6-12 on cached embeddings."""
+        batch, fold = self._supervision.batch(number)
+        subgraph, position = subgraph_of(self._neighbourhood, batch, fold)
+        informed = self._informed(subgraph)
+        queries = self._queries[torch.from_numpy(batch.queries)].to(informed.device)
+        loss = batch_loss(queries, informed[position], batch, self._supervision.examples, self._scale)
+        loss.backward()
+        return loss.item()
+
+    def evaluate(self) -> float:
+        """Dev RR@10 with all questions in the graph."""
+        dev = self._supervision.dev
+        with no_grad_eval(self._gnn):
+            parts = [self._informed(self._neighbourhood.around(rows)) for rows in _parts(dev.pool)]
+        return mean_reciprocal_rank(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant)
+
+    def _informed(self, subgraph: Subgraph) -> Tensor:
+        near = self._neighbourhood
+        h_q = self._queries[torch.from_numpy(subgraph.questions)].to(near.device)
+        return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
+
+
+class JointTask:
+    """Phase two, the paper's: embeddings in Eq. 7-11 are recomputed by the encoder being trained, with gradient."""
+
+    def __init__(
+        self,
+        encoder: DualEncoder,
+        texts: Texts,
+        gnn: QueryPassageGNN,
+        neighbourhood: Neighbourhood,
+        supervision: Supervision,
+        *,
+        chunk_size: int,
+        batch_tokens: int,
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
+        self._encoder, self._texts, self._gnn = encoder, texts, gnn
+        self._neighbourhood, self._supervision = neighbourhood, supervision
+        self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
+        encoder.train()
+
+    def __len__(self) -> int:
+        return len(self._supervision)
+
+    def step(self, number: int) -> float:
+        """Algorithm 1, lines 7-11."""
+        batch, fold = self._supervision.batch(number)
+        subgraph, position = subgraph_of(self._neighbourhood, batch, fold)
+        encoder, texts, size = self._encoder, self._texts, self._chunk_size
+        queries = represent_queries(encoder, texts, batch.queries, size)
+        passages = represent_passages(encoder, texts, subgraph.passages, size)
+        sides = [queries, passages]
+        h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
+        if len(subgraph.questions):
+            neighbours = represent_queries(encoder, texts, subgraph.questions, size)
+            sides.append(neighbours)
+            h_q = neighbours.value
+        informed = self._neighbourhood.passages_informed(self._gnn, subgraph, passages.value, h_q)
+        loss = batch_loss(queries.value, informed[position], batch, self._supervision.examples, encoder.scale)
+        loss.backward()
+        for side in sides:
+            side.backward()
+        return loss.item()
+
+    def evaluate(self) -> float:
+        """Dev RR@10 with all questions in the graph and everything but Eq. 6's passages recomputed."""
+        dev = self._supervision.dev
+        with no_grad_eval(self._encoder):
+            queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
+            parts = []
+            for rows in _parts(dev.pool):
+                subgraph = self._neighbourhood.around(rows)
+                h_q = embed_questions(self._encoder, self._texts.query_tokens, self._batch_tokens, subgraph.questions)
+                h_p = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, rows)
+                parts.append(self._neighbourhood.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q)))
+        return mean_reciprocal_rank(queries, torch.cat(parts), dev.relevant)
+
+
+class NoGNNTask:
+    """The control: the same steps, batches and dev sample by plain Eq. 1 and 2."""
+
+    def __init__(
+        self, encoder: DualEncoder, texts: Texts, supervision: Supervision, *, chunk_size: int, batch_tokens: int
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": encoder}
+        self._encoder, self._texts, self._supervision = encoder, texts, supervision
+        self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
+        encoder.train()
+
+    def __len__(self) -> int:
+        return len(self._supervision)
+
+    def step(self, number: int) -> float:
+        """One batch through GradCache."""
+        batch, _ = self._supervision.batch(number)
+        return contrastive_step(self._encoder, self._texts, batch, self._supervision.examples, self._chunk_size)
+
+    def evaluate(self) -> float:
+        """Dev RR@10 by plain embeddings."""
+        dev = self._supervision.dev
+        with no_grad_eval(self._encoder):
+            queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
+            passages = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, dev.pool)
+        return mean_reciprocal_rank(queries, _on(queries, passages), dev.relevant)
+
+
+def _on(like: Tensor, values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(values).to(like.device)
+
+
+def _parts(rows: Rows) -> list[Rows]:
+    return [rows[first : first + PASSAGES_AT_A_TIME] for first in range(0, len(rows), PASSAGES_AT_A_TIME)]

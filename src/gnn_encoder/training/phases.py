@@ -1,0 +1,210 @@
+"""The runs that end the pipeline's training, from artifacts to models: both phases of GNN-encoder, and its control."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gnn_encoder import project
+from gnn_encoder.encoders.corpus import embed_questions
+from gnn_encoder.encoders.device import device
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.graph.features import EdgeFeatures, open_features
+from gnn_encoder.graph.neighbourhood import Neighbourhood
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.structure import Graph
+from gnn_encoder.index.exact import top_k
+from gnn_encoder.params import Params
+from gnn_encoder.stage import WORK
+from gnn_encoder.storage.arrays import open_matrix
+from gnn_encoder.storage.tables import count_rows, read_candidates
+from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.dev import DevSample, dev_sample, sample_questions
+from gnn_encoder.training.examples import Examples, Rows, pair_keys, read_examples, relevant_pairs
+from gnn_encoder.training.loop import History, Settings, fit, parameter_group
+from gnn_encoder.training.mgt import GNNTask, JointTask, NoGNNTask, Supervision
+from gnn_encoder.training.schedule import MaskedSchedule
+
+log = logging.getLogger(__name__)
+
+
+def train_gnn_encoder(params: Params, scratch: Path) -> tuple[DualEncoder, QueryPassageGNN, History]:
+    """Phase one, then phase two from its best weights. Phase two starts by scoring them, so it never ends below."""
+    mgt = params.mgt
+    encoder = DualEncoder.load(project.DUAL_ENCODER, precision=params.encoder.precision, dropout=mgt.dropout)
+    examples, dev = read_training_examples(), read_dev_sample(params, encoder)
+    graph = open_graph()
+    features = open_graph_features(graph) if mgt.edge_features == "cross_encoder" else None
+    near = open_neighbourhood(
+        graph,
+        features,
+        labelled_edges=mgt.masking == "mgt",
+        max_neighbours=mgt.max_neighbours,
+        self_loops_only=mgt.graph == "self_loops",
+    )
+    gnn = new_gnn(params, encoder.dimension, features)
+    history = _phase_one(params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.gnn_epochs), scratch)
+    history += _phase_two(params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.epochs), scratch)
+    return encoder, gnn, history
+
+
+def _phase_one(
+    params: Params, encoder: DualEncoder, gnn: QueryPassageGNN, near: Neighbourhood, supervision: Supervision, scratch: Path
+) -> History:
+    if len(supervision) == 0:
+        return []
+    tokens = params.encoder.batch_tokens
+    encoder.eval()
+    queries = torch.from_numpy(embed_questions(encoder, open_queries("train", encoder, params), tokens))
+    task = GNNTask(
+        gnn, near, supervision, queries=queries, dev_queries=supervision.dev_queries(encoder, tokens), scale=encoder.scale
+    )
+    _log_rounds("GNN alone", supervision)
+    groups = [parameter_group(gnn, params.mgt.gnn_learning_rate)]
+    return fit(task, groups, _settings("gnn", params), scratch / WORK / "gnn")
+
+
+def _phase_two(
+    params: Params, encoder: DualEncoder, gnn: QueryPassageGNN, near: Neighbourhood, supervision: Supervision, scratch: Path
+) -> History:
+    if len(supervision) == 0:
+        return []
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    texts = Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params))
+    task = JointTask(
+        encoder,
+        texts,
+        gnn,
+        near,
+        supervision,
+        chunk_size=params.mgt.chunk_size,
+        batch_tokens=params.encoder.batch_tokens,
+    )
+    _log_rounds("encoder and GNN", supervision)
+    groups = [
+        parameter_group(encoder, params.mgt.encoder_learning_rate),
+        parameter_group(gnn, params.mgt.joint_gnn_learning_rate),
+    ]
+    return fit(task, groups, _settings("joint", params), scratch / WORK / "joint")
+
+
+def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
+    """M_de trained on without the graph, for as many passes over the same questions as both phases together."""
+    mgt = params.mgt
+    encoder = DualEncoder.load(project.DUAL_ENCODER, precision=params.encoder.precision, dropout=mgt.dropout)
+    examples, dev = read_training_examples(), read_dev_sample(params, encoder)
+    schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, beta=None)
+    supervision = _supervise(params, examples, dev, encoder, schedule)
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    texts = Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params))
+    task = NoGNNTask(
+        encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=params.encoder.batch_tokens
+    )
+    groups = [parameter_group(encoder, params.train_no_gnn.learning_rate)]
+    return encoder, fit(task, groups, _settings("no_gnn", params), scratch / WORK / "no_gnn")
+
+
+def read_training_examples() -> Examples:
+    """The denoised examples of the training questions."""
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    return read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
+
+
+def read_dev_sample(params: Params, encoder: DualEncoder) -> DevSample:
+    """The fixed dev sample, its pool found by M_de in M_de's passage matrix."""
+    pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
+    rows = sample_questions(pairs, params.mgt.dev_queries, params.seed)
+    encoder.eval()
+    embedded = embed_questions(encoder, open_queries("dev", encoder, params), params.encoder.batch_tokens, rows)
+    depth = min(params.mgt.dev_depth, count_rows(project.PASSAGES))
+    retrieved, _ = top_k(project.embeddings("dual_encoder"), embedded, depth, name="mgt.dev_depth")
+    return dev_sample(rows, pairs, retrieved)
+
+
+def open_graph() -> Graph:
+    """The query-passage graph of `build_graph`."""
+    edges = read_candidates(project.GRAPH / "edges.parquet")
+    return Graph.from_edges(edges, count_rows(project.queries("train")), count_rows(project.PASSAGES))
+
+
+def open_graph_features(graph: Graph) -> EdgeFeatures:
+    """Its cross-encoder features."""
+    return open_features(project.EDGE_FEATURES, graph.n * graph.k, graph.n, graph.m)
+
+
+def open_neighbourhood(
+    graph: Graph,
+    features: EdgeFeatures | None,
+    *,
+    labelled_edges: bool,
+    max_neighbours: int | None,
+    self_loops_only: bool,
+) -> Neighbourhood:
+    """The graph with its cached passages and features; without labelled edges where those are to be dropped."""
+    return Neighbourhood(
+        graph,
+        open_matrix(project.embeddings("dual_encoder")),
+        features,
+        keep_edge=None if labelled_edges else ~graph.labelled_edges(_known_pairs(graph)),
+        max_neighbours=max_neighbours,
+        self_loops_only=self_loops_only,
+        device=device(),
+    )
+
+
+def _known_pairs(graph: Graph) -> Rows:
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    return pair_keys(pairs, graph.m)
+
+
+def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:
+    """A network at its identity-like start."""
+    mgt = params.mgt
+    torch.manual_seed(int(np.random.SeedSequence([params.seed, 1]).generate_state(1)[0]))
+    config = GNNConfig(
+        dimension=dimension,
+        edge_dimension=dimension if features is None else features.dimension,
+        layers=mgt.layers,
+        heads=mgt.heads,
+        gate=mgt.gate,
+        edge_features=mgt.edge_features,
+        graph=mgt.graph,
+    )
+    return QueryPassageGNN(config).to(device())
+
+
+def _supervision(params: Params, examples: Examples, dev: DevSample, encoder: DualEncoder, epochs: int) -> Supervision:
+    beta = params.mgt.beta if params.mgt.masking == "mgt" else None
+    return _supervise(params, examples, dev, encoder, _schedule(params, examples, epochs, beta))
+
+
+def _schedule(params: Params, examples: Examples, epochs: int, beta: float | None) -> MaskedSchedule:
+    size = params.mgt.batch_size
+    return MaskedSchedule(len(examples), epochs=epochs, batch_size=size, beta=beta, seed=params.seed)
+
+
+def _supervise(
+    params: Params, examples: Examples, dev: DevSample, encoder: DualEncoder, schedule: MaskedSchedule
+) -> Supervision:
+    return Supervision(
+        examples=examples,
+        schedule=schedule,
+        negatives=params.mgt.negatives,
+        seed=params.seed,
+        dev=dev,
+        dev_texts=open_queries("dev", encoder, params),
+    )
+
+
+def _settings(name: str, params: Params) -> Settings:
+    mgt = params.mgt
+    return Settings(
+        name=name, warmup=mgt.warmup, seed=params.seed, evaluate_every=mgt.evaluate_every, patience=mgt.patience
+    )
+
+
+def _log_rounds(name: str, supervision: Supervision) -> None:
+    schedule = supervision.schedule
+    log.info("%s: %d steps, %d rounds a pass over the questions", name, len(schedule), schedule.rounds_per_epoch)

@@ -1,0 +1,35 @@
+"""Training a dual-encoder and leaving its model folder and learning curve behind."""
+
+from pathlib import Path
+
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.params import Contrastive, Params
+from gnn_encoder.stage import WORK
+from gnn_encoder.training import distributed
+from gnn_encoder.training.contrastive import ContrastiveTask, Texts
+from gnn_encoder.training.examples import Examples
+from gnn_encoder.training.history import write_history
+from gnn_encoder.training.loop import Settings, fit, parameter_group
+
+
+def train_dual_encoder(
+    encoder: DualEncoder, examples: Examples, settings: Contrastive, params: Params, scratch: Path
+) -> None:
+    """Train by Eq. 2 and write the model folder into `scratch`, with `history.csv`."""
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    task = ContrastiveTask(
+        encoder,
+        Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params)),
+        examples,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        negatives=settings.negatives,
+        chunk_size=settings.chunk_size,
+        seed=params.seed,
+    )
+    how = Settings(name="contrastive", warmup=settings.warmup, seed=params.seed)
+    history = fit(task, [parameter_group(encoder, settings.learning_rate)], how, scratch / WORK)
+    if distributed.is_first():
+        encoder.save(scratch)
+        write_history(scratch / "history.csv", history)

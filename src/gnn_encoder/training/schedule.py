@@ -1,0 +1,49 @@
+"""Which questions train in which step, and which are out of the graph meanwhile (Algorithm 1, lines 3-6)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gnn_encoder.graph.masking import folds
+from gnn_encoder.training.examples import Rows
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step's items of the examples, and the fold Q_t they belong to."""
+
+    items: Rows
+    fold: Rows  # items too; empty when nothing is masked
+
+
+class MaskedSchedule:
+    """Steps of all passes. A pass splits the questions into 1/beta folds; each in turn is Q_t and trains in batches.
+
+    `epochs` counts passes over all questions: with beta 5% a pass is 20 rounds.
+    """
+
+    def __init__(self, n_items: int, *, epochs: int, batch_size: int, beta: float | None, seed: int) -> None:
+        self._items = np.arange(n_items)
+        self._batch_size, self._beta, self._seed = batch_size, beta, seed
+        self._at: tuple[int, list[Step]] = (0, self._pass(0))
+        self.rounds_per_epoch = 1 if beta is None else round(1 / beta)
+        self._epochs = epochs
+
+    def __len__(self) -> int:
+        return self._epochs * len(self._at[1])
+
+    def __getitem__(self, number: int) -> Step:
+        epoch, within = divmod(number, len(self._at[1]))
+        if epoch != self._at[0]:
+            self._at = (epoch, self._pass(epoch))
+        return self._at[1][within]
+
+    def _pass(self, epoch: int) -> list[Step]:
+        if self._beta is None:
+            order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
+            return [Step(items, order[:0]) for items in self._batches(order)]
+        rounds = folds(self._items, self._beta, self._seed, epoch)
+        return [Step(items, fold) for fold in rounds for items in self._batches(fold)]
+
+    def _batches(self, fold: Rows) -> list[Rows]:
+        return np.array_split(fold, max(1, round(len(fold) / self._batch_size)))

@@ -1,0 +1,61 @@
+"""denoise: M_ce's scores sort candidates into denoised positives and hard negatives (section 3.4)."""
+
+import logging
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder import project
+from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.pairs import Pairs, score_pairs
+from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.params import load_params
+from gnn_encoder.records import EXAMPLES
+from gnn_encoder.stage import WORK, output, run
+from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.tables import write_table
+from gnn_encoder.training import distributed
+from gnn_encoder.training.denoise import denoise
+from gnn_encoder.training.examples import relevant_pairs
+
+
+def main() -> None:
+    """Score the candidates and apply the thresholds."""
+    params = load_params()
+    settings = params.denoise
+    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.CANDIDATES, project.CROSS_ENCODER]
+    sections = {"denoise": settings, "max_length": params.train_cross_encoder.max_length}
+    with output(project.EXAMPLES, inputs, sections) as scratch:
+        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        candidates = pl.scan_parquet(project.CANDIDATES / "candidates.parquet")
+        chosen = candidates.filter(pl.col("rank") < settings.depth).select("query", "passage").collect()
+        # A labelled passage is a positive whatever its score, so only the others are scored.
+        unlabelled = chosen.join(pairs, on=["query", "passage"], how="anti").sort("query", "passage")
+        model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+        scores = score_pairs(
+            model,
+            Pairs(
+                first=open_queries("train", model, params),
+                first_rows=unlabelled["query"].to_numpy().astype(np.int64),
+                second=open_passages(model, params),
+                second_rows=unlabelled["passage"].to_numpy().astype(np.int64),
+            ),
+            scratch / WORK,
+            max_length=params.train_cross_encoder.max_length,
+            batch_tokens=params.encoder.batch_tokens,
+        )
+        if distributed.is_first():
+            table, counts = denoise(
+                unlabelled.with_columns(score=scores),
+                pairs,
+                positive_threshold=settings.positive_threshold,
+                negative_threshold=settings.negative_threshold,
+            )
+            write_table(scratch / "examples.parquet", EXAMPLES, [table.to_arrow()])
+            write_json(scratch / "statistics.json", counts)
+            for name, value in counts.items():
+                logging.info("%s: %d", name.replace("_", " "), value)
+
+
+if __name__ == "__main__":
+    run(main)

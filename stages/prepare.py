@@ -1,0 +1,18 @@
+"""prepare: the source's passages, questions and judgements as checked tables (section 4.1)."""
+
+from gnn_encoder import project
+from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.params import load_params
+from gnn_encoder.stage import output, run
+
+
+def main() -> None:
+    """Run the stage."""
+    params = load_params()
+    source = open_source(params.data)
+    with output(project.PREPARED, inputs=source.files(), params={"data": params.data, "seed": params.seed}) as scratch:
+        prepare(params.data, source, scratch, seed=params.seed)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,36 @@
+"""What all tests share: no network, quiet libraries, the committed tiny corpus and model, `gpu` tests only on a GPU."""
+
+import os
+from pathlib import Path
+
+# Before transformers is imported anywhere: it reads these once.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["MPLBACKEND"] = "agg"
+
+import pytest
+
+TINY = Path(__file__).parent / "tiny"
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Path:
+    """A randomly initialised BERT with its tokenizer, 32 dimensions: tests/tiny/README.md."""
+    return TINY / "model"
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus() -> Path:
+    """A corpus in BEIR's format with train, dev and test judgements."""
+    return TINY / "beir"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device here"))

@@ -1,0 +1,298 @@
+"""dvc.yaml declares what its stages run on: code by their imports, parameters by what their scripts read.
+
+A dependency that is not declared never triggers a rerun: the stage's old output would pass for the new code's.
+"""
+
+import ast
+import itertools
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def problems(root: Path) -> list[str]:
+    """What dvc.yaml under `root` leaves out or names in vain, one line each."""
+    pipeline = yaml.safe_load((root / "dvc.yaml").read_text())
+    params = yaml.safe_load((root / "params.yaml").read_text())
+    found = []
+    for name, stage in expand(pipeline["stages"], params):
+        found += [f"{name}: {problem}" for problem in stage_problems(root, stage, params)]
+    return found
+
+
+def stage_problems(root: Path, stage: dict[str, Any], params: dict[str, Any]) -> Iterator[str]:
+    deps = [Path(dep if isinstance(dep, str) else next(iter(dep))) for dep in stage.get("deps", [])]
+    scripts = stage_scripts(root, stage["cmd"])
+    if not scripts:
+        yield f"cmd {stage['cmd']!r} names no script that exists"
+    for file in sorted(imported_files(root, scripts)):
+        if not any(file == dep or dep in file.parents for dep in deps):
+            yield f"{file} is imported but is not among deps"
+    for dep in deps:
+        if dep.parts[0] in ("src", "stages") and not (root / dep).exists():
+            yield f"{dep} is among deps but does not exist"
+    declared = declared_params(stage.get("params", []))
+    for key in declared:
+        if lookup(params, key) is MISSING:
+            yield f"{key} is among params but not in params.yaml"
+    sections = {key.split(".")[0] for key in declared}
+    for section in sorted(sections_read(root, scripts, set(params)) - sections):
+        yield f"{section} of params.yaml is read by the script but is not among params"
+
+
+# --- dvc.yaml ---------------------------------------------------------------------------------------------------------
+
+
+def expand(stages: dict[str, Any], params: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every stage that DVC would run, `foreach` and `matrix` spelt out, `${...}` filled in."""
+    for name, stage in stages.items():
+        if "foreach" in stage:
+            items = fill(stage["foreach"], params)
+            pairs = items.items() if isinstance(items, dict) else ((item, item) for item in items)
+            for key, item in pairs:
+                yield f"{name}@{key}", fill(stage["do"], {**params, "key": key, "item": item})
+        elif "matrix" in stage:
+            axes = fill(stage["matrix"], params)
+            for values in itertools.product(*axes.values()):
+                item = dict(zip(axes, values, strict=True))
+                yield f"{name}@{'-'.join(map(str, values))}", fill(stage, {**params, "item": item})
+        else:
+            yield name, fill(stage, params)
+
+
+def fill(node: Any, values: dict[str, Any]) -> Any:
+    """`${a.b}` replaced by its value, in all strings of `node`; unknown names stay."""
+    if isinstance(node, dict):
+        return {fill(key, values): fill(value, values) for key, value in node.items()}
+    if isinstance(node, list):
+        return [fill(value, values) for value in node]
+    if not isinstance(node, str):
+        return node
+    whole = re.fullmatch(r"\$\{\s*([\w.]+)\s*\}", node)
+    if whole and (value := lookup(values, whole[1])) is not MISSING:
+        return value
+
+    def text(match: re.Match[str]) -> str:
+        value = lookup(values, match[1])
+        return match[0] if value is MISSING else str(value)
+
+    return re.sub(r"\$\{\s*([\w.]+)\s*\}", text, node)
+
+
+MISSING = object()
+
+
+def lookup(values: Any, dotted: str) -> Any:
+    for key in dotted.split("."):
+        if not isinstance(values, dict) or key not in values:
+            return MISSING
+        values = values[key]
+    return values
+
+
+def declared_params(entries: list[Any]) -> list[str]:
+    """Keys of params.yaml: written bare, or under `params.yaml:`."""
+    keys: list[str] = []
+    for entry in entries:
+        if isinstance(entry, str):
+            keys.append(entry)
+        else:
+            keys += entry.get("params.yaml") or []
+    return keys
+
+
+def stage_scripts(root: Path, cmd: str | list[str]) -> list[Path]:
+    """Python files that the command names, relative to `root`."""
+    words = [word for line in ([cmd] if isinstance(cmd, str) else cmd) for word in shlex.split(line)]
+    return [Path(word) for word in words if word.endswith(".py") and (root / word).is_file()]
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+def imported_files(root: Path, scripts: list[Path]) -> set[Path]:
+    """`scripts` and every file of the project that they can come to import, in functions too, relative to `root`.
+
+    An `__init__.py` that holds nothing but a docstring and the version decides no result and is left out.
+    """
+    reached: set[Path] = set()
+    waiting = list(scripts)
+    while waiting:
+        file = waiting.pop()
+        if file in reached:
+            continue
+        reached.add(file)
+        folders = {Path("src"), *(script.parent for script in scripts)}
+        for module in imported_modules(root, file):
+            waiting += [found for folder in folders for found in module_files(root, folder, module)]
+    return {file for file in reached if file.name != "__init__.py" or has_code(root / file)}
+
+
+def imported_modules(root: Path, file: Path) -> Iterator[str]:
+    """Names of modules that a file may import; `from a import b` gives both `a` and `a.b`."""
+    for node in running_nodes(ast.parse((root / file).read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = package_of(file, level) + ([module] if module else [])
+                yield ".".join(base)
+                yield from (".".join([*base, alias.name]) for alias in names)
+            case ast.Call(
+                func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name
+
+
+def running_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING:`, which never run."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for other in child.orelse:
+                yield from running_nodes(other)
+        else:
+            yield from running_nodes(child)
+
+
+def package_of(file: Path, level: int) -> list[str]:
+    """The package that `level` dots mean in a file of src."""
+    return list(file.parts[1:-level]) if level else []
+
+
+def module_files(root: Path, folder: Path, module: str) -> Iterator[Path]:
+    """The module's file and the `__init__.py` of each package above it, where the project has them."""
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        path = folder.joinpath(*parts[:length])
+        for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")):
+            if (root / candidate).is_file():
+                yield candidate
+
+
+def has_code(file: Path) -> bool:
+    def inert(node: ast.stmt) -> bool:
+        match node:
+            case ast.Expr(value=ast.Constant()) | ast.Assign(targets=[ast.Name(id="__version__")]):
+                return True
+        return False
+
+    return not all(inert(node) for node in ast.parse(file.read_text(encoding="utf-8")).body)
+
+
+def sections_read(root: Path, scripts: list[Path], sections: set[str]) -> set[str]:
+    """Sections of params.yaml that the scripts read as `params.SECTION`."""
+    return {
+        node.attr
+        for script in scripts
+        for node in ast.walk(ast.parse((root / script).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "params"
+    } & sections
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def test_dvc_yaml_declares_what_its_stages_run_on() -> None:
+    assert problems(ROOT) == []
+
+
+def test_every_stage_script_is_a_stage() -> None:
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    run = {script for _, stage in expand(stages, params) for script in stage_scripts(ROOT, stage["cmd"])}
+    assert {path.relative_to(ROOT) for path in (ROOT / "stages").glob("*.py")} == run
+
+
+SOURCES = {
+    "stages/fit.py": "from gnn_encoder.models import big\ndef main():\n    params.fit\n    from gnn_encoder.late import f\n",
+    "src/gnn_encoder/__init__.py": '"""The package."""\n__version__ = "1"\n',
+    "src/gnn_encoder/late.py": "from gnn_encoder.deep import g\n",
+    "src/gnn_encoder/deep.py": "import numpy\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import gnn_encoder.types_only\n",
+    "src/gnn_encoder/types_only.py": "",
+    "src/gnn_encoder/models/__init__.py": '"""Models."""\nfrom . import registry\n',
+    "src/gnn_encoder/models/registry.py": "",
+    "src/gnn_encoder/models/big.py": "from .layers import attention\nfrom ..storage import save\n",
+    "src/gnn_encoder/models/layers/__init__.py": '"""Layers."""\n',
+    "src/gnn_encoder/models/layers/attention.py": "",
+    "src/gnn_encoder/storage.py": "",
+}
+REACHED = ["stages/fit.py", "src/gnn_encoder/models", "src/gnn_encoder/late.py", "src/gnn_encoder/deep.py"]
+REACHED.append("src/gnn_encoder/storage.py")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, source in SOURCES.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+    (tmp_path / "params.yaml").write_text("seed: 1\nfit: {rate: 0.1}\nsystems: [a, b]\n")
+    return tmp_path
+
+
+def write_stages(project: Path, stages: dict[str, Any]) -> None:
+    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+
+
+def fit_stage(deps: list[str], params: list[Any] | None = None) -> dict[str, Any]:
+    return {"cmd": "scripts/python stages/fit.py", "deps": deps, "params": params or ["seed", "fit.rate"]}
+
+
+def test_complete_stage_has_no_problem(project: Path) -> None:
+    write_stages(project, {"fit": fit_stage([*REACHED, "data/prepared"])})
+    assert problems(project) == []
+
+
+@pytest.mark.parametrize(
+    ("dropped", "missing"),
+    [
+        ("stages/fit.py", ["stages/fit.py"]),
+        ("src/gnn_encoder/late.py", ["src/gnn_encoder/late.py"]),
+        ("src/gnn_encoder/deep.py", ["src/gnn_encoder/deep.py"]),
+        ("src/gnn_encoder/storage.py", ["src/gnn_encoder/storage.py"]),
+        (
+            "src/gnn_encoder/models",
+            [f"src/gnn_encoder/models/{name}.py" for name in ("__init__", "big", "layers/attention", "registry")],
+        ),
+    ],
+)
+def test_planted_missing_dependency_is_found(project: Path, dropped: str, missing: list[str]) -> None:
+    write_stages(project, {"fit": fit_stage([dep for dep in REACHED if dep != dropped])})
+    assert problems(project) == [f"fit: {file} is imported but is not among deps" for file in missing]
+
+
+def test_dependency_that_does_not_exist_is_found(project: Path) -> None:
+    write_stages(project, {"fit": fit_stage([*REACHED, "src/gnn_encoder/gone.py"])})
+    assert problems(project) == ["fit: src/gnn_encoder/gone.py is among deps but does not exist"]
+
+
+def test_unknown_and_undeclared_params_are_found(project: Path) -> None:
+    write_stages(project, {"fit": fit_stage(REACHED, [{"params.yaml": ["seed.x", "nothing"]}])})
+    assert problems(project) == [
+        "fit: seed.x is among params but not in params.yaml",
+        "fit: nothing is among params but not in params.yaml",
+        "fit: fit of params.yaml is read by the script but is not among params",
+    ]
+
+
+def test_command_without_a_script_is_found(project: Path) -> None:
+    write_stages(project, {"fit": fit_stage(REACHED) | {"cmd": "scripts/python stages/fitt.py"}})
+    assert problems(project) == ["fit: cmd 'scripts/python stages/fitt.py' names no script that exists"]
+
+
+def test_foreach_and_matrix_are_spelt_out(project: Path) -> None:
+    body = {"cmd": "scripts/python stages/${item}.py", "deps": []}
+    matrix = {"matrix": {"what": ["fit"], "system": "${systems}"}, "cmd": "scripts/python stages/${item.what}.py"}
+    write_stages(project, {"each": {"foreach": ["fit", "gone"], "do": body}, "cross": matrix})
+    names = {problem.split(":")[0] for problem in problems(project)}
+    assert names == {"each@fit", "each@gone", "cross@fit-a", "cross@fit-b"}
+    assert "each@gone: cmd 'scripts/python stages/gone.py' names no script that exists" in problems(project)
