@@ -12,11 +12,11 @@ bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"} test
 failed=()
 check() {
     printf '\n== %s\n' "$*"
-    .venv/bin/python -m "$@" || failed+=("$1")
+    .venv/bin/python -m "$@" || failed+=("$*")
 }
 check ruff check .
 check ruff format --check .
 check mypy
 check pytest "$@"
 
-[ ${#failed[@]} -eq 0 ] || { printf 'failed: %s\n' "${failed[*]}" >&2 && exit 1; }
+[ ${#failed[@]} -eq 0 ] || { printf 'failed: %s\n' "${failed[@]}" >&2 && exit 1; }

@@ -5,25 +5,30 @@ import logging
 import numpy as np
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder import distributed, project
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, score_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import load_params
 from gnn_encoder.records import EXAMPLES
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.atomic import write_json
 from gnn_encoder.storage.tables import write_table
-from gnn_encoder.training import distributed
 from gnn_encoder.training.denoise import denoise
-from gnn_encoder.training.examples import relevant_pairs
 
 
 def main() -> None:
     """Score the candidates and apply the thresholds."""
     params = load_params()
     settings = params.denoise
-    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.CANDIDATES, project.CROSS_ENCODER]
+    inputs = [
+        project.PASSAGES,
+        project.queries("train"),
+        project.qrels("train"),
+        project.CANDIDATES,
+        project.CROSS_ENCODER,
+    ]
     sections = {"denoise": settings, "max_length": params.train_cross_encoder.max_length}
     with output(project.EXAMPLES, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)

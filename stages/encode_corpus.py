@@ -4,12 +4,12 @@ from gnn_encoder import project
 from gnn_encoder.encoders.corpus import embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.graph.artifacts import open_graph, open_graph_features, open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
 from gnn_encoder.storage.fingerprint import fingerprint
-from gnn_encoder.training.phases import open_graph, open_graph_features, open_neighbourhood
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """mine_candidates: the first retriever's top passages of every training question (section 3.4)."""
 
 from gnn_encoder import project
-from gnn_encoder.encoders.retrieve import top_passages
 from gnn_encoder.params import load_params
+from gnn_encoder.records import CANDIDATES
+from gnn_encoder.retrieval import top_passages
 from gnn_encoder.stage import output, run
 from gnn_encoder.storage.tables import candidates_table, write_table
-from gnn_encoder.records import CANDIDATES
 
 
 def main() -> None:
@@ -13,7 +13,9 @@ def main() -> None:
     params = load_params()
     inputs = [project.queries("train"), project.RETRIEVER, project.embeddings("retriever")]
     with output(project.CANDIDATES, inputs, {"mine_candidates": params.mine_candidates}) as scratch:
-        passages, scores = top_passages("retriever", params.mine_candidates.depth, "Flat", params, "mine_candidates.depth")
+        passages, scores = top_passages(
+            "retriever", params.mine_candidates.depth, params, section="mine_candidates", parameter="depth"
+        )
         write_table(scratch / "candidates.parquet", CANDIDATES, [candidates_table(passages, scores)])
 
 

@@ -2,15 +2,16 @@
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder import distributed, project
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.pretrained import Source
 from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.tables import count_rows
-from gnn_encoder.training import distributed
 from gnn_encoder.training.cross_encoder import CrossEncoderTask
-from gnn_encoder.training.examples import examples_from_candidates, relevant_pairs, to_examples
+from gnn_encoder.training.examples import examples_from_candidates, to_examples
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit, parameter_group
 
@@ -24,7 +25,10 @@ def main() -> None:
     with output(project.CROSS_ENCODER, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         table = examples_from_candidates(pairs, pl.read_parquet(project.CANDIDATES / "candidates.parquet"))
-        model = CrossEncoder.from_pretrained(settings.model or params.encoder.model, params.encoder)
+        base = params.encoder
+        same = settings.model in (None, base.model)
+        source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
+        model = CrossEncoder.from_pretrained(source, base)
         task = CrossEncoderTask(
             model,
             open_queries("train", model, params),

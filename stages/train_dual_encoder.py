@@ -2,10 +2,11 @@
 
 from gnn_encoder import project
 from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
 from gnn_encoder.storage.tables import count_rows
-from gnn_encoder.training.examples import read_examples, relevant_pairs
+from gnn_encoder.training.examples import read_examples
 from gnn_encoder.training.retriever import train_dual_encoder
 
 

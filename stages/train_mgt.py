@@ -1,19 +1,30 @@
 """train_mgt: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
-from gnn_encoder import project
+from gnn_encoder import distributed, project
+from gnn_encoder.mgt.phases import train_gnn_encoder
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
-from gnn_encoder.training import distributed
 from gnn_encoder.training.history import write_history
-from gnn_encoder.training.phases import train_gnn_encoder
 
 
 def main() -> None:
     """Train both phases and save the best of them."""
     params = load_params()
     inputs = [
-        *(project.PASSAGES, project.queries("train"), project.qrels("train"), project.queries("dev"), project.qrels("dev")),
-        *(project.EXAMPLES, project.DUAL_ENCODER, project.embeddings("dual_encoder"), project.GRAPH, project.EDGE_FEATURES),
+        *(
+            project.PASSAGES,
+            project.queries("train"),
+            project.qrels("train"),
+            project.queries("dev"),
+            project.qrels("dev"),
+        ),
+        *(
+            project.EXAMPLES,
+            project.DUAL_ENCODER,
+            project.embeddings("dual_encoder"),
+            project.GRAPH,
+            project.EDGE_FEATURES,
+        ),
     ]
     sections = {"mgt": params.mgt, "encoder": params.encoder, "seed": params.seed}
     with output(project.MGT, inputs, sections) as scratch:

@@ -1,13 +1,22 @@
 """train_no_gnn: the control, M_de trained on with the same budget and no graph (paper's "w/o GNN")."""
 
-from gnn_encoder import project
+from gnn_encoder import distributed, project
+from gnn_encoder.mgt.phases import train_control
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
-from gnn_encoder.training import distributed
 from gnn_encoder.training.history import write_history
-from gnn_encoder.training.phases import train_control
 
-BUDGET = ("gnn_epochs", "epochs", "batch_size", "negatives", "dropout", "warmup", "chunk_size", "evaluate_every", "patience")
+BUDGET = (
+    "gnn_epochs",
+    "epochs",
+    "batch_size",
+    "negatives",
+    "dropout",
+    "warmup",
+    "chunk_size",
+    "evaluate_every",
+    "patience",
+)
 WATCHED = ("dev_queries", "dev_depth")
 
 
@@ -15,7 +24,13 @@ def main() -> None:
     """Train the control and save its best weights."""
     params = load_params()
     inputs = [
-        *(project.PASSAGES, project.queries("train"), project.qrels("train"), project.queries("dev"), project.qrels("dev")),
+        *(
+            project.PASSAGES,
+            project.queries("train"),
+            project.qrels("train"),
+            project.queries("dev"),
+            project.qrels("dev"),
+        ),
         *(project.EXAMPLES, project.DUAL_ENCODER, project.embeddings("dual_encoder")),
     ]
     budget = {name: getattr(params.mgt, name) for name in BUDGET + WATCHED}

@@ -19,12 +19,10 @@ ROOT = Path(__file__).parents[1]
 
 def problems(root: Path) -> list[str]:
     """What dvc.yaml under `root` leaves out or names in vain, one line each."""
-    pipeline = yaml.safe_load((root / "dvc.yaml").read_text())
-    params = yaml.safe_load((root / "params.yaml").read_text())
-    found = []
-    for name, stage in expand(pipeline["stages"], params):
-        found += [f"{name}: {problem}" for problem in stage_problems(root, stage, params)]
-    return found
+    params = load(root / "params.yaml")
+    return [
+        f"{name}: {problem}" for name, stage in read_stages(root) for problem in stage_problems(root, stage, params)
+    ]
 
 
 def stage_problems(root: Path, stage: dict[str, Any], params: dict[str, Any]) -> Iterator[str]:
@@ -50,9 +48,17 @@ def stage_problems(root: Path, stage: dict[str, Any], params: dict[str, Any]) ->
 # --- dvc.yaml ---------------------------------------------------------------------------------------------------------
 
 
-def expand(stages: dict[str, Any], params: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def load(file: Path) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def read_stages(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every stage that DVC would run, `foreach` and `matrix` spelt out, `${...}` filled in."""
-    for name, stage in stages.items():
+    pipeline = load(root / "dvc.yaml")
+    params = load(root / "params.yaml")
+    for entry in pipeline.get("vars", []):
+        params |= load(root / entry) if isinstance(entry, str) else entry
+    for name, stage in pipeline["stages"].items():
         if "foreach" in stage:
             items = fill(stage["foreach"], params)
             pairs = items.items() if isinstance(items, dict) else ((item, item) for item in items)
@@ -206,17 +212,27 @@ def test_dvc_yaml_declares_what_its_stages_run_on() -> None:
 
 
 def test_every_stage_script_is_a_stage() -> None:
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    run = {script for _, stage in expand(stages, params) for script in stage_scripts(ROOT, stage["cmd"])}
+    run = {script for _, stage in read_stages(ROOT) for script in stage_scripts(ROOT, stage["cmd"])}
     assert {path.relative_to(ROOT) for path in (ROOT / "stages").glob("*.py")} == run
 
 
 SOURCES = {
-    "stages/fit.py": "from gnn_encoder.models import big\ndef main():\n    params.fit\n    from gnn_encoder.late import f\n",
+    "stages/fit.py": """
+from gnn_encoder.models import big
+
+def main():
+    from gnn_encoder.late import f
+    f(params.fit)
+""",
     "src/gnn_encoder/__init__.py": '"""The package."""\n__version__ = "1"\n',
     "src/gnn_encoder/late.py": "from gnn_encoder.deep import g\n",
-    "src/gnn_encoder/deep.py": "import numpy\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import gnn_encoder.types_only\n",
+    "src/gnn_encoder/deep.py": """
+import numpy
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import gnn_encoder.types_only
+""",
     "src/gnn_encoder/types_only.py": "",
     "src/gnn_encoder/models/__init__.py": '"""Models."""\nfrom . import registry\n',
     "src/gnn_encoder/models/registry.py": "",
@@ -225,8 +241,7 @@ SOURCES = {
     "src/gnn_encoder/models/layers/attention.py": "",
     "src/gnn_encoder/storage.py": "",
 }
-REACHED = ["stages/fit.py", "src/gnn_encoder/models", "src/gnn_encoder/late.py", "src/gnn_encoder/deep.py"]
-REACHED.append("src/gnn_encoder/storage.py")
+REACHED = ["stages/fit.py", "src/gnn_encoder/models", *(f"src/gnn_encoder/{n}.py" for n in ("late", "deep", "storage"))]
 
 
 @pytest.fixture
@@ -235,12 +250,13 @@ def project(tmp_path: Path) -> Path:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source)
-    (tmp_path / "params.yaml").write_text("seed: 1\nfit: {rate: 0.1}\nsystems: [a, b]\n")
+    (tmp_path / "params.yaml").write_text("seed: 1\nfit: {rate: 0.1}\n")
     return tmp_path
 
 
-def write_stages(project: Path, stages: dict[str, Any]) -> None:
-    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+def write_stages(project: Path, stages: dict[str, Any], variables: dict[str, Any] | None = None) -> None:
+    pipeline = {"vars": [variables or {}], "stages": stages}
+    (project / "dvc.yaml").write_text(yaml.safe_dump(pipeline, sort_keys=False))
 
 
 def fit_stage(deps: list[str], params: list[Any] | None = None) -> dict[str, Any]:
@@ -291,8 +307,8 @@ def test_command_without_a_script_is_found(project: Path) -> None:
 
 def test_foreach_and_matrix_are_spelt_out(project: Path) -> None:
     body = {"cmd": "scripts/python stages/${item}.py", "deps": []}
-    matrix = {"matrix": {"what": ["fit"], "system": "${systems}"}, "cmd": "scripts/python stages/${item.what}.py"}
-    write_stages(project, {"each": {"foreach": ["fit", "gone"], "do": body}, "cross": matrix})
+    matrix = {"matrix": {"what": ["fit"], "system": "${dense}"}, "cmd": "scripts/python stages/${item.what}.py"}
+    write_stages(project, {"each": {"foreach": ["fit", "gone"], "do": body}, "cross": matrix}, {"dense": ["a", "b"]})
     names = {problem.split(":")[0] for problem in problems(project)}
     assert names == {"each@fit", "each@gone", "cross@fit-a", "cross@fit-b"}
     assert "each@gone: cmd 'scripts/python stages/gone.py' names no script that exists" in problems(project)

@@ -6,6 +6,7 @@ scores, for a question q (Kamphuis et al. 2020, "Lucene (accurate)"):
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """
 
+import logging
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,6 +49,7 @@ class BM25Index:
         words = [array("i", ids) for ids in self._tokenize_passages(passages)]
         if not self.tokenizer.word_to_id:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # its import sets DEBUG
         self.index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
         self.index.index((words, self.tokenizer.word_to_id), create_empty_token=False, show_progress=False)
 

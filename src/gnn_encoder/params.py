@@ -11,6 +11,7 @@ from gnn_encoder.errors import UserError
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 
 
 class Section(BaseModel):
@@ -51,7 +52,7 @@ class BM25(Section):
 
     k1: Rate
     b: Annotated[float, Field(ge=0, le=1)]
-    depth: Count  # candidates a training question
+    depth: Depth  # candidates a training question
 
 
 class Contrastive(Section):
@@ -74,7 +75,7 @@ class TrainDualEncoder(Contrastive):
 class MineCandidates(Section):
     """How many passages of the first retriever the cross-encoder sees."""
 
-    depth: Count
+    depth: Depth
 
 
 class TrainCrossEncoder(Section):
@@ -106,7 +107,7 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
-    k: Count  # passages a question
+    k: Depth  # passages a question
     factory: str  # FAISS index that finds them; Flat is exact and streams
 
 

@@ -17,16 +17,12 @@ QRELS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("grade", pa.int3
 CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
 
 # What a contrastive model trains on: one row a training question that has a positive.
-EXAMPLES = pa.schema(
-    [("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))]
-)
+EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
 
 
 def edge_features(dimension: int) -> pa.Schema:
     """Schema of cross-encoder embeddings of (query, passage) pairs: `feature` is a fixed-size list of float16."""
-    return pa.schema(
-        [("query", pa.int32()), ("passage", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))]
-    )
+    return pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])
 
 
 def loop_features(dimension: int) -> pa.Schema:

@@ -30,7 +30,7 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
 
     Under torchrun every rank works in the one folder (a shared file system); the first one moves it.
     """
-    from gnn_encoder.training import distributed
+    from gnn_encoder import distributed
 
     for path in inputs:
         if not path.exists():
@@ -58,7 +58,7 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
 
 def run(main: Callable[[], None]) -> None:
     """Run a stage's `main`: logging on, torch.distributed up under torchrun, a user's mistake told in one line."""
-    from gnn_encoder.training import distributed
+    from gnn_encoder import distributed
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)

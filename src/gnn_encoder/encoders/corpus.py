@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_window
 from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
 from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter, iterate_blocks, read_manifest
 from gnn_encoder.storage.fingerprint import fingerprint
-from gnn_encoder.training import distributed
 
 Rows = NDArray[np.integer[Any]]
 Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
@@ -28,8 +28,7 @@ def encode_corpus(
     dtype: str,
     batch_tokens: int,
     manifest: dict[str, str],
-    transform: Rows = NDArray[np.integer[Any]]
-Transform = lambda first, embeddings: embeddings,
+    transform: Transform = lambda first, embeddings: embeddings,
 ) -> None:
     """Write the passage matrix of a corpus.
 
@@ -56,7 +55,8 @@ Transform = lambda first, embeddings: embeddings,
             batch_tokens,
         )
 
-    with writer, tqdm(total=rows, initial=rows - _rows(firsts, rows), desc="encode passages", unit=" passages", disable=None) as bar:
+    done = rows - _rows(firsts, rows)
+    with writer, tqdm(total=rows, initial=done, desc="encode passages", unit=" passages", disable=None) as bar:
         for first, prepared in prefetch(prepare, mine):
             size = min(rows, first + WINDOW) - first
             writer.write(first, transform(first, encode_prepared(prepared, size, encoder.encode_passages)))
@@ -66,9 +66,7 @@ Transform = lambda first, embeddings: embeddings,
         _finish(writer, (rows, encoder.dimension), dtype, manifest)
 
 
-def transform_corpus(
-    source: Path, folder: Path, *, dtype: str, manifest: dict[str, str], transform: Transform
-) -> None:
+def transform_corpus(source: Path, folder: Path, *, dtype: str, manifest: dict[str, str], transform: Transform) -> None:
     """Write the transformed rows of an existing passage matrix, window by window, on the first device."""
     if distributed.is_first():
         shape = read_manifest(source).shape
@@ -81,8 +79,11 @@ def transform_corpus(
 
 
 def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, manifest: dict[str, str]) -> None:
-    key = fingerprint(**manifest, dtype=dtype)
-    writer.finish(ArrayManifest(shape=shape, dtype=dtype, fingerprint=key, **manifest))
+    key = fingerprint(dtype=dtype, **manifest)
+    model, source = manifest["model_fingerprint"], manifest["input_fingerprint"]
+    writer.finish(
+        ArrayManifest(shape=shape, dtype=dtype, model_fingerprint=model, input_fingerprint=source, fingerprint=key)
+    )
 
 
 def embed_questions(
@@ -90,7 +91,8 @@ def embed_questions(
 ) -> NDArray[np.float32]:
     """E_Q over rows of a table of questions, by default all. *Shape:* (n, d)."""
     length = encoder.settings.query_length
-    return _embed(encoder, tokens, np.arange(len(tokens)) if rows is None else rows, length, encoder.encode_queries, batch_tokens)
+    chosen = np.arange(len(tokens)) if rows is None else rows
+    return _embed(encoder, tokens, chosen, length, encoder.encode_queries, batch_tokens)
 
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
@@ -99,7 +101,12 @@ def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, 
 
 
 def _embed(
-    encoder: DualEncoder, tokens: TextTokens, rows: Rows, length: int, encode: Callable[[Batch], Tensor], batch_tokens: int
+    encoder: DualEncoder,
+    tokens: TextTokens,
+    rows: Rows,
+    length: int,
+    encode: Callable[[Batch], Tensor],
+    batch_tokens: int,
 ) -> NDArray[np.float32]:
     if len(rows) == 0:
         return np.empty((0, encoder.dimension), dtype=np.float32)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from gnn_encoder.encoders.device import autocast, device, working_dtype
-from gnn_encoder.encoders.pretrained import load_model, load_tokenizer
+from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template
 from gnn_encoder.params import Encoder
 
@@ -24,14 +24,11 @@ class CrossEncoder(nn.Module):
         self.dtype = working_dtype(precision)
 
     @classmethod
-    def from_pretrained(cls, model: str, params: Encoder) -> Self:
+    def from_pretrained(cls, source: Source, params: Encoder) -> Self:
         """Start from a base model, with a head of its own."""
-        source = {"revision": params.revision if model == params.model else None, "trust_remote_code": params.trust_remote_code}
         return cls(
-            model=load_model(
-                model, dropout=params.dropout, kind=AutoModelForSequenceClassification, num_labels=1, **source
-            ),
-            tokenizer=load_tokenizer(model, **source),
+            model=load_model(source, dropout=params.dropout, kind=AutoModelForSequenceClassification, num_labels=1),
+            tokenizer=load_tokenizer(source),
             precision=params.precision,
         ).to(device())
 
@@ -39,8 +36,8 @@ class CrossEncoder(nn.Module):
     def load(cls, folder: Path, *, precision: str = "auto") -> Self:
         """Read a folder written by `save`."""
         return cls(
-            model=load_model(str(folder), dropout=0.0, kind=AutoModelForSequenceClassification),
-            tokenizer=load_tokenizer(str(folder)),
+            model=load_model(Source(str(folder)), dropout=0.0, kind=AutoModelForSequenceClassification),
+            tokenizer=load_tokenizer(Source(str(folder))),
             precision=precision,
         ).to(device())
 
@@ -67,7 +64,7 @@ class CrossEncoder(nn.Module):
     def embed(self, batch: Batch) -> Tensor:
         """[CLS] states of pairs: edge features h_{x-y} of section 3.2. *Shape:* (n, tokens) -> (n, d_e)."""
         with autocast(self.dtype):
-            states: Tensor = self.model.base_model(**self._inputs(batch)).last_hidden_state  # type: ignore[operator,union-attr]
+            states: Tensor = self.model.base_model(**self._inputs(batch)).last_hidden_state  # type: ignore[operator]
         return states[:, 0].float()
 
     def for_inference(self) -> Self:

@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager
 
 import torch
 
+from gnn_encoder import distributed
 from gnn_encoder.errors import UserError
-from gnn_encoder.training import distributed
 
 
 def device() -> torch.device:
@@ -18,8 +18,8 @@ def device() -> torch.device:
 def supports_bf16() -> bool:
     """Whether bf16 is computed natively here: a GPU that has it, or a CPU with AMX or AVX512-BF16."""
     if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported()
-    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
 def working_dtype(precision: str) -> torch.dtype:

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.encoders.device import autocast, device, working_dtype
 from gnn_encoder.encoders.pooling import embedding
-from gnn_encoder.encoders.pretrained import load_model, load_tokenizer
+from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template
 from gnn_encoder.errors import UserError
 from gnn_encoder.params import Encoder
@@ -64,13 +64,13 @@ class DualEncoder(nn.Module):
     @classmethod
     def from_pretrained(cls, params: Encoder) -> Self:
         """Start from the base model of `params.yaml`."""
-        source = {"revision": params.revision, "trust_remote_code": params.trust_remote_code}
-        model = load_model(params.model, dropout=params.dropout, **source)
+        source = Source(params.model, params.revision, params.trust_remote_code)
+        model = load_model(source, dropout=params.dropout)
         settings = DualEncoderSettings(**{name: getattr(params, name) for name in DualEncoderSettings.__annotations__})
         return cls(
             query=model,
-            passage=model if params.shared else load_model(params.model, dropout=params.dropout, **source),
-            tokenizer=load_tokenizer(params.model, **source),
+            passage=model if params.shared else load_model(source, dropout=params.dropout),
+            tokenizer=load_tokenizer(source),
             settings=settings,
             precision=params.precision,
         ).to(device())
@@ -86,11 +86,11 @@ class DualEncoder(nn.Module):
         if not path.is_file():
             raise UserError(f"{folder}: holds no {SETTINGS}, so it is no dual-encoder; run the stage that trains it")
         settings = DualEncoderSettings(**json.loads(path.read_text()))
-        query = load_model(str(folder), dropout=dropout)
+        query = load_model(Source(str(folder)), dropout=dropout)
         return cls(
             query=query,
-            passage=query if settings.shared else load_model(str(folder / "passage"), dropout=dropout),
-            tokenizer=load_tokenizer(str(folder)),
+            passage=query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout),
+            tokenizer=load_tokenizer(Source(str(folder))),
             settings=settings,
             precision=precision,
         ).to(device())

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_window
 from gnn_encoder.encoders.tokens import Batch, TextTokens, pair_batch
 from gnn_encoder.storage.tables import write_table
-from gnn_encoder.training import distributed
 
 Rows = NDArray[np.integer[Any]]
 
@@ -73,9 +73,7 @@ def score_pairs(
     def scores(batch: Batch) -> Tensor:
         return model.scores(batch).unsqueeze(1)
 
-    _each_window(
-        model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens
-    )
+    _each_window(model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
     return np.concatenate([np.load(_score_part(folder, w)) for w in range(_count(pairs))])
 
 
@@ -106,9 +104,7 @@ def embed_pairs(
 
     folder.mkdir(parents=True, exist_ok=True)
     label = f"embed {folder.name}"
-    _each_window(
-        model, pairs, model.embed, write, lambda w: feature_part(folder, w), label, max_length, batch_tokens
-    )
+    _each_window(model, pairs, model.embed, write, lambda w: feature_part(folder, w), label, max_length, batch_tokens)
 
 
 def feature_part(folder: Path, number: int) -> Path:

@@ -2,7 +2,9 @@
 
 import importlib.util
 import logging
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -27,57 +29,66 @@ def resolve(model: str) -> str:
     name, _, inner = model.removeprefix(PACKAGE).partition("/")
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
-        raise UserError(f"encoder.model is {model!r}: no package {name} is installed; `pip install {name.replace('_', '-')}`")
+        raise UserError(
+            f"encoder.model is {model!r}: no package {name} is installed; `pip install {name.replace('_', '-')}`"
+        )
     folder = Path(found.origin).parent / inner
     if not (folder / "config.json").is_file():
-        raise UserError(f"encoder.model is {model!r}: {folder} holds no config.json; correct the folder after the slash")
+        raise UserError(
+            f"encoder.model is {model!r}: {folder} holds no config.json; correct the folder after the slash"
+        )
     return str(folder)
 
 
-def load_tokenizer(model: str, *, revision: str | None = None, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a model."""
-    with _explained(model):
-        tokenizer = AutoTokenizer.from_pretrained(
-            resolve(model), revision=revision, trust_remote_code=trust_remote_code, use_fast=True
+@dataclass(frozen=True)
+class Source:
+    """A model someone trained: what `encoder.model`, `encoder.revision` and `encoder.trust_remote_code` say."""
+
+    model: str
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+
+def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
+    """The fast tokenizer of a model, neither truncating nor padding by itself."""
+    with _explained(source.model):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            resolve(source.model), revision=source.revision, trust_remote_code=source.trust_remote_code, use_fast=True
         )
-    if not tokenizer.is_fast:
-        raise UserError(f"model {model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers first")
+    if not tokenizer.is_fast or tokenizer._tokenizer is None:
+        raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
     tokenizer._tokenizer.no_truncation()
     tokenizer._tokenizer.no_padding()
-    return tokenizer  # type: ignore[no-any-return]
+    return tokenizer
 
 
-def load_model(
-    model: str,
-    *,
-    dropout: float,
-    revision: str | None = None,
-    trust_remote_code: bool = False,
-    kind: type = AutoModel,
-    **options: object,
-) -> PreTrainedModel:
+def load_model(source: Source, *, dropout: float, kind: Any = AutoModel, **options: object) -> PreTrainedModel:
     """A transformer in float32 with its dropout set, from safetensors only.
+
+    Args:
+        kind: the `AutoModel...` class.
+        options: fields of the model's configuration to set.
 
     Raises:
         UserError: it cannot be found or its weights are a pickle.
     """
-    with _explained(model):
-        config = AutoConfig.from_pretrained(resolve(model), revision=revision, trust_remote_code=trust_remote_code)
+    with _explained(source.model):
+        origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
+        config = AutoConfig.from_pretrained(resolve(source.model), **origin)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
             if hasattr(config, name):
                 setattr(config, name, dropout)
         for name, value in options.items():
             setattr(config, name, value)
-        loaded = kind.from_pretrained(  # type: ignore[attr-defined]
-            resolve(model),
+        model: PreTrainedModel = kind.from_pretrained(
+            resolve(source.model),
             config=config,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
             use_safetensors=True,
             dtype=torch.float32,
             attn_implementation=attention_implementation(),
+            **origin,
         )
-    return loaded  # type: ignore[no-any-return]
+    return model
 
 
 class _explained:

@@ -19,11 +19,11 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
+from gnn_encoder import distributed
 from gnn_encoder.records import PASSAGES, QUERIES
 from gnn_encoder.stage import SCRATCH
 from gnn_encoder.storage.fingerprint import code_fingerprint, fingerprint
 from gnn_encoder.storage.tables import count_rows, iterate_texts
-from gnn_encoder.training import distributed
 
 log = logging.getLogger(__name__)
 Rows = NDArray[np.integer[Any]]
@@ -58,7 +58,6 @@ class Template:
         self.single_suffix = single.ids[_span(single.sequence_ids, 0).stop :]
         self.second_type = pair.type_ids[second.start]
         self.pad = int(tokenizer.pad_token_id)
-        self.separator = tokenizer.sep_token or " "
 
 
 def _span(sequence_ids: list[int | None], number: int) -> slice:
@@ -89,11 +88,16 @@ class TextTokens:
         matrix[row, at[row] + within] = self.ids[self.offsets[rows][row] + within]
 
 
+def padded(length: int) -> int:
+    """`length` rounded up to a multiple of 8: few shapes of batch, for which kernels are made once."""
+    return -(-length // 8) * 8
+
+
 def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
     """Texts as a model reads them alone, cut to `max_length` tokens, special ones included."""
     specials = len(template.prefix) + len(template.single_suffix)
     lengths = tokens.lengths(rows, max_length - specials)
-    width = int(lengths.max()) + specials
+    width = min(max_length, padded(int(lengths.max()) + specials))
     matrix = np.full((len(rows), width), template.pad, dtype=np.int64)
     begin = len(template.prefix)
     matrix[:, :begin] = template.prefix
@@ -120,7 +124,7 @@ def pair_batch(
     specials = begin + middle + suffix
     budget = max_length - specials
     a, b = pair_lengths(first.lengths(first_rows, budget), second.lengths(second_rows, budget), budget)
-    width = int((a + b).max()) + specials
+    width = min(max_length, padded(int((a + b).max()) + specials))
     matrix = np.full((len(first_rows), width), template.pad, dtype=np.int64)
     matrix[:, :begin] = template.prefix
     first.fill(matrix, first_rows, a, np.full(len(a), begin))
@@ -167,11 +171,14 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     offsets = np.lib.format.open_memmap(partial / "offsets.npy", mode="w+", dtype=np.int64, shape=(n_rows + 1,))
     row, total = 0, 0
-    with (partial / "ids.bin").open("wb") as file, tqdm(
-        total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None
-    ) as progress:
+    with (
+        (partial / "ids.bin").open("wb") as file,
+        tqdm(total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None) as progress,
+    ):
         for texts in _texts(table, tokenizer):
-            encoded = [e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+            encoded = [
+                e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            ]
             ends = total + np.cumsum([len(ids) for ids in encoded])
             file.write(np.concatenate([np.asarray(ids, dtype=dtype) for ids in encoded]).tobytes())
             offsets[row + 1 : row + 1 + len(texts)] = ends

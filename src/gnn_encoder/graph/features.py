@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gnn_encoder import distributed
 from gnn_encoder.errors import UserError
 from gnn_encoder.stage import SCRATCH
 from gnn_encoder.storage.fingerprint import fingerprint
-from gnn_encoder.training import distributed
 
 Features = NDArray[np.float16]
 
@@ -87,7 +87,9 @@ def _unpack(folder: Path, target: Path) -> None:
         for batch in pq.ParquetFile(part).iter_batches(columns=["feature"]):
             block = batch.column("feature").flatten().to_numpy().reshape(-1, dimension)
             if not np.isfinite(block).all():
-                raise UserError(f"{part}: an edge feature is NaN or infinite; run train_cross_encoder and embed_edges again")
+                raise UserError(
+                    f"{part}: an edge feature is NaN or infinite; run train_cross_encoder and embed_edges again"
+                )
             array[row : row + len(block)] = block
             row += len(block)
     array.flush()

@@ -97,7 +97,9 @@ class Neighbourhood:
             torch.from_numpy(subgraph.edge_question).to(self.device),
             torch.from_numpy(subgraph.edge_passage).to(self.device),
             edge_features=None if self.features is None else self._tensor(self.features.edges[subgraph.edges]),
-            loop_features=None if self.features is None else self._tensor(self.features.of_passage_loops(subgraph.passages)),
+            loop_features=None
+            if self.features is None
+            else self._tensor(self.features.of_passage_loops(subgraph.passages)),
             h_q=h_q,
         )
 

@@ -1,6 +1,7 @@
 """A FAISS index of passage embeddings, with the passages' ids beside it."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +88,16 @@ def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index
 
 
 def _make(dimension: int, factory: str, name: str) -> Any:
+    cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory"
     try:
-        return faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
         raise UserError(
-            f"{name} is {factory!r}: FAISS makes no index of dimension {dimension} from it ({_reason(error)}); "
-            "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory"
+            f"{name} is {factory!r}: FAISS makes no index of dimension {dimension} from it ({_reason(error)}); {cure}"
         ) from error
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
+        raise UserError(f"{name} is {factory!r}: not an index of rows for inner product; {cure}")
+    return index
 
 
 def _train(index: Any, sample: NDArray[np.float32], factory: str, name: str) -> None:
@@ -131,5 +135,5 @@ def _widen_search(index: Any) -> None:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The last clause of FAISS's message, without its source location."""
-    return " ".join(str(error).split()).rpartition("Error: ")[2].removeprefix("'").rstrip("'")
+    """FAISS's message without its source location."""
+    return re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))

@@ -43,7 +43,7 @@ class ArrayWriter:
         self._folder = folder
         if rank == 0 and not self._path.exists():
             partial = self._path.with_suffix(".partial")
-            npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()  # type: ignore[no-untyped-call]
+            npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
             partial.replace(self._path)
         self._rank = rank
         self.done = self._read_journals()
@@ -55,7 +55,9 @@ class ArrayWriter:
         self._journal = (self._folder / f"done-{self._rank}.txt").open("a")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._file.close()
         self._journal.close()
 
@@ -75,7 +77,9 @@ class ArrayWriter:
         write_json(self._folder / MANIFEST, asdict(manifest))
 
     def _read_journals(self) -> set[int]:
-        lines = [line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)]
+        lines = [
+            line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)
+        ]
         return {int(line) for line in lines if line.endswith("\n")}
 
 

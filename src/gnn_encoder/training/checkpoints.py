@@ -12,11 +12,11 @@ from torch import Tensor, nn
 STATE = "state"
 
 
-def save(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]) -> None:
+def save(
+    path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]
+) -> None:
     """Write weights, optimiser state and `progress` (JSON), whole: beside its place first, then renamed."""
-    tensors = {
-        f"{name}.{key}": value for name, module in modules.items() for key, value in module.state_dict().items()
-    }
+    tensors = {f"{name}.{key}": value for name, module in modules.items() for key, value in module.state_dict().items()}
     if optimizer is not None:
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
-from gnn_encoder.training import distributed
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import contrastive_loss

@@ -5,11 +5,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.tokens import TextTokens, pair_batch
-from gnn_encoder.training import distributed
+from gnn_encoder.judgements import contains
 from gnn_encoder.training.contrastive import local_share
-from gnn_encoder.training.examples import Examples, Rows, contains, draw_batch, epoch_batches
+from gnn_encoder.training.examples import Examples, Rows, draw_batch, epoch_batches
 
 PAIRS_AT_A_TIME = 64  # pairs in one forward and backward; gradients add up over a batch
 

@@ -28,14 +28,19 @@ def denoise(
     found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")
     hard = unlabelled.filter(pl.col("score") < negative_threshold).select("query", "passage")
     rest = unlabelled.filter(pl.col("score") <= positive_threshold).join(hard, on="query", how="anti")
-    fallback = rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")
+    fallback = (
+        rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")
+    )
     positives = _lists(pl.concat([pairs, found]), "positives")
     negatives = _lists(pl.concat([hard, fallback]), "negatives")
-    table = positives.join(negatives, on="query", how="left").with_columns(pl.col("negatives").fill_null([])).sort("query")
+    table = (
+        positives.join(negatives, on="query", how="left").with_columns(pl.col("negatives").fill_null([])).sort("query")
+    )
     questions = scored["query"].n_unique()
     counts = {
         "questions": len(table),
-        "questions_without_positive_left_out": questions - scored.join(table, on="query", how="semi")["query"].n_unique(),
+        "questions_without_positive_left_out": questions
+        - scored.join(table, on="query", how="semi")["query"].n_unique(),
         "questions_given_their_lowest_candidate_as_negative": len(fallback),
         "questions_without_negative": int((table["negatives"].list.len() == 0).sum()),
         "labelled_positives": len(pairs),

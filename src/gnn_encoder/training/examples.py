@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.judgements import contains, pair_keys
 from gnn_encoder.records import EXAMPLES, open_table
 
-Rows = NDArray[np.int64]
+Rows = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -52,33 +53,12 @@ class Examples:
         return contains(self.known, keys)
 
 
-def contains(known: Rows, keys: Rows) -> NDArray[np.bool_]:
-    """Membership of `keys` (any shape) in the sorted array `known`."""
-    if len(known) == 0:
-        return np.zeros(keys.shape, dtype=bool)
-    at = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    found: NDArray[np.bool_] = known[at] == keys
-    return found
-
-
-def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
-    """Judged-relevant pairs of a split as rows of its tables: columns `query`, `passage`, sorted."""
-    query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query")
-    passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
-    pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
-    return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
-
-
-def pair_keys(pairs: pl.DataFrame, n_passages: int) -> Rows:
-    """Sorted keys query * n_passages + passage."""
-    keys = pairs["query"].to_numpy().astype(np.int64) * n_passages + pairs["passage"].to_numpy()
-    return np.sort(keys)
-
-
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     """Labelled positives, and as negatives the candidates that are not judged relevant: the EXAMPLES table."""
-    negatives = candidates.join(pairs, on=["query", "passage"], how="anti").group_by("query").agg(
-        pl.col("passage").alias("negatives")
+    negatives = (
+        candidates.join(pairs, on=["query", "passage"], how="anti")
+        .group_by("query")
+        .agg(pl.col("passage").alias("negatives"))
     )
     positives = pairs.group_by("query").agg(pl.col("passage").alias("positives"))
     joined = positives.join(negatives, on="query", how="left").sort("query")

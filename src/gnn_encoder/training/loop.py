@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
+from gnn_encoder import distributed
 from gnn_encoder.errors import UserError
-from gnn_encoder.training import checkpoints, distributed
+from gnn_encoder.training import checkpoints
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # at most this much training is lost to a kill
@@ -22,7 +23,7 @@ History = list[dict[str, Any]]
 
 
 class Task(Protocol):
-    """What is trained. A step's batch and random numbers follow from (seed, step) alone, so a resumed run repeats it."""
+    """What is trained. A step follows from (seed, number) alone, so a resumed run repeats it."""
 
     modules: dict[str, nn.Module]
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.params import Contrastive, Params
 from gnn_encoder.stage import WORK
-from gnn_encoder.training import distributed
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.history import write_history

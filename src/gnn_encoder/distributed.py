@@ -56,14 +56,14 @@ class _Gather(torch.autograd.Function):
     """All ranks' rows, one after another; the gradient that any rank has for a row comes back to its owner."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]
+    def forward(ctx, rows: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         ctx.n_rows = len(rows)
         parts = [torch.empty_like(rows) for _ in range(world_size())]
         dist.all_gather(parts, rows.contiguous())
         return torch.cat(parts)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def,override]
+    def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
         gradient = gradient.contiguous()
         dist.all_reduce(gradient)
         first = rank() * ctx.n_rows
@@ -78,7 +78,7 @@ def gather(rows: Tensor) -> Tensor:
     if world_size() == 1:
         return rows
     if rows.requires_grad:
-        result: Tensor = _Gather.apply(rows)
+        result: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
         return result
     parts = [torch.empty_like(rows) for _ in range(world_size())]
     dist.all_gather(parts, rows.contiguous())

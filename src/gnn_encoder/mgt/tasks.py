@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.corpus import embed_passages, embed_questions
 from gnn_encoder.encoders.device import device
 from gnn_encoder.encoders.dual_encoder import DualEncoder
@@ -15,7 +16,8 @@ from gnn_encoder.encoders.tokens import TextTokens
 from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.training import distributed
+from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank, no_grad_eval
+from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.training.contrastive import (
     Texts,
     batch_loss,
@@ -24,9 +26,7 @@ from gnn_encoder.training.contrastive import (
     represent_passages,
     represent_queries,
 )
-from gnn_encoder.training.dev import DevSample, mean_reciprocal_rank, no_grad_eval
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch
-from gnn_encoder.training.schedule import MaskedSchedule
 
 PASSAGES_AT_A_TIME = 8_192  # of the dev pool
 
@@ -166,7 +166,9 @@ class JointTask:
                 subgraph = self._neighbourhood.around(rows)
                 h_q = embed_questions(self._encoder, self._texts.query_tokens, self._batch_tokens, subgraph.questions)
                 h_p = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, rows)
-                parts.append(self._neighbourhood.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q)))
+                parts.append(
+                    self._neighbourhood.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
+                )
         return mean_reciprocal_rank(queries, torch.cat(parts), dev.relevant)
 
 

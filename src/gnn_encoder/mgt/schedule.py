@@ -26,7 +26,7 @@ class MaskedSchedule:
         self._items = np.arange(n_items)
         self._batch_size, self._beta, self._seed = batch_size, beta, seed
         self._at: tuple[int, list[Step]] = (0, self._pass(0))
-        self.rounds_per_epoch = 1 if beta is None else round(1 / beta)
+        self.rounds_per_epoch = 1 if beta is None else max(2, round(1 / beta))
         self._epochs = epochs
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class MaskedSchedule:
         if self._beta is None:
             order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
             return [Step(items, order[:0]) for items in self._batches(order)]
-        rounds = folds(self._items, self._beta, self._seed, epoch)
+        rounds = folds(self._items, beta=self._beta, seed=self._seed, epoch=epoch)
         return [Step(items, fold) for fold in rounds for items in self._batches(fold)]
 
     def _batches(self, fold: Rows) -> list[Rows]:

@@ -11,21 +11,21 @@ from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.device import device
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.graph.features import EdgeFeatures, open_features
+from gnn_encoder.graph.artifacts import open_graph, open_graph_features, open_neighbourhood
+from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.structure import Graph
 from gnn_encoder.index.exact import top_k
+from gnn_encoder.judgements import relevant_pairs
+from gnn_encoder.mgt.dev import DevSample, dev_sample, sample_questions
+from gnn_encoder.mgt.schedule import MaskedSchedule
+from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.params import Params
 from gnn_encoder.stage import WORK
-from gnn_encoder.storage.arrays import open_matrix
-from gnn_encoder.storage.tables import count_rows, read_candidates
+from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.dev import DevSample, dev_sample, sample_questions
-from gnn_encoder.training.examples import Examples, Rows, pair_keys, read_examples, relevant_pairs
+from gnn_encoder.training.examples import Examples, read_examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
-from gnn_encoder.training.mgt import GNNTask, JointTask, NoGNNTask, Supervision
-from gnn_encoder.training.schedule import MaskedSchedule
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +45,20 @@ def train_gnn_encoder(params: Params, scratch: Path) -> tuple[DualEncoder, Query
         self_loops_only=mgt.graph == "self_loops",
     )
     gnn = new_gnn(params, encoder.dimension, features)
-    history = _phase_one(params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.gnn_epochs), scratch)
+    history = _phase_one(
+        params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.gnn_epochs), scratch
+    )
     history += _phase_two(params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.epochs), scratch)
     return encoder, gnn, history
 
 
 def _phase_one(
-    params: Params, encoder: DualEncoder, gnn: QueryPassageGNN, near: Neighbourhood, supervision: Supervision, scratch: Path
+    params: Params,
+    encoder: DualEncoder,
+    gnn: QueryPassageGNN,
+    near: Neighbourhood,
+    supervision: Supervision,
+    scratch: Path,
 ) -> History:
     if len(supervision) == 0:
         return []
@@ -59,7 +66,12 @@ def _phase_one(
     encoder.eval()
     queries = torch.from_numpy(embed_questions(encoder, open_queries("train", encoder, params), tokens))
     task = GNNTask(
-        gnn, near, supervision, queries=queries, dev_queries=supervision.dev_queries(encoder, tokens), scale=encoder.scale
+        gnn,
+        near,
+        supervision,
+        queries=queries,
+        dev_queries=supervision.dev_queries(encoder, tokens),
+        scale=encoder.scale,
     )
     _log_rounds("GNN alone", supervision)
     groups = [parameter_group(gnn, params.mgt.gnn_learning_rate)]
@@ -67,7 +79,12 @@ def _phase_one(
 
 
 def _phase_two(
-    params: Params, encoder: DualEncoder, gnn: QueryPassageGNN, near: Neighbourhood, supervision: Supervision, scratch: Path
+    params: Params,
+    encoder: DualEncoder,
+    gnn: QueryPassageGNN,
+    near: Neighbourhood,
+    supervision: Supervision,
+    scratch: Path,
 ) -> History:
     if len(supervision) == 0:
         return []
@@ -99,9 +116,7 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     supervision = _supervise(params, examples, dev, encoder, schedule)
     encoder.freeze_lower(params.encoder.frozen_layers)
     texts = Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params))
-    task = NoGNNTask(
-        encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=params.encoder.batch_tokens
-    )
+    task = NoGNNTask(encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=params.encoder.batch_tokens)
     groups = [parameter_group(encoder, params.train_no_gnn.learning_rate)]
     return encoder, fit(task, groups, _settings("no_gnn", params), scratch / WORK / "no_gnn")
 
@@ -121,42 +136,6 @@ def read_dev_sample(params: Params, encoder: DualEncoder) -> DevSample:
     depth = min(params.mgt.dev_depth, count_rows(project.PASSAGES))
     retrieved, _ = top_k(project.embeddings("dual_encoder"), embedded, depth, name="mgt.dev_depth")
     return dev_sample(rows, pairs, retrieved)
-
-
-def open_graph() -> Graph:
-    """The query-passage graph of `build_graph`."""
-    edges = read_candidates(project.GRAPH / "edges.parquet")
-    return Graph.from_edges(edges, count_rows(project.queries("train")), count_rows(project.PASSAGES))
-
-
-def open_graph_features(graph: Graph) -> EdgeFeatures:
-    """Its cross-encoder features."""
-    return open_features(project.EDGE_FEATURES, graph.n * graph.k, graph.n, graph.m)
-
-
-def open_neighbourhood(
-    graph: Graph,
-    features: EdgeFeatures | None,
-    *,
-    labelled_edges: bool,
-    max_neighbours: int | None,
-    self_loops_only: bool,
-) -> Neighbourhood:
-    """The graph with its cached passages and features; without labelled edges where those are to be dropped."""
-    return Neighbourhood(
-        graph,
-        open_matrix(project.embeddings("dual_encoder")),
-        features,
-        keep_edge=None if labelled_edges else ~graph.labelled_edges(_known_pairs(graph)),
-        max_neighbours=max_neighbours,
-        self_loops_only=self_loops_only,
-        device=device(),
-    )
-
-
-def _known_pairs(graph: Graph) -> Rows:
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    return pair_keys(pairs, graph.m)
 
 
 def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:

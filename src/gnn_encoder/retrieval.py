@@ -5,26 +5,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder import project
+from gnn_encoder import distributed, project
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.index.search import top_k
 from gnn_encoder.params import Params
-from gnn_encoder.training import distributed
 
 
 def top_passages(
-    system: str, k: int, factory: str, params: Params, name: str
+    system: str, k: int, params: Params, *, factory: str = "Flat", section: str, parameter: str
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float32]]:
     """Passage rows and scores, best first. *Shape:* both (training questions, k).
 
     Args:
         factory: FAISS factory string; Flat streams over the matrix in constant memory.
-        name: the parameter that k came from, for the error when the corpus is smaller.
+        section: where in params.yaml k (named `parameter`) and the factory come from, for errors.
     """
     encoder = DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision).for_inference()
     tokens = open_queries("train", encoder, params)
     queries = embed_questions(encoder, tokens, params.encoder.batch_tokens)
     distributed.barrier()
-    return top_k(project.embeddings(system), queries, k, factory, name=name, seed=params.seed)
+    return top_k(
+        project.embeddings(system), queries, k, factory, section=section, parameter=parameter, seed=params.seed
+    )

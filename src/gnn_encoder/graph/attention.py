@@ -1,0 +1,170 @@
+"""One multi-head graph attention layer (Eq. 3-5 of the GNN-encoder paper)."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gnn_encoder.graph.segment import segment_softmax, segment_weighted_sum
+
+NEGATIVE_SLOPE = 0.2  # of LeakyReLU; the paper leaves it open, GAT's authors use this
+
+
+class GraphAttention(nn.Module):
+    r"""What a node gathers from its neighbours and itself.
+
+    .. math::
+        e_{ij} &= a^T [W_t h_i \| W_s h_j \| W_e h_{i-j}]                           && (Eq. 3)
+        \alpha_{ij} &= \mathrm{softmax}_{j \in N_i}(\mathrm{LeakyReLU}(e_{ij}))     && (Eq. 4)
+        \tilde h_i &= \sum_{j \in N_i} \alpha_{ij} W_s h_j                          && (Eq. 5)
+
+    Eq. 5's optional activation sigma is the identity. Heads split d; their outputs are put side by side. N_i always
+    holds i itself.
+
+    Parameters are the paper's: `W_t`, `W_s` *Shape:* (d, d), `W_e` *Shape:* (d, d_e), `a` *Shape:*
+    (heads, 3, d / heads), its three parts for target, source and edge. Rows of the matrices are split over the heads.
+    Without edge features there is no `W_e`, and `a` has two parts.
+
+    An edge never meets a (d, d) matrix: Eq. 3 is three dot products a head, :math:`(W_t^T a_t) h_i + (W_s^T a_s) h_j
+    + (W_e^T a_e) h_{i-j}`, whose vectors `fold` makes once a forward pass.
+
+    Two forms share the parameters: `dense` where every node has the same number of neighbours (layer 1: a query has its
+    k passages), `ragged` where it has not (layer 2).
+
+    Args:
+        dimension: d.
+        heads: a divisor of d.
+        edge_dimension: d_e, or None where edges have no features.
+    """
+
+    def __init__(self, *, dimension: int, heads: int, edge_dimension: int | None) -> None:
+        super().__init__()
+        self.dimension = dimension
+        self.heads = heads
+        self.edge_dimension = edge_dimension
+        self.W_t = nn.Parameter(torch.empty(dimension, dimension))
+        self.W_s = nn.Parameter(torch.empty(dimension, dimension))
+        self.W_e = nn.Parameter(torch.empty(dimension, edge_dimension)) if edge_dimension is not None else None
+        self.a = nn.Parameter(torch.empty(heads, 2 if self.W_e is None else 3, dimension // heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """W_s starts as the identity, so that a node first gathers plain embeddings; the rest by Xavier's rule."""
+        nn.init.eye_(self.W_s)
+        nn.init.xavier_uniform_(self.W_t)
+        if self.W_e is not None:
+            nn.init.xavier_uniform_(self.W_e)
+        bound = math.sqrt(6 / (self.a[0].numel() + 1))  # a head's `a` maps 3 d / heads numbers to one
+        nn.init.uniform_(self.a, -bound, bound)
+
+    def fold(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """W_t^T a_t, W_s^T a_s and W_e^T a_e of each head. *Shape:* (heads, d), (heads, d), (heads, d_e)."""
+        matrices = (self.W_t, self.W_s, self.W_e)
+        u_t, u_s, *rest = (
+            torch.einsum("hc,hcd->hd", self.a[:, part], matrix.view(self.heads, -1, matrix.shape[1]))
+            for part, matrix in enumerate(matrices)
+            if matrix is not None
+        )
+        return u_t, u_s, rest[0] if rest else None
+
+    def alone(self, target: Tensor) -> Tensor:
+        """Nodes whose only neighbour is themselves: the one weight is 1. *Shape:* (n, d) -> (n, d)."""
+        return target @ self.W_s.T
+
+    def dense(
+        self,
+        target: Tensor,
+        sources: Tensor,
+        edge_features: Tensor | None = None,
+        loop_features: Tensor | None = None,
+        keep: Tensor | None = None,
+        *,
+        product: bool = False,
+    ) -> Tensor:
+        """Eq. 3-5 for nodes with k neighbours each, and themselves.
+
+        Args:
+            target: h_i. *Shape:* (b, d).
+            sources: h_j. *Shape:* (b, k, d).
+            edge_features: h_{i-j}, of any floating type. *Shape:* (b, k, d_e).
+            loop_features: h_{i-i}. *Shape:* (b, d_e).
+            keep: False where there is no edge; None: all are there. *Shape:* (b, k) bool.
+            product: the edge features are h_i * h_j, elementwise, and are not given. They are never made either:
+                u . (h_i * h_j) = (u * h_i) . h_j.
+
+        *Shape:* (b, d).
+        """
+        self._check_features(edge_features, loop_features, product)
+        u_t, u_s, u_e = self.fold()
+        to_target, to_loop = target @ u_t.T, target @ u_s.T  # (b, heads)
+        if product:
+            assert u_e is not None
+            to_loop = to_loop + (target * target) @ u_e.T
+            edges = torch.bmm(u_s + u_e * target.unsqueeze(1), sources.transpose(1, 2))  # (b, heads, k)
+        else:
+            edges = (sources @ u_s.T).transpose(1, 2)
+        if edge_features is not None and loop_features is not None and u_e is not None:
+            to_loop = to_loop + loop_features.to(u_e.dtype) @ u_e.T
+            edges = edges + (edge_features.to(u_e.dtype) @ u_e.T).transpose(1, 2)
+        e = torch.cat([edges, to_loop.unsqueeze(2)], dim=2) + to_target.unsqueeze(2)  # (b, heads, k + 1), Eq. 3
+        e = F.leaky_relu(e, NEGATIVE_SLOPE)
+        if keep is not None:
+            e = e.masked_fill(~F.pad(keep, (0, 1), value=True).unsqueeze(1), -torch.inf)
+        alpha = e.softmax(dim=2)  # Eq. 4
+        gathered = torch.bmm(alpha[:, :, -1:], target.unsqueeze(1))  # (b, heads, d)
+        gathered = torch.baddbmm(gathered, alpha[:, :, :-1], sources)
+        # Eq. 5. The sum is linear, so W_s waits until it is done: once a node and head, not once a neighbour.
+        rows = self.W_s.view(self.heads, -1, self.dimension)  # (heads, d / heads, d)
+        return torch.bmm(gathered.transpose(0, 1), rows.transpose(1, 2)).transpose(0, 1).reshape(target.shape)
+
+    def ragged(
+        self,
+        target: Tensor,
+        sources: Tensor,
+        edge_source: Tensor,
+        edge_target: Tensor,
+        edge_features: Tensor | None = None,
+        loop_features: Tensor | None = None,
+    ) -> Tensor:
+        """Eq. 3-5 for nodes with any number of neighbours, and themselves.
+
+        A target without edges has one neighbour, itself: its weight is 1 whatever its loop feature holds.
+
+        Args:
+            target: h_i. *Shape:* (n, d).
+            sources: h_j. *Shape:* (s, d).
+            edge_source: row of `sources` of each edge. *Shape:* (E,) int64.
+            edge_target: row of `target` of each edge, ascending. *Shape:* (E,) int64.
+            edge_features: h_{i-j}, of any floating type. *Shape:* (E, d_e).
+            loop_features: h_{i-i}; may be missing when there are no edges at all. *Shape:* (n, d_e).
+
+        *Shape:* (n, d).
+        """
+        if len(edge_source) == 0:
+            return self.alone(target)
+        self._check_features(edge_features, loop_features, product=False)
+        if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
+            used, edge_source = torch.unique(edge_source, return_inverse=True)
+            sources = sources.index_select(0, used)
+        n, s = len(target), len(sources)
+        nodes = torch.arange(n, device=edge_target.device)
+        sources = torch.cat([sources, target])  # a self-loop is an edge from row s + i
+        edge_source, edge_target = torch.cat([edge_source, s + nodes]), torch.cat([edge_target, nodes])
+        u_t, u_s, u_e = self.fold()
+        e = (target @ u_t.T).index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
+        if edge_features is not None and loop_features is not None and u_e is not None:
+            e = e + torch.cat([edge_features.to(u_e.dtype) @ u_e.T, loop_features.to(u_e.dtype) @ u_e.T])
+        e = F.leaky_relu(e, NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
+        alpha = segment_softmax(e, edge_target, n)  # (E + n, heads), Eq. 4
+        # Eq. 5. Here W_s comes first, once a node: after the sum it would meet vectors that are `heads` times wider.
+        values = (sources @ self.W_s.T).view(s + n, self.heads, -1)  # (s + n, heads, d / heads)
+        return segment_weighted_sum(alpha, values, edge_source, edge_target, n).view(n, self.dimension)
+
+    def _check_features(self, edges: Tensor | None, loops: Tensor | None, product: bool) -> None:
+        given = edges is not None and loops is not None
+        if (edges is None) != (loops is None) or (given and product):
+            raise ValueError("edge_features and loop_features go together, and not with product=True")
+        if (given or product) != (self.W_e is not None):
+            wanted = "no edge features" if self.W_e is None else f"edge features of {self.edge_dimension} columns"
+            raise ValueError(f"this layer takes {wanted}")

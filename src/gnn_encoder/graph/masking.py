@@ -1,0 +1,59 @@
+"""Masked Graph Training: which questions train and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+
+Ints = NDArray[np.integer[Any]]
+
+
+def folds(rows: Ints, *, beta: float, seed: int, epoch: int) -> list[Ints]:
+    """Split the training questions of one epoch at random into about 1 / beta folds.
+
+    Each fold in turn is Q_t, which trains and is masked in the graph, while all other questions are Q_g.
+
+    Args:
+        rows: the questions that can train. *Shape:* (n,).
+        beta: share of the questions that is masked at a time.
+        seed: with `epoch`, decides the split.
+        epoch: number of the pass over the questions.
+
+    Returns:
+        At least two folds, of sizes that differ by one at most; every question is in exactly one.
+
+    Raises:
+        UserError: beta is not in (0, 1), or there are too few questions for as many folds.
+    """
+    if not 0 < beta < 1:
+        raise UserError(f"mgt.beta is {beta}: must be above 0 and below 1; it is the share of the questions masked")
+    count = max(2, round(1 / beta))
+    if len(rows) < count:
+        raise UserError(
+            f"mgt.beta is {beta}: {len(rows)} training questions make no {count} folds; raise it or add questions"
+        )
+    return list(np.array_split(np.random.default_rng([seed, epoch]).permutation(rows), count))
+
+
+def propagation_mask(n: int, fold: Ints) -> NDArray[np.bool_]:
+    """True for the questions that are in the graph: all but the fold's. *Shape:* (n,)."""
+    mask = np.ones(n, dtype=bool)
+    mask[fold] = False
+    return mask
+
+
+def check_no_leak(supervision: Ints, reachable_queries: Ints) -> None:
+    """Make sure that no question trains on embeddings that know it.
+
+    Args:
+        supervision: questions of the batch. *Shape:* (b,).
+        reachable_queries: questions whose node or edge the batch's passages can read. *Shape:* (E,).
+
+    Raises:
+        RuntimeError: a supervised question is reachable.
+    """
+    leaked = np.intersect1d(supervision, reachable_queries)
+    if len(leaked):
+        raise RuntimeError(f"the graph leaks {len(leaked)} supervised questions into their batch, such as row {leaked[0]}")

@@ -1,0 +1,264 @@
+"""The GNN on the query-passage graph (section 3.3, Eq. 6-10 of the GNN-encoder paper)."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.storage.atomic import publish, write_json
+
+WEIGHTS = "gnn.safetensors"
+CONFIG = "gnn.json"
+GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNNConfig:
+    """What a GNN is made of; each ablation of the paper is one field.
+
+    Args:
+        dimension: d, columns of the embeddings.
+        edge_dimension: d_e, columns of the cross-encoder's features; not read with other `edge_features`.
+        layers: 2, or 1 without Eq. 6 and 7.
+        heads: a divisor of d.
+        gate: "learned" (Eq. 9), or the constant that f is everywhere.
+        edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
+        graph: "full", or "self_loops": no edge between a query and a passage.
+
+    Raises:
+        UserError: a field is out of bounds.
+    """
+
+    dimension: int
+    edge_dimension: int | None
+    layers: Literal[1, 2]
+    heads: int
+    gate: Literal["learned"] | float
+    edge_features: Literal["cross_encoder", "product", "none"]
+    graph: Literal["full", "self_loops"]
+
+    def __post_init__(self) -> None:
+        is_constant = isinstance(self.gate, int | float) and not isinstance(self.gate, bool) and 0 <= self.gate <= 1
+        _require(_is_count(self.dimension), "dimension", self.dimension, "a whole number above 0")
+        divides = _is_count(self.heads) and self.dimension % self.heads == 0
+        _require(divides, "mgt.heads", self.heads, f"a divisor of the embeddings' {self.dimension} columns")
+        _require(self.layers in (1, 2), "mgt.layers", self.layers, "1 or 2")
+        _require(self.gate == "learned" or is_constant, "mgt.gate", self.gate, "learned, or a number in [0, 1]")
+        kinds = ("cross_encoder", "product", "none")
+        _require(self.edge_features in kinds, "mgt.edge_features", self.edge_features, " or ".join(kinds))
+        _require(self.graph in ("full", "self_loops"), "mgt.graph", self.graph, "full or self_loops")
+        if self.edge_features == "cross_encoder":
+            _require(_is_count(self.edge_dimension), "edge_dimension", self.edge_dimension, "a whole number above 0")
+
+    @property
+    def feature_dimension(self) -> int | None:
+        """Columns of an edge feature, whatever its kind; None where there are none."""
+        return {"cross_encoder": self.edge_dimension, "product": self.dimension, "none": None}[self.edge_features]
+
+
+class QueryPassageGNN(nn.Module):
+    """Two GAT layers that make passage embeddings know the queries that retrieve them.
+
+    The paper's parameters: `query_attention` and `passage_attention` are the GAT layers of Eq. 6 and Eq. 8 (each with
+    its own W_t, W_s, W_e, a); `combine` is W_pq and b_pq of Eq. 7; `gate` is W_qp and b_qp of Eq. 9. With one layer
+    there is no `query_attention` and no `combine`; with a constant gate there is no `gate`.
+
+    It starts near the identity: W_s = I, W_pq = [I/2 | I/2], gate sigmoid(-2).
+    """
+
+    def __init__(self, config: GNNConfig) -> None:
+        super().__init__()
+        self.config = config
+        d = config.dimension
+        if config.layers == 2:
+            self.query_attention = self._attention()
+            self.combine = nn.Linear(2 * d, d)
+        self.passage_attention = self._attention()
+        if config.gate == "learned":
+            self.gate = nn.Linear(2 * d, d)
+        self._reset_linear_layers()
+
+    def _attention(self) -> GraphAttention:
+        c = self.config
+        return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension)
+
+    @torch.no_grad()
+    def _reset_linear_layers(self) -> None:
+        if self.config.layers == 2:
+            half = torch.eye(self.config.dimension) / 2
+            self.combine.weight.copy_(torch.cat([half, half], dim=1))
+            self.combine.bias.zero_()
+        if self.config.gate == "learned":
+            self.gate.weight.zero_()
+            self.gate.bias.fill_(GATE_BIAS)
+
+    def interactive_queries(
+        self,
+        h_q: Tensor,
+        neighbours: Tensor,
+        edge_features: Tensor | None = None,
+        loop_features: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Tensor:
+        r"""Passage-interactive query embeddings.
+
+        .. math::
+            \tilde h_q &= \mathrm{GAT}(\{h_p\}_{p \in P_q} \cup \{h_q\})    && (Eq. 6)
+            h'_q &= W_{pq} [\tilde h_q \| h_q] + b_{pq}                     && (Eq. 7)
+
+        With one layer, h'_q = h_q.
+
+        Args:
+            h_q: *Shape:* (u, d).
+            neighbours: the *cached* embeddings of each query's passages. *Shape:* (u, k, d).
+            edge_features: of (q, p); only with "cross_encoder". *Shape:* (u, k, d_e).
+            loop_features: of (q, q); only with "cross_encoder". *Shape:* (u, d_e).
+            keep: False where the edge is not in the graph; None: all are. *Shape:* (u, k) bool.
+
+        *Shape:* (u, d).
+        """
+        if self.config.layers == 1:
+            return h_q
+        if self.config.graph == "self_loops":
+            gathered = self.query_attention.alone(h_q)
+        else:
+            features, loops = self._given(edge_features, loop_features)
+            product = self.config.edge_features == "product"
+            gathered = self.query_attention.dense(h_q, neighbours, features, loops, keep, product=product)
+        combined: Tensor = self.combine(torch.cat([gathered, h_q], dim=1))
+        return combined
+
+    def interactive_passages(
+        self,
+        h_p: Tensor,
+        h_q_prime: Tensor,
+        edge_query: Tensor,
+        edge_passage: Tensor,
+        edge_features: Tensor | None = None,
+        loop_features: Tensor | None = None,
+        *,
+        h_q: Tensor | None = None,
+    ) -> Tensor:
+        r"""Query-interactive passage embeddings.
+
+        .. math::
+            \tilde h_p &= \mathrm{GAT}(\{h'_q\}_{q \in Q_p} \cup \{h_p\})       && (Eq. 8)
+            f_p &= \mathrm{sigmoid}(W_{qp} [\tilde h_p \| h_p] + b_{qp})        && (Eq. 9)
+            h'_p &= f_p \cdot \tilde h_p + h_p                                  && (Eq. 10)
+
+        Args:
+            h_p: recomputed embeddings. *Shape:* (n, d).
+            h_q_prime: h'_q of the queries that edges name. *Shape:* (u, d).
+            edge_query: row of `h_q_prime` of each edge. *Shape:* (E,) int64.
+            edge_passage: row of `h_p` of each edge, ascending. *Shape:* (E,) int64.
+            edge_features: of (q, p); only with "cross_encoder". *Shape:* (E, d_e).
+            loop_features: of (p, p); rows of passages without edges do not matter. *Shape:* (n, d_e).
+            h_q: the queries' embeddings before Eq. 7, which "product" multiplies with h_p. *Shape:* (u, d).
+
+        *Shape:* (n, d).
+        """
+        if self.config.graph == "self_loops":
+            gathered = self.passage_attention.alone(h_p)
+        else:
+            features, loops = self._given(edge_features, loop_features)
+            if self.config.edge_features == "product":
+                features, loops = _products(h_p, h_q, edge_query, edge_passage), h_p * h_p
+            gathered = self.passage_attention.ragged(h_p, h_q_prime, edge_query, edge_passage, features, loops)
+        return self._filter(gathered, h_p) * gathered + h_p
+
+    def _filter(self, gathered: Tensor, h_p: Tensor) -> Tensor | float:
+        """f of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
+        if self.config.gate != "learned":
+            return float(self.config.gate)
+        return torch.sigmoid(self.gate(torch.cat([gathered, h_p], dim=1)))
+
+    def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """The cross-encoder's features where the network reads them."""
+        return (edges, loops) if self.config.edge_features == "cross_encoder" else (None, None)
+
+    def save(self, folder: Path) -> None:
+        """Write `gnn.safetensors` and `gnn.json`, each whole."""
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f".{WEIGHTS}"
+        save_file({name: value.contiguous() for name, value in self.state_dict().items()}, beside)
+        publish(beside, folder / WEIGHTS)
+        write_json(folder / CONFIG, asdict(self.config))
+
+    @classmethod
+    def load(cls, folder: Path, *, dimension: int | None = None) -> Self:
+        """Read what `save` wrote, on CPU.
+
+        Args:
+            folder: where it was written.
+            dimension: columns of the embeddings that it will be used with; None: any.
+
+        Raises:
+            UserError: a file is missing or damaged, does not fit the other one, or d is not `dimension`.
+        """
+        config = _read_config(folder / CONFIG)
+        if dimension not in (None, config.dimension):
+            raise UserError(
+                f"{folder / CONFIG}: dimension is {config.dimension}, but the encoder's embeddings have {dimension} "
+                "columns; run train_mgt again with this encoder"
+            )
+        network = cls(config)
+        weights = _read_weights(folder / WEIGHTS, network.state_dict())
+        network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+        return network
+
+
+def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage: Tensor) -> Tensor:
+    """h_q * h_p of each edge. *Shape:* (n, d), (u, d), (E,), (E,) -> (E, d)."""
+    if h_q is None:
+        raise ValueError("edge_features 'product' needs h_q, the queries' embeddings before Eq. 7")
+    return h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _require(holds: bool, name: str, value: object, rule: str) -> None:
+    if not holds:
+        raise UserError(f"{name} is {value!r}: must be {rule}; correct it")
+
+
+def _read_config(path: Path) -> GNNConfig:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file; run train_mgt first") from error
+    except ValueError as error:  # not JSON, or not UTF-8
+        raise UserError(f"{path}: not valid JSON ({error}); run train_mgt again") from error
+    names = [field.name for field in fields(GNNConfig)]
+    found = sorted(values) if isinstance(values, dict) else []
+    if found != sorted(names):
+        raise UserError(f"{path}: keys are {', '.join(found)}; expected {', '.join(names)}; run train_mgt again")
+    try:
+        return GNNConfig(**values)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _read_weights(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run train_mgt first")
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path}: not a readable safetensors file ({error}); run train_mgt again") from error
+    for problem, names in (("lacks", expected.keys() - weights.keys()), ("has unknown", weights.keys() - expected.keys())):
+        if names:
+            raise UserError(f"{path}: {problem} tensors {', '.join(sorted(names))}; run train_mgt again")
+    for name, value in weights.items():
+        if value.shape != expected[name].shape:
+            shapes = f"{tuple(value.shape)}, but {CONFIG} says {tuple(expected[name].shape)}"
+            raise UserError(f"{path}: tensor {name} has shape {shapes}; run train_mgt again")
+    return weights

@@ -1,0 +1,121 @@
+"""The query-passage graph in memory (section 3.2): which passages a query has, and which queries a passage has."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+
+Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
+
+
+class Graph:
+    """Edges between n queries and m passages, k a query. Edge e joins query e // k and its passage of rank e % k.
+
+    Attributes:
+        passages: each query's passages, best first. *Shape:* (n, k) int32.
+        score: retrieval score of each edge. *Shape:* (n * k,) float32.
+        indptr: edges of passage p stand at `edges[indptr[p] : indptr[p + 1]]`. *Shape:* (m + 1,) int64.
+        edges: edge rows by passage; in a passage highest score first, ties by row. *Shape:* (n * k,) int32, or int64
+            where there are too many.
+    """
+
+    def __init__(self, *, passages: Ints, score: NDArray[np.floating[Any]], n_passages: int) -> None:
+        self.passages = np.ascontiguousarray(passages, dtype=np.int32)
+        self.score = np.ascontiguousarray(score, dtype=np.float32)
+        self.n, self.k = self.passages.shape
+        self.m = n_passages
+        flat = self.passages.reshape(-1)
+        self.indptr = np.zeros(n_passages + 1, dtype=np.int64)
+        np.cumsum(np.bincount(flat, minlength=n_passages), out=self.indptr[1:])
+        # lexsort is stable, so that ties stay in row order.
+        order = np.lexsort((-self.score, flat))
+        self.edges = order.astype(np.int32 if len(order) < 2**31 else np.int64)
+
+    @classmethod
+    def from_edges(cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int) -> Self:
+        """Make the graph of an edges table.
+
+        Args:
+            columns: `query`, `passage`, `rank`, `score`, sorted by query, then rank.
+            n_queries: n.
+            n_passages: m.
+
+        Raises:
+            UserError: a query has not exactly k passages, all different, in order of rank, or a passage row or score
+                is no such thing.
+        """
+        query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
+        k = len(query) // n_queries if n_queries else 0
+        if k == 0:
+            raise UserError(f"edges table: {len(query)} edges for {n_queries} queries; run build_graph again")
+        row = np.arange(len(query))
+        whole = n_queries * k
+        _check(query[:whole] == row[:whole] // k, "query", query, f"must stand in exactly {k} rows")
+        _check(row < whole, "query", query, f"is over: {n_queries} queries have {k} edges each, in order of query")
+        _check(rank == row % k, "rank", rank, f"must be 0 to {k - 1} in each query, in order")
+        _check((passage >= 0) & (passage < n_passages), "passage", passage, f"must be a row of the {n_passages} passages")
+        _check(np.isfinite(score), "score", score, "must be a finite number")
+        # A query's passages, sorted, side by side: twins are neighbours.
+        twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
+        _check(~np.any(twins, axis=1).repeat(k), "query", query, "has a passage twice")
+        return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
+
+    def passage_edges(
+        self,
+        passages: Ints,
+        keep_query: Bools | None = None,
+        keep_edge: Bools | None = None,
+        max_neighbours: int | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Edges of some passages, as far as the graph holds them.
+
+        Args:
+            passages: rows of passages. *Shape:* (b,).
+            keep_query: False for queries that are not in the graph; None: all are. *Shape:* (n,).
+            keep_edge: False for edges that are not in the graph; None: all are. *Shape:* (n * k,).
+            max_neighbours: of the edges that stay, only so many a passage, highest score first; None: all.
+
+        Returns:
+            Edge rows, and for each the position in `passages`, ascending. *Shape:* (E,), (E,).
+        """
+        first = self.indptr[passages]
+        count = self.indptr[np.asarray(passages) + 1] - first
+        target = np.repeat(np.arange(len(passages)), count)
+        begin = np.cumsum(count) - count  # where each passage's run starts in the result
+        rows = self.edges[np.arange(len(target)) + np.repeat(first - begin, count)].astype(np.int64)
+        if keep_query is not None or keep_edge is not None:
+            keep = np.ones(len(rows), dtype=bool)
+            if keep_query is not None:
+                keep &= keep_query[rows // self.k]
+            if keep_edge is not None:
+                keep &= keep_edge[rows]
+            rows, target = rows[keep], target[keep]
+        if max_neighbours is not None:
+            # `target` ascends: its first place is where the passage's run starts.
+            place = np.arange(len(target)) - np.searchsorted(target, target)
+            rows, target = rows[place < max_neighbours], target[place < max_neighbours]
+        return rows, target
+
+    def labelled_edges(self, known_keys: NDArray[np.int64]) -> Bools:
+        """Which edges join a query and a passage that is judged relevant for it.
+
+        Args:
+            known_keys: query * m + passage of every judgement, ascending.
+
+        *Shape:* (n * k,).
+        """
+        if len(known_keys) == 0:
+            return np.zeros(self.n * self.k, dtype=bool)
+        keys = (np.arange(self.n, dtype=np.int64)[:, None] * self.m + self.passages).reshape(-1)
+        place = np.searchsorted(known_keys, keys).clip(max=len(known_keys) - 1)
+        labelled: Bools = known_keys[place] == keys
+        return labelled
+
+
+def _check(holds: Bools, column: str, values: NDArray[Any], rule: str) -> None:
+    if not holds.all():
+        row = int(np.argmin(holds))
+        raise UserError(f"edges table: row {row}: {column} {values[row]} {rule}; run build_graph again")

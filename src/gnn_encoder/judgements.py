@@ -1,0 +1,33 @@
+"""Judgements as rows of the tables: which passages are relevant for which questions."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Rows = NDArray[np.integer[Any]]
+
+
+def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
+    """Judged-relevant pairs of a split as rows of its tables: columns `query`, `passage`, sorted."""
+    query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query")
+    passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
+    pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
+    return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
+
+
+def pair_keys(pairs: pl.DataFrame, n_passages: int) -> Rows:
+    """Sorted keys query * n_passages + passage."""
+    keys = pairs["query"].to_numpy().astype(np.int64) * n_passages + pairs["passage"].to_numpy()
+    return np.sort(keys)
+
+
+def contains(known: Rows, keys: Rows) -> NDArray[np.bool_]:
+    """Membership of `keys` (any shape) in the sorted array `known`."""
+    if len(known) == 0:
+        return np.zeros(keys.shape, dtype=bool)
+    at = np.searchsorted(known, keys).clip(max=len(known) - 1)
+    found: NDArray[np.bool_] = known[at] == keys
+    return found

@@ -1,0 +1,77 @@
+"""Strict lines: every kind of damage is named with its line."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from gnn_encoder.data.lines import find, read_json_lines, read_lines
+from gnn_encoder.errors import UserError
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_lines_are_numbered_and_stripped_of_their_ends(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "\ufeffone\r\n two \nd\u2028rei".encode())
+    assert list(read_lines(path)) == [(1, "one"), (2, " two "), (3, "d\u2028rei")]
+
+
+def test_gzip_reads_like_plain(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv.gz", gzip.compress(b"one\ntwo\n"))
+    assert list(read_lines(path)) == [(1, "one"), (2, "two")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"one\n\ntwo\n", "a.jsonl, line 2: empty; remove the line"),
+        (b"one\ncaf\xe9 au lait\n", "a.jsonl, line 2, byte 4: 0xe9 is not UTF-8 (invalid continuation byte); convert"),
+    ],
+)
+def test_bad_lines(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        list(read_lines(write(tmp_path / "a.jsonl", content)))
+    assert message in str(error.value)
+
+
+def test_truncated_gzip_names_the_last_whole_line(tmp_path: Path) -> None:
+    # Stored, not deflated: the first lines are readable before the data ends.
+    data = gzip.compress(b"one\ntwo\nthree and more\n", compresslevel=0)
+    path = write(tmp_path / "a.jsonl.gz", data[:-12])
+    with pytest.raises(UserError, match=r"a\.jsonl\.gz: gzip data cut off or damaged after line \d"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("damage", [b"not gzip at all", gzip.compress(b"x" * 99)[:-8] + b"\0" * 8])
+def test_damaged_gzip(tmp_path: Path, damage: bytes) -> None:
+    with pytest.raises(UserError, match="gzip data cut off or damaged"):
+        list(read_lines(write(tmp_path / "a.gz", damage)))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"_id": "1"', "line 2: '{\"_id\": \"1\"' is not JSON (Expecting ',' delimiter, column 12)"),
+        (b'["1", "a"]', "line 2: '[\"1\", \"a\"]' is not a JSON object; write one object a line"),
+        (b"[" * 100_000, "is not JSON (maximum recursion depth exceeded"),
+        (b'{"n": ' + b"9" * 5000 + b"}", "is not JSON (Exceeds the limit"),
+    ],
+)
+def test_bad_json(tmp_path: Path, line: bytes, message: str) -> None:
+    path = write(tmp_path / "a.jsonl", b'{"_id": "0"}\n' + line + b"\n")
+    with pytest.raises(UserError) as error:
+        list(read_json_lines(path))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_find_prefers_neither_of_two(tmp_path: Path) -> None:
+    assert find(tmp_path, "a.tsv") is None
+    packed = write(tmp_path / "a.tsv.gz", b"")
+    assert find(tmp_path, "a.tsv") == packed
+    write(tmp_path / "a.tsv", b"")
+    with pytest.raises(UserError, match=r"a\.tsv\.gz is there as well; keep one"):
+        find(tmp_path, "a.tsv")

@@ -1,0 +1,332 @@
+"""BEIR's format -> tables: what is written for a good source, and the one line for each kind of bad one."""
+
+import gzip
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from gnn_encoder.data.insuranceqa import InsuranceQA
+from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.errors import UserError
+from gnn_encoder.params import Data
+from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS
+
+TINY = Path(__file__).parents[1] / "tiny" / "beir"
+HEADER = "query-id\tcorpus-id\tscore\n"
+
+CORPUS = [
+    {"_id": "p1", "title": "Ash", "text": "A tree with black buds."},
+    {"_id": "p2", "title": "", "text": "Yew is poisonous."},
+    {"_id": "p3", "text": "Oars are\nmade of ash.", "metadata": {"url": None}},
+]
+QUERIES_ROWS = [
+    {"_id": "q3", "text": "What are oars made of?"},
+    {"_id": "q1", "text": "Which tree has black buds?"},
+    {"_id": "q2", "text": "Is yew poisonous?"},
+    {"_id": "q4", "text": "A question of no split"},
+    {"_id": "q5", "text": "A question without an answer"},
+]
+QRELS_ROWS = {
+    "train": "q1\tp1\t2\nq3\tp3\t1\nq3\tp2\t0\nq1\tp3\t-1\nq5\tp1\t0\n",
+    "dev": "q2\tp2\t1\n",
+    "test": "q2\tp2\t1\n",
+}
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    write_jsonl(folder / "corpus.jsonl", CORPUS)
+    write_jsonl(folder / "queries.jsonl", QUERIES_ROWS)
+    for split, rows in QRELS_ROWS.items():
+        (folder / "qrels" / f"{split}.tsv").write_text(HEADER + rows)
+    return folder
+
+
+def write_jsonl(path: Path, rows: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def run(folder: Path, target: Path, *, seed: int = 1, train_queries: int | None = None, fraction: float = 0.2) -> Path:
+    data = Data(source="beir", path=str(folder), train_queries=train_queries, dev_fraction=fraction)
+    prepare(data, open_source(data), target, seed=seed)
+    return target
+
+
+def qids(target: Path, split: str) -> list[str]:
+    return pl.read_parquet(target / "queries" / f"{split}.parquet")["qid"].to_list()
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    return pl.read_parquet(path).rows()
+
+
+def test_tables(beir: Path, tmp_path: Path) -> None:
+    target = run(beir, tmp_path / "out")
+    assert rows(target / "passages.parquet") == [
+        ("p1", "Ash", "A tree with black buds."),
+        ("p2", "", "Yew is poisonous."),
+        ("p3", "", "Oars are\nmade of ash."),
+    ]
+    # In the order of queries.jsonl; q5 has no positive grade, so neither it nor its judgement is there.
+    assert rows(target / "queries" / "train.parquet") == [
+        ("q3", "What are oars made of?", []),
+        ("q1", "Which tree has black buds?", []),
+    ]
+    assert rows(target / "qrels" / "train.parquet") == [
+        ("q1", "p1", 2), ("q3", "p3", 1), ("q3", "p2", 0), ("q1", "p3", -1)
+    ]  # fmt: skip
+    assert rows(target / "queries" / "dev.parquet") == rows(target / "queries" / "test.parquet")
+    assert rows(target / "qrels" / "test.parquet") == [("q2", "p2", 1)]
+
+
+def test_schemas(beir: Path, tmp_path: Path) -> None:
+    target = run(beir, tmp_path / "out")
+    assert pq.read_schema(target / "passages.parquet").remove_metadata().equals(PASSAGES)
+    for split in SPLITS:
+        assert pq.read_schema(target / "queries" / f"{split}.parquet").remove_metadata().equals(QUERIES)
+        assert pq.read_schema(target / "qrels" / f"{split}.parquet").remove_metadata().equals(QRELS)
+
+
+def test_statistics(beir: Path, tmp_path: Path) -> None:
+    statistics = json.loads((run(beir, tmp_path / "out") / "statistics.json").read_text())
+    assert statistics["passages"] == {"passages": 3, "mean_characters": 20.3}  # (23 + 17 + 21) / 3
+    assert statistics["train"] == {
+        "questions": 2,
+        "judgements": 4,
+        "judgements_per_question": 2.0,
+        "mean_characters": 24.0,
+    }
+
+
+def test_header_may_be_left_out(beir: Path, tmp_path: Path) -> None:
+    (beir / "qrels" / "train.tsv").write_text(QRELS_ROWS["train"])
+    target = run(beir, tmp_path / "out")
+    assert len(rows(target / "qrels" / "train.parquet")) == 4
+
+
+def test_gzip_files_give_the_same_tables(beir: Path, tmp_path: Path) -> None:
+    plain = run(beir, tmp_path / "plain")
+    for path in [p for p in beir.rglob("*") if p.is_file()]:
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    packed = run(beir, tmp_path / "packed")
+    for path in [p for p in plain.rglob("*") if p.is_file()]:
+        assert path.read_bytes() == (packed / path.relative_to(plain)).read_bytes()
+
+
+def test_questions_in_two_splits_are_said(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(beir, tmp_path / "out")
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
+        "warning: 1 questions are in both dev and test: measures will flatter"
+    ]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_dev_is_cut_from_train(tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int) -> None:
+    folder = shutil.copytree(TINY, tmp_path / "beir")
+    full = qids(run(folder, tmp_path / "full"), "train")
+    (folder / "qrels" / "dev.tsv").unlink()
+    caplog.set_level(logging.INFO)
+    target = run(folder, tmp_path / "out", seed=seed)
+    train, dev = qids(target, "train"), qids(target, "dev")
+    assert f"no dev split in the source: 12 training questions, drawn with seed {seed}, become dev" in caplog.text
+    assert len(train) == 48 and len(dev) == 12
+    assert sorted(train + dev) == sorted(full)
+    assert train == [qid for qid in full if qid in train]  # in the source's order
+    assert dev != [qid for qid in full][:12]
+    for split, chosen in (("train", train), ("dev", dev)):
+        assert set(pl.read_parquet(target / "qrels" / f"{split}.parquet")["qid"]) == set(chosen)
+
+
+def test_draws_depend_on_the_seed_only(tmp_path: Path) -> None:
+    folder = shutil.copytree(TINY, tmp_path / "beir")
+    (folder / "qrels" / "dev.tsv").unlink()
+    one, same, other = (run(folder, tmp_path / f"{i}", seed=s, train_queries=20) for i, s in enumerate((1, 1, 2)))
+    assert qids(one, "train") == qids(same, "train") != qids(other, "train")
+    assert qids(one, "dev") == qids(same, "dev") != qids(other, "dev")
+    smaller = run(folder, tmp_path / "smaller", seed=1, train_queries=10)
+    assert qids(smaller, "dev") == qids(one, "dev")
+    assert not set(qids(one, "train")) & set(qids(one, "dev"))
+
+
+def test_train_sample(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    target = run(TINY, tmp_path / "out", train_queries=20)
+    assert "train: a sample of 20 of 60 questions, seed 1" in caplog.text
+    assert len(qids(target, "train")) == 20
+    assert len(qids(target, "test")) == 15
+    run(TINY, tmp_path / "all", train_queries=61)
+    assert "data.train_queries is 61, there are 60 questions: all taken" in caplog.text
+
+
+def append(name: str, text: str | bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        with (folder / name).open("ab") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
+
+    return change
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def replace(name: str, text: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).write_text(text)
+
+    return change
+
+
+def truncate_corpus(folder: Path) -> None:
+    data = gzip.compress((folder / "corpus.jsonl").read_bytes())
+    (folder / "corpus.jsonl").unlink()
+    (folder / "corpus.jsonl.gz").write_bytes(data[: len(data) // 2])
+
+
+def cut_one_question(folder: Path) -> None:
+    (folder / "qrels" / "dev.tsv").unlink()
+    (folder / "qrels" / "train.tsv").write_text("q1\tp1\t1\n")
+
+
+BAD = {
+    "duplicate passage": (
+        append("corpus.jsonl", '{"_id": "p2", "text": "again"}\n'),
+        "corpus.jsonl, line 4, passage id: 'p2' is also the id in line 2; give each row its own",
+    ),
+    "duplicate question": (
+        append("queries.jsonl", '{"_id": "q4", "text": "again"}\n'),
+        "queries.jsonl, line 6, question id: 'q4' is also the id in line 4; give each row its own",
+    ),
+    "duplicate judgement": (
+        append("qrels/train.tsv", "q1\tp1\t1\n"),
+        "train.tsv, line 7: question 'q1' and passage 'p1' were judged before; keep one judgement",
+    ),
+    "missing id": (
+        append("corpus.jsonl", '{"text": "a"}\n'),
+        "corpus.jsonl, line 4, _id: missing; give every row an id of its own",
+    ),
+    "empty id": (append("queries.jsonl", '{"_id": "", "text": "a"}\n'), "queries.jsonl, line 6, _id: empty; give"),
+    "number as id": (append("corpus.jsonl", '{"_id": 5, "text": "a"}\n'), "line 4, _id: 5 is not a string; put it"),
+    "space in an id": (append("corpus.jsonl", '{"_id": "p 4", "text": "a"}\n'), "line 4, _id: 'p 4' has white space"),
+    "empty text": (
+        append("corpus.jsonl", '{"_id": "p4", "title": "t", "text": " \\n"}\n'),
+        "corpus.jsonl, line 4, text: ' \\n' is empty; give it a text or remove the row",
+    ),
+    "missing text": (append("queries.jsonl", '{"_id": "q6"}\n'), "queries.jsonl, line 6, text: missing; add it"),
+    "text of another type": (append("corpus.jsonl", '{"_id": "p4", "text": 5}\n'), "line 4, text: 5 is not a string"),
+    "title of another type": (
+        append("corpus.jsonl", '{"_id": "p4", "title": ["t"], "text": "a"}\n'),
+        "corpus.jsonl, line 4, title: ['t'] is not a string",
+    ),
+    "lone surrogate": (append("corpus.jsonl", '{"_id": "p4", "text": "a\\ud800"}\n'), "line 4, text: \\ud800 is half"),
+    "not UTF-8": (append("corpus.jsonl", b'{"_id": "p4\xff"}\n'), "corpus.jsonl, line 4, byte 12: 0xff is not UTF-8"),
+    "malformed JSON": (append("queries.jsonl", "{'_id': 'q6'}\n"), "line 6: \"{'_id': 'q6'}\" is not JSON"),
+    "truncated gzip": (truncate_corpus, "corpus.jsonl.gz: gzip data cut off or damaged after line"),
+    "unknown passage": (
+        append("qrels/dev.tsv", "q1\tp9\t1\n"),
+        "dev.tsv, line 3: passage 'p9' is not in the corpus; add it or remove the judgement",
+    ),
+    "unknown question": (
+        append("qrels/test.tsv", "q9\tp1\t1\n"),
+        "test.tsv, line 3: question 'q9' is not among the queries; add it or remove the judgement",
+    ),
+    "unknown question with grade 0": (append("qrels/test.tsv", "q9\tp1\t0\n"), "test.tsv, line 3: question 'q9'"),
+    "fraction as grade": (append("qrels/train.tsv", "q2\tp1\t0.5\n"), "line 7, score: '0.5' is not an integer"),
+    "grade too large": (append("qrels/train.tsv", "q2\tp1\t3000000000\n"), "score: '3000000000' is not an integer"),
+    "other header": (replace("qrels/dev.tsv", "qid\tpid\tgrade\n"), "line 1, score: 'grade' is not an integer"),
+    "TREC columns": (
+        append("qrels/train.tsv", "q2 0 p1 1\n"),
+        "train.tsv, line 7: 1 columns, not 3; write query-id, corpus-id, score with a tab between them",
+    ),
+    "no judgements": (
+        replace("qrels/dev.tsv", HEADER),
+        "qrels of split dev: no question has a positive grade; add judgements with grade 1",
+    ),
+    "no positives": (replace("qrels/test.tsv", "q2\tp2\t0\n"), "qrels of split test: no question has a positive grade"),
+    "no passages": (replace("corpus.jsonl", ""), "corpus.jsonl: no passages; add some"),
+    "nothing left for train": (cut_one_question, "1 question is too few to cut a dev split from; add questions"),
+    "no corpus": (remove("corpus.jsonl"), "corpus.jsonl: no such file, nor corpus.jsonl.gz; add it, or"),
+    "no queries": (remove("queries.jsonl"), "queries.jsonl: no such file"),
+    "no train": (remove("qrels/train.tsv"), "train.tsv: no such file"),
+    "no test": (remove("qrels/test.tsv"), "test.tsv: no such file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(beir: Path, tmp_path: Path, name: str) -> None:
+    change, message = BAD[name]
+    change(beir)
+    with pytest.raises(UserError) as error:
+        run(beir, tmp_path / "out")
+    assert message in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (None, "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
+        ("nowhere", "data.path: nowhere is not a folder; give the one that holds corpus.jsonl"),
+    ],
+)
+def test_bad_path(path: str | None, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        open_source(Data(source="beir", path=path, train_queries=None, dev_fraction=0.1))
+    assert str(error.value) == message
+
+
+def test_batches_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(TINY, tmp_path / "whole")
+    monkeypatch.setattr("gnn_encoder.data.prepare.ROW_GROUP", 7)
+    parts = run(TINY, tmp_path / "parts")
+    for path in whole.rglob("*.parquet"):
+        assert rows(path) == rows(parts / path.relative_to(whole))
+
+
+def test_tiny_corpus(tmp_path: Path) -> None:
+    statistics = json.loads((run(TINY, tmp_path / "out") / "statistics.json").read_text())
+    assert statistics["passages"]["passages"] == 120
+    assert [statistics[split]["questions"] for split in SPLITS] == [60, 15, 15]
+
+
+def write_insuranceqa(folder: Path) -> Path:
+    answers = {"1": {"zh": "", "en": " Coverage  follows\tthe car. "}, "2": {"en": "No."}}
+    question = {"en": "Is  It  Required?", "domain": "d", "answers": ["2", "1"], "negatives": ["1"]}
+    folder.mkdir()
+    for name, entries in (("answers", answers), *((n, {"0": question}) for n in ("train", "valid", "test"))):
+        (folder / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(entries).encode()))
+    return folder
+
+
+def test_insuranceqa(tmp_path: Path) -> None:
+    data = Data(source="insuranceqa", path=None, train_queries=None, dev_fraction=0.1)
+    prepare(data, InsuranceQA(write_insuranceqa(tmp_path / "package")), tmp_path / "out", seed=1)
+    assert rows(tmp_path / "out" / "passages.parquet") == [("1", "", "Coverage follows the car."), ("2", "", "No.")]
+    for split in SPLITS:
+        assert rows(tmp_path / "out" / "queries" / f"{split}.parquet") == [("0", "Is It Required?", [])]
+        assert rows(tmp_path / "out" / "qrels" / f"{split}.parquet") == [("0", "2", 1), ("0", "1", 1)]
+
+
+def test_insuranceqa_damaged_or_incomplete(tmp_path: Path) -> None:
+    folder = write_insuranceqa(tmp_path / "package")
+    (folder / "answers.json.gz").write_bytes((folder / "answers.json.gz").read_bytes()[:40])
+    with pytest.raises(UserError, match=r"answers\.json\.gz: damaged .* --force-reinstall insuranceqa-data==1\.0"):
+        list(InsuranceQA(folder).passages())
+    (folder / "valid.json.gz").unlink()
+    with pytest.raises(UserError, match=r"valid\.json\.gz: no such file"):
+        InsuranceQA(folder)
+
+
+def test_insuranceqa_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.data.insuranceqa.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"run `pip install insuranceqa-data==1\.0`"):
+        InsuranceQA()

@@ -1,0 +1,44 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gnn_encoder.records import PASSAGES
+from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.storage.tables import write_table
+
+SaveMatrix = Callable[..., Path]
+
+
+@pytest.fixture
+def save_matrix(tmp_path: Path) -> SaveMatrix:
+    """Saves a matrix as an embeddings folder."""
+
+    def save(matrix: np.ndarray, name: str = "embeddings") -> Path:
+        folder = tmp_path / name
+        shape = (matrix.shape[0], matrix.shape[1])
+        with ArrayWriter(folder, shape, str(matrix.dtype)) as writer:
+            writer.write(0, matrix)
+            writer.finish(
+                ArrayManifest(
+                    shape=shape, dtype=str(matrix.dtype), model_fingerprint="m", input_fingerprint="i", fingerprint=name
+                )
+            )
+        return folder
+
+    return save
+
+
+@pytest.fixture
+def save_passages(tmp_path: Path) -> Callable[[int], Path]:
+    """Saves a passages table with ids p0, p1, ..."""
+
+    def save(count: int) -> Path:
+        columns = [[f"p{i}" for i in range(count)], [""] * count, [f"text {i}" for i in range(count)]]
+        path = tmp_path / "passages.parquet"
+        write_table(path, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+        return path
+
+    return save

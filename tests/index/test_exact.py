@@ -1,0 +1,96 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.index import exact
+from gnn_encoder.index.exact import top_k
+
+Save = Callable[..., Path]
+
+
+def full_sort(matrix: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The oracle: every score, stably sorted, so that the lower row comes first among equals."""
+    scores = queries.astype(np.float64) @ matrix.astype(np.float64).T
+    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return rows, np.take_along_axis(scores, rows, axis=1)
+
+
+def whole_numbers(seed: int, *shape: int) -> np.ndarray:
+    """Small whole numbers: every inner product is exact in float32, and many are equal."""
+    return np.random.default_rng(seed).integers(-2, 3, size=shape).astype(np.float32)
+
+
+def test_by_hand(save_matrix: Save) -> None:
+    folder = save_matrix(np.array([[1, 0], [0, 1], [2, 0], [1, 1]], dtype=np.float32))
+    rows, scores = top_k(folder, np.array([[1, 0], [0, -1]], dtype=np.float32), 3)
+    assert rows.tolist() == [[2, 0, 3], [0, 2, 1]]
+    assert scores.tolist() == [[2, 1, 1], [0, 0, -1]]
+    assert rows.dtype == np.int64 and scores.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("block_rows", [1, 7, 50, 149, 150, 1000, None])
+@pytest.mark.parametrize("k", [1, 10, 130, 150])
+def test_full_sort_with_ties(save_matrix: Save, dtype: str, block_rows: int | None, k: int) -> None:
+    matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
+    rows, scores = top_k(save_matrix(matrix.astype(dtype)), queries, k, block_rows=block_rows)
+    expected_rows, expected_scores = full_sort(matrix, queries, k)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+def test_real_numbers(save_matrix: Save) -> None:
+    generator = np.random.default_rng(3)
+    matrix, queries = generator.normal(size=(400, 16)), generator.normal(size=(25, 16))
+    rows, scores = top_k(save_matrix(matrix.astype(np.float32)), queries.astype(np.float32), 20, block_rows=64)
+    expected_rows, expected_scores = full_sort(matrix.astype(np.float32), queries.astype(np.float32), 20)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
+
+
+def test_all_passages_equal(save_matrix: Save) -> None:
+    rows, _ = top_k(save_matrix(np.ones((300, 3), dtype=np.float32)), np.ones((2, 3), dtype=np.float32), 120)
+    assert rows.tolist() == [list(range(120))] * 2
+
+
+def test_questions_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, queries = save_matrix(whole_numbers(0, 90, 4)), whole_numbers(1, 11, 4)
+    whole = top_k(folder, queries, 5, block_rows=40)
+    monkeypatch.setattr(exact, "MERGE_ENTRIES", 15)  # three questions at a time
+    parts = top_k(folder, queries, 5, block_rows=40)
+    np.testing.assert_array_equal(parts[0], whole[0])
+    np.testing.assert_array_equal(parts[1], whole[1])
+
+
+def test_no_questions(save_matrix: Save) -> None:
+    rows, scores = top_k(save_matrix(whole_numbers(0, 9, 4)), np.empty((0, 4), dtype=np.float32), 5)
+    assert rows.shape == scores.shape == (0, 5)
+
+
+@pytest.mark.parametrize("k", [0, 10])
+def test_k_out_of_bounds_names_its_parameter(save_matrix: Save, k: int) -> None:
+    with pytest.raises(UserError, match=rf"build_graph.k is {k}: must be from 1 to the number of passages, 9"):
+        top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 4), k, name="build_graph.k")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_passages_must_be_finite(save_matrix: Save, value: float) -> None:
+    matrix = whole_numbers(0, 9, 4)
+    matrix[6, 2] = value
+    with pytest.raises(UserError, match="row 6 holds NaN or an infinite value"):
+        top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3, block_rows=4)
+
+
+def test_questions_must_be_finite(save_matrix: Save) -> None:
+    queries = whole_numbers(1, 3, 4)
+    queries[2, 0] = np.nan
+    with pytest.raises(UserError, match="question embeddings: row 2 holds NaN"):
+        top_k(save_matrix(whole_numbers(0, 9, 4)), queries, 3)
+
+
+def test_dimensions_must_agree(save_matrix: Save) -> None:
+    with pytest.raises(UserError, match=r"shape \(2, 5\), the passages' dimension is 4"):
+        top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 5), 3)

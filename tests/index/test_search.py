@@ -1,0 +1,110 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.index.build import build
+from gnn_encoder.index.search import PassageIndex, rows_of, top_k
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def matrix() -> np.ndarray:
+    return np.random.default_rng(0).integers(-2, 3, size=(300, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def queries() -> np.ndarray:
+    return np.random.default_rng(1).integers(-2, 3, size=(25, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(matrix: np.ndarray, save_matrix: Save, save_passages: Callable[[int], Path], tmp_path: Path) -> Path:
+    build(save_matrix(matrix), tmp_path / "index", factory="Flat", pids=save_passages(300), system="mine", seed=0)
+    return tmp_path / "index"
+
+
+def test_scores_equal_a_full_sort(folder: Path, matrix: np.ndarray, queries: np.ndarray) -> None:
+    index = PassageIndex.open(folder)
+    rows, scores = index.search(queries, 7)
+    np.testing.assert_array_equal(scores, -np.sort(-(queries @ matrix.T), axis=1)[:, :7])
+    np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
+    assert (index.system, index.factory, index.passages, index.dimension) == ("mine", "Flat", 300, 4)
+    assert index.pids().to_pylist() == [f"p{i}" for i in range(300)]
+
+
+def test_equal_scores_are_ordered_by_row(folder: Path, queries: np.ndarray) -> None:
+    rows, scores = PassageIndex.open(folder).search(queries, 50)
+    tied = np.diff(scores, axis=1) == 0
+    assert tied.any() and (np.diff(rows, axis=1)[tied] > 0).all()
+
+
+@pytest.mark.parametrize("factory", ["Flat", "SQfp16", "HNSW16", "IVF4,Flat"])
+def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
+    rows, scores = top_k(save_matrix(matrix), queries, 7, factory, section="build_graph")
+    np.testing.assert_array_equal(scores[:, 0], (queries @ matrix.T).max(axis=1))
+    np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
+
+
+@pytest.mark.parametrize("factory", ["Flat", "SQ8"])
+def test_top_k_larger_than_the_corpus(
+    matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str
+) -> None:
+    with pytest.raises(UserError, match="mine_candidates.depth is 301: must be from 1 to the number of passages, 300"):
+        top_k(save_matrix(matrix), queries, 301, factory, section="mine_candidates", parameter="depth")
+
+
+def test_factory_that_finds_too_few(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save) -> None:
+    with pytest.raises(UserError, match="build_graph.factory is 'IVF20,Flat': it finds fewer than build_graph.k = 290"):
+        top_k(save_matrix(matrix), queries, 290, "IVF20,Flat", section="build_graph")
+
+
+def test_dimensions_must_agree(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"shape \(1, 6\), the passages' dimension is 4"):
+        PassageIndex.open(folder).search(np.ones((1, 6), dtype=np.float32), 3)
+
+
+def test_k_larger_than_the_index(folder: Path, queries: np.ndarray) -> None:
+    with pytest.raises(UserError, match="retrieve.depth is 301"):
+        PassageIndex.open(folder).search(queries, 301, name="retrieve.depth")
+
+
+@pytest.mark.parametrize("name", ["index.faiss", "pids.parquet", "manifest.json"])
+def test_missing_file(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=f"{name}: no such file"):
+        PassageIndex.open(folder)
+
+
+@pytest.mark.parametrize("keep", [10, 2000])
+def test_truncated_index(folder: Path, keep: int) -> None:
+    (folder / "index.faiss").write_bytes((folder / "index.faiss").read_bytes()[:keep])
+    with pytest.raises(UserError, match="not a readable FAISS index"):
+        PassageIndex.open(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_damaged_manifest(folder: Path, text: str) -> None:
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(UserError, match="manifest.json"):
+        PassageIndex.open(folder)
+
+
+@pytest.mark.parametrize("key", ["passages", "dimension"])
+def test_index_of_another_manifest(folder: Path, key: str) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, key: 5}))
+    with pytest.raises(UserError, match="300 passages of dimension 4, but"):
+        PassageIndex.open(folder)
+
+
+def test_rows_of_reads_across_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"pid": [f"p{i}" for i in range(10)]}), path, row_group_size=3)
+    assert [row["pid"] for row in rows_of(path, np.array([9, 0, 3, 2, 0]))] == ["p9", "p0", "p3", "p2", "p0"]
