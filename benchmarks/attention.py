@@ -34,7 +34,7 @@ class Case:
 
 
 def random_graph(n_queries: int, k: int, n_passages: int, seed: int) -> Tensor:
-    """k distinct passages a query, a few of them popular. *Shape:* (n_queries, k) int64."""
+    """Draw k distinct passages a query, a few of them popular. *Shape:* (n_queries, k) int64."""
     generator = np.random.default_rng(seed)
     weights = generator.permutation(1 / np.sqrt(1 + np.arange(n_passages)))
     rows = [generator.choice(n_passages, k, replace=False, p=weights / weights.sum()) for _ in range(n_queries)]

@@ -9,7 +9,7 @@ import pytest
 
 from gnn_encoder.errors import UserError
 from gnn_encoder.index.build import build
-from gnn_encoder.index.search import PassageIndex, rows_of, top_k
+from gnn_encoder.index.search import PassageIndex, TableRows, top_k
 
 Save = Callable[..., Path]
 
@@ -104,7 +104,9 @@ def test_index_of_another_manifest(folder: Path, key: str) -> None:
         PassageIndex.open(folder)
 
 
-def test_rows_of_reads_across_row_groups(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"pid": [f"p{i}" for i in range(10)]}), path, row_group_size=3)
-    assert [row["pid"] for row in rows_of(path, np.array([9, 0, 3, 2, 0]))] == ["p9", "p0", "p3", "p2", "p0"]
+def test_table_rows_across_row_groups(tmp_path: Path) -> None:
+    path, schema = tmp_path / "t.parquet", pa.schema([("pid", pa.string())])
+    pq.write_table(pa.table([[f"p{i}" for i in range(10)]], schema=schema), path, row_group_size=3)
+    table = TableRows(path, schema)
+    assert len(table) == 10
+    assert [row["pid"] for row in table.take(np.array([9, 0, 3, 2, 0]))] == ["p9", "p0", "p3", "p2", "p0"]

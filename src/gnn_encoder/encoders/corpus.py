@@ -49,11 +49,13 @@ def encode_corpus(
 
     def prepare(first: int) -> Prepared:
         window = np.arange(first, min(rows, first + WINDOW))
-        return prepare_window(
+        prepared = prepare_window(
             lambda positions: single_batch(tokens, window[positions], encoder.template, length),
             tokens.lengths(window, length),
             batch_tokens,
         )
+        tokens.release()
+        return prepared
 
     done = rows - _rows(firsts, rows)
     with writer, tqdm(total=rows, initial=done, desc="encode passages", unit=" passages", disable=None) as bar:

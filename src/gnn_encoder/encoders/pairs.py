@@ -53,7 +53,10 @@ def encode_pairs(
             rows = first[positions], second[positions]
             return pair_batch(pairs.first, rows[0], pairs.second, rows[1], model.template, max_length)
 
-        return prepare_window(make, np.minimum(lengths, max_length), batch_tokens)
+        prepared = prepare_window(make, np.minimum(lengths, max_length), batch_tokens)
+        pairs.first.release()
+        pairs.second.release()
+        return prepared
 
     for window, prepared in prefetch(prepare, windows):
         size = min(len(pairs), (window + 1) * WINDOW) - window * WINDOW

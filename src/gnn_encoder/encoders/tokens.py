@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerBase
 from gnn_encoder import distributed
 from gnn_encoder.records import PASSAGES, QUERIES
 from gnn_encoder.stage import SCRATCH
+from gnn_encoder.storage.arrays import release
 from gnn_encoder.storage.fingerprint import code_fingerprint, fingerprint
 from gnn_encoder.storage.tables import count_rows, iterate_texts
 
@@ -86,6 +87,10 @@ class TextTokens:
         row = np.repeat(np.arange(len(rows)), lengths)
         within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         matrix[row, at[row] + within] = self.ids[self.offsets[rows][row] + within]
+
+    def release(self) -> None:
+        """Give back the memory of what was read: after each window, so that it does not grow with the corpus."""
+        release(self.ids, self.offsets)
 
 
 def padded(length: int) -> int:

@@ -1,7 +1,6 @@
 """Measures of a run by ir-measures, a value for every judged question."""
 
 import difflib
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +12,12 @@ from gnn_encoder.errors import UserError
 
 VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
 QUESTIONS_AT_A_TIME = 1000  # runs go to ir-measures as Python objects, 100 bytes a line: not all at once
-CUTOFF = re.compile(r"@(.*)$")
+EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
 # The providers that compute inside this process; others call programs that may not be there.
-PROVIDER = FallbackProvider([ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco")])
+PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
+    [ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco")]
+)
 
 
 def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
@@ -76,24 +77,24 @@ def _parse_one(name: str, parameter: str) -> Any:
     try:
         measure = ir_measures.parse_measure(name)
     except (NameError, ValueError) as error:
-        raise UserError(f"{parameter} has {name!r}: no measure of ir-measures{_suggestion(name)}") from error
+        raise UserError(f"{parameter} has {name!r}: no measure of ir-measures; {_suggestion(name)}") from error
     cutoff = measure.params.get("cutoff", 1)
     # trec_eval ends the whole process on a cutoff below 1.
     if not isinstance(cutoff, int) or cutoff < 1:
-        raise UserError(f"{parameter} has {name!r}: the cutoff after @ must be a whole number from 1, as in RR@10")
-    if not PROVIDER.supports(measure):
-        raise UserError(
-            f"{parameter} has {name!r}: computed neither by pytrec_eval nor by the MS MARCO measure; "
-            "take another, such as RR@10, nDCG@10, R@100 or Success@20"
-        )
+        raise UserError(f"{parameter} has {name!r}: the cutoff after @ must be a whole number from 1; {EXAMPLES}")
+    try:
+        supported = PROVIDER.supports(measure)
+    except AssertionError as error:  # ir-measures' own check of what a measure needs
+        raise UserError(f"{parameter} has {name!r}: a cutoff is missing or a setting is wrong; {EXAMPLES}") from error
+    if not supported:
+        raise UserError(f"{parameter} has {name!r}: neither pytrec_eval nor MS MARCO's measure has it; {EXAMPLES}")
     return measure
 
 
 def _suggestion(name: str) -> str:
+    stem, _, cutoff = name.partition("@")
     known = {known.lower(): known for known in ir_measures.measures.registry}
-    stem = CUTOFF.sub("", name).strip().lower()
-    cutoff = CUTOFF.search(name)
-    close = difflib.get_close_matches({"recall": "r", "ndcg": "ndcg", "mrr": "rr"}.get(stem, stem), known, n=1)
-    if not close:
-        return "; take one such as RR@10, nDCG@10, R@100 or Success@20"
-    return f"; did you mean {known[close[0]]}{'@' + cutoff.group(1) if cutoff and cutoff.group(1).isdigit() else ''}?"
+    close = difflib.get_close_matches(stem.strip().lower(), known, n=1)
+    if not close or (cutoff and not cutoff.isdigit()):
+        return EXAMPLES
+    return f"did you mean {known[close[0]]}{'@' + cutoff if cutoff else ''}?"

@@ -10,7 +10,7 @@ from gnn_encoder.errors import UserError
 Ints = NDArray[np.integer[Any]]
 
 
-def folds(rows: Ints, *, beta: float, seed: int, epoch: int) -> list[Ints]:
+def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
     """Split the training questions of one epoch at random into about 1 / beta folds.
 
     Each fold in turn is Q_t, which trains and is masked in the graph, while all other questions are Q_g.
@@ -56,4 +56,4 @@ def check_no_leak(supervision: Ints, reachable_queries: Ints) -> None:
     """
     leaked = np.intersect1d(supervision, reachable_queries)
     if len(leaked):
-        raise RuntimeError(f"the graph leaks {len(leaked)} supervised questions into their batch, such as row {leaked[0]}")
+        raise RuntimeError(f"{len(leaked)} supervised questions can be reached in the graph, such as row {leaked[0]}")

@@ -11,6 +11,7 @@ from torch import Tensor
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.structure import Graph
+from gnn_encoder.storage.arrays import gather
 
 Rows = NDArray[np.integer[Any]]
 QUESTIONS_AT_A_TIME = 2_048  # without gradient, layer 1 runs in parts of this many questions
@@ -64,7 +65,7 @@ class Neighbourhood:
 
     def passage_embeddings(self, rows: Rows) -> Tensor:
         """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
-        return self._tensor(self.cached[rows])
+        return self._tensor(self.cached[rows] if torch.is_grad_enabled() else gather(self.cached, rows))
 
     def interactive_queries(self, gnn: QueryPassageGNN, questions: Rows, h_q: Tensor) -> Tensor:
         """h'_q of some questions (Eq. 6, 7). *Shape:* (u,), (u, d) -> (u, d)."""

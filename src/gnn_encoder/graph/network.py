@@ -174,7 +174,7 @@ class QueryPassageGNN(nn.Module):
         return self._filter(gathered, h_p) * gathered + h_p
 
     def _filter(self, gathered: Tensor, h_p: Tensor) -> Tensor | float:
-        """f of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
+        """Filter gate f of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
         if self.config.gate != "learned":
             return float(self.config.gate)
         return torch.sigmoid(self.gate(torch.cat([gathered, h_p], dim=1)))
@@ -254,9 +254,10 @@ def _read_weights(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = load_file(path)
     except SafetensorError as error:
         raise UserError(f"{path}: not a readable safetensors file ({error}); run train_mgt again") from error
-    for problem, names in (("lacks", expected.keys() - weights.keys()), ("has unknown", weights.keys() - expected.keys())):
-        if names:
-            raise UserError(f"{path}: {problem} tensors {', '.join(sorted(names))}; run train_mgt again")
+    missing, unknown = expected.keys() - weights.keys(), weights.keys() - expected.keys()
+    if missing or unknown:
+        problem = f"lacks tensors {sorted(missing)}" if missing else f"has tensors {sorted(unknown)} of another network"
+        raise UserError(f"{path}: {problem}; run train_mgt again")
     for name, value in weights.items():
         if value.shape != expected[name].shape:
             shapes = f"{tuple(value.shape)}, but {CONFIG} says {tuple(expected[name].shape)}"

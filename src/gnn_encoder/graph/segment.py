@@ -75,7 +75,7 @@ def segment_weighted_sum(
     *Shape:* (n, heads, c).
     """
     if values.device.type == "cpu" and not _uses_torch_scatter(backend):
-        result: Tensor = _SparseProduct.apply(weights, values, source, target, n)
+        result: Tensor = _SparseProduct.apply(weights, values, source, target, n)  # type: ignore[no-untyped-call]
         return result
     return segment_sum(weights.unsqueeze(-1) * values.index_select(0, source), target, n, backend=backend)
 
@@ -90,7 +90,7 @@ class _SparseProduct(torch.autograd.Function):
         return _multiply(order, pointers, source, weights, values)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         weights, values, source, target, order, pointers = ctx.saved_tensors
         weights_gradient = values_gradient = None
         if ctx.needs_input_grad[0]:

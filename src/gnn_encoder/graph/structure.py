@@ -56,7 +56,8 @@ class Graph:
         _check(query[:whole] == row[:whole] // k, "query", query, f"must stand in exactly {k} rows")
         _check(row < whole, "query", query, f"is over: {n_queries} queries have {k} edges each, in order of query")
         _check(rank == row % k, "rank", rank, f"must be 0 to {k - 1} in each query, in order")
-        _check((passage >= 0) & (passage < n_passages), "passage", passage, f"must be a row of the {n_passages} passages")
+        is_row = (passage >= 0) & (passage < n_passages)
+        _check(is_row, "passage", passage, f"must be a row of the {n_passages} passages")
         _check(np.isfinite(score), "score", score, "must be a finite number")
         # A query's passages, sorted, side by side: twins are neighbours.
         twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
@@ -99,7 +100,7 @@ class Graph:
             rows, target = rows[place < max_neighbours], target[place < max_neighbours]
         return rows, target
 
-    def labelled_edges(self, known_keys: NDArray[np.int64]) -> Bools:
+    def labelled_edges(self, known_keys: Ints) -> Bools:
         """Which edges join a query and a passage that is judged relevant for it.
 
         Args:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.errors import UserError
-from gnn_encoder.storage.arrays import READ_BYTES, iterate_blocks, read_manifest
+from gnn_encoder.storage.arrays import block_size, iterate_blocks, read_manifest
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -30,7 +30,7 @@ def top_k(
         queries: *Shape:* (n, d).
         k: Passages a question.
         name: The parameter that `k` comes from, for the message when it is too large.
-        block_rows: Passages in memory at a time; by default 64 MiB of them.
+        block_rows: Passages in memory at a time; by default 64 MiB of them, and no more than 65,536.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
@@ -44,7 +44,7 @@ def top_k(
     passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
     scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
     chunk = max(1, MERGE_ENTRIES // k)
-    n_blocks = -(-n_passages // (block_rows or max(1, READ_BYTES // (dimension * 4))))
+    n_blocks = -(-n_passages // (block_rows or block_size(dimension)))
     blocks = iterate_blocks(embeddings_folder, block_rows)
     with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=n_blocks < 8 or None) as bar:
         for first_row, block in blocks:

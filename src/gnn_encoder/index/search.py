@@ -2,20 +2,23 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gnn_encoder.errors import UserError
 from gnn_encoder.index import build, exact
+from gnn_encoder.records import open_table
 from gnn_encoder.storage.arrays import read_manifest
 from gnn_encoder.storage.fingerprint import MANIFEST
 from gnn_encoder.storage.tables import read_column
+
+GROUPS_KEPT = 8  # row groups of a table that stay in memory between questions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,28 @@ class PassageIndex:
         return read_column(self.folder / build.PIDS, "pid")
 
 
+class TableRows:
+    """Some rows of a Parquet table at a time, reading only the row groups that they are in."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._file = open_table(path, schema)
+        metadata = self._file.metadata
+        self._ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        self._group = lru_cache(maxsize=GROUPS_KEPT)(self._file.read_row_group)
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    def take(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Rows in the order asked for, by column name. *Shape:* rows (n,)."""
+        found = []
+        for row in rows.tolist():
+            group = int(np.searchsorted(self._ends, row, side="right"))
+            first = int(self._ends[group - 1]) if group else 0
+            found += self._group(group).slice(row - first, 1).to_pylist()
+        return found
+
+
 def top_k(
     embeddings_folder: Path,
     queries: NDArray[np.float32],
@@ -108,20 +133,6 @@ def top_k(
             "take Flat or fewer lists"
         )
     return exact.by_score_then_row(rows, scores)
-
-
-def rows_of(path: Path, rows: NDArray[np.int64]) -> list[dict[str, str]]:
-    """Some rows of a Parquet table, in the order asked for, reading only the row groups they are in."""
-    file = pq.ParquetFile(path)
-    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-    ends = np.cumsum(sizes)
-    groups = np.searchsorted(ends, rows, side="right")
-    found: dict[int, dict[str, str]] = {}
-    for group in np.unique(groups):
-        table, inside = file.read_row_group(int(group)), rows[groups == group]
-        taken = table.take(pa.array(inside - (ends[group] - sizes[group]))).to_pylist()
-        found.update(zip(inside.tolist(), taken, strict=True))
-    return [found[row] for row in rows.tolist()]
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Matrices on disk: a `.npy` file with a JSON manifest, written in resumable blocks, read by mapping or in blocks."""
 
 import json
+import mmap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from gnn_encoder.storage.fingerprint import MANIFEST
 
 MATRIX = "embeddings.npy"
 READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
+READ_ROWS = 65_536  # and its rows at most: what is made of a block grows with them
+GATHER_ROWS = 256  # rows that stay mapped at a time when they are picked one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +118,36 @@ def open_matrix(folder: Path) -> NDArray[Any]:
     return matrix
 
 
+def release(*arrays: NDArray[Any]) -> None:
+    """Give back the memory of mapped arrays; their pages stay in the system's cache and return when they are read."""
+    for array in arrays:
+        mapping = getattr(array, "_mmap", None)  # None: an array in memory
+        if mapping is not None:
+            mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def gather(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+    """Rows of a mapped matrix, picked in the file's order; no more of it stays resident than a few at a time.
+
+    The system maps many pages around each that is read: a plain `matrix[rows]` ends with nearly all of them.
+
+    *Shape:* (m, d), any -> (*rows.shape, d).
+    """
+    wanted, inverse = np.unique(rows, return_inverse=True)
+    found = np.empty((len(wanted), matrix.shape[1]), dtype=matrix.dtype)
+    for first in range(0, len(wanted), GATHER_ROWS):
+        part = slice(first, first + GATHER_ROWS)
+        found[part] = matrix[wanted[part]]
+        release(matrix)
+    result: NDArray[Any] = found[inverse.reshape(rows.shape)]
+    return result
+
+
+def block_size(columns: int) -> int:
+    """Rows of one block when a matrix is streamed."""
+    return min(READ_ROWS, max(1, READ_BYTES // (columns * 4)))
+
+
 def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield (first row, block as float32) over a matrix, read rather than mapped: pages seen do not stay resident.
 
@@ -124,7 +157,7 @@ def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int,
     manifest = read_manifest(folder)
     n_rows, columns = manifest.shape
     dtype = np.dtype(manifest.dtype)
-    rows = rows or max(1, READ_BYTES // (columns * 4))
+    rows = rows or block_size(columns)
     offset = np.load(folder / MATRIX, mmap_mode="r").offset
     with (folder / MATRIX).open("rb") as file:
         file.seek(offset)

@@ -1,0 +1,110 @@
+"""A project of random words with tiny random models, for measuring memory: see memory.py.
+
+Usage: `python benchmarks/synthetic.py FOLDER PASSAGES`.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+import yaml
+from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerBase
+
+from gnn_encoder import project
+from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
+from gnn_encoder.encoders.pretrained import Source, load_tokenizer
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.params import Params, load_params
+from gnn_encoder.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.storage.tables import ROW_GROUP, write_table
+
+QUESTIONS = 2_000
+WORDS = (8, 12)  # a text
+HIDDEN = 32
+
+
+def write_project(folder: Path, n_passages: int) -> None:
+    """Everything that cache_passages, build_graph, embed_edges and encode_corpus read.
+
+    Args:
+        folder: made if missing; becomes a project's root.
+        n_passages: of 8 to 12 words.
+    """
+    params = load_params()
+    torch.manual_seed(params.seed)
+    tokenizer = load_tokenizer(Source(params.encoder.model))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "params.yaml").write_text(yaml.safe_dump(params.model_dump()), encoding="utf-8")
+    _write_tables(folder, n_passages, _words(tokenizer), params.seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=HIDDEN,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=2 * HIDDEN,
+        num_labels=1,
+    )
+    _dual_encoder(config, tokenizer, params).save(folder / project.DUAL_ENCODER)
+    # Other weights than M_de's, as after joint training: encode_corpus encodes the passages again.
+    _dual_encoder(config, tokenizer, params).save(folder / project.MGT / "encoder")
+    cross_encoder = BertForSequenceClassification(config)
+    CrossEncoder(model=cross_encoder, tokenizer=tokenizer, precision="auto").save(folder / project.CROSS_ENCODER)
+    _gnn(params).save(folder / project.MGT)
+
+
+def _dual_encoder(config: BertConfig, tokenizer: PreTrainedTokenizerBase, params: Params) -> DualEncoder:
+    model, names = BertModel(config), DualEncoderSettings.__annotations__
+    settings = DualEncoderSettings(**{name: getattr(params.encoder, name) for name in names} | {"shared": True})
+    return DualEncoder(query=model, passage=model, tokenizer=tokenizer, settings=settings, precision="auto")
+
+
+def _gnn(params: Params) -> QueryPassageGNN:
+    mgt = params.mgt
+    names = ("layers", "heads", "gate", "edge_features", "graph")
+    settings = {name: getattr(mgt, name) for name in names}
+    return QueryPassageGNN(GNNConfig(dimension=HIDDEN, edge_dimension=HIDDEN, **settings))
+
+
+def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    write_table(folder / project.PASSAGES, PASSAGES, _passages(generator, n_passages, words))
+    qids = [f"q{i}" for i in range(QUESTIONS)]
+    answers: list[list[str]] = [[]] * QUESTIONS
+    questions = pa.table([qids, _texts(generator, QUESTIONS, words), answers], schema=QUERIES)
+    write_table(folder / project.queries("train"), QUERIES, [questions])
+    pids = [f"p{row}" for row in generator.integers(n_passages, size=QUESTIONS)]
+    write_table(folder / project.qrels("train"), QRELS, [pa.table([qids, pids, [1] * QUESTIONS], schema=QRELS)])
+
+
+def _passages(generator: np.random.Generator, n_passages: int, words: list[str]) -> Iterator[pa.Table]:
+    for first in range(0, n_passages, ROW_GROUP):
+        size = min(ROW_GROUP, n_passages - first)
+        pids = [f"p{row}" for row in range(first, first + size)]
+        yield pa.table([pids, [""] * size, _texts(generator, size, words)], schema=PASSAGES)
+
+
+def _texts(generator: np.random.Generator, size: int, words: list[str]) -> list[str]:
+    chosen = generator.integers(len(words), size=(size, WORDS[1]))
+    lengths = generator.integers(WORDS[0], WORDS[1] + 1, size=size)
+    return [" ".join(words[j] for j in row[:length]) for row, length in zip(chosen, lengths, strict=True)]
+
+
+def _words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Whole words of the vocabulary: one token each."""
+    return sorted(word for word in tokenizer.get_vocab() if word.isascii() and word.isalpha() and len(word) > 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("passages", type=int)
+    options = parser.parse_args()
+    write_project(options.folder, options.passages)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Real texts for the benchmarks: InsuranceQA from its package, so that no stage need have run."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from gnn_encoder.data.insuranceqa import InsuranceQA
+from gnn_encoder.records import PASSAGES, QUERIES
+from gnn_encoder.storage.tables import write_table
+
+SEED = 13
+
+
+def sample_passages(size: int) -> list[str]:
+    """Answers drawn at random, white space collapsed, in the source's order."""
+    return _sample((passage.text for _, passage in InsuranceQA().passages()), size)
+
+
+def sample_questions(size: int) -> list[str]:
+    """Training questions drawn at random."""
+    return _sample((query.text for _, query in InsuranceQA().queries("train")), size)
+
+
+def write_passages(path: Path, texts: list[str]) -> None:
+    """Texts as a passages table, without titles. The file must be called passages.parquet."""
+    columns = [[str(row) for row in range(len(texts))], [""] * len(texts), texts]
+    write_table(path, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+
+
+def write_questions(path: Path, texts: list[str]) -> None:
+    """Texts as a queries table."""
+    answers: list[list[str]] = [[]] * len(texts)
+    write_table(path, QUERIES, [pa.table([[str(row) for row in range(len(texts))], texts, answers], schema=QUERIES)])
+
+
+def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Row by row. *Shape:* (n, d), (n, d) -> (n,)."""
+    return (one * other).sum(1) / (np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1))
+
+
+def _sample(texts: Iterable[str], size: int) -> list[str]:
+    every = list(texts)
+    rows = np.random.default_rng(SEED).choice(len(every), size=min(size, len(every)), replace=False)
+    return [every[row] for row in np.sort(rows)]

@@ -1,0 +1,189 @@
+"""The command line: `gnn-encoder`. Run in the project's root, where params.yaml and data/ are.
+
+What a subcommand needs is imported when it runs, so that `--help` is fast.
+"""
+
+import json
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+
+import typer
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.stage import report_errors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gnn_encoder.index.search import PassageIndex, TableRows
+
+System = Literal["retriever", "dual_encoder", "no_gnn", "gnn_encoder"]
+app = typer.Typer(
+    name="gnn-encoder",
+    help="Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """One passage found."""
+
+    rank: int
+    score: float
+    pid: str
+    title: str
+    text: str
+
+
+class QueryEncoder(Protocol):
+    """What searching needs of a dual-encoder."""
+
+    def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """Embed questions. *Shape:* (n, d)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searcher:
+    """A system's encoder, its index and the passages' texts."""
+
+    encoder: QueryEncoder
+    index: "PassageIndex"
+    pids: "TableRows"
+    passages: "TableRows"
+
+    @classmethod
+    def open(cls, system: str) -> "Searcher":
+        """Open the built system in the current folder.
+
+        Raises:
+            UserError: something of it has not been made, or the index is of other passages.
+        """
+        from gnn_encoder import project
+        from gnn_encoder.index.build import PID_TABLE, PIDS
+        from gnn_encoder.index.search import PassageIndex, TableRows
+        from gnn_encoder.records import PASSAGES
+
+        index = PassageIndex.open(project.index(system))
+        passages = TableRows(project.PASSAGES, PASSAGES)
+        if len(passages) != index.passages:
+            raise UserError(
+                f"{index.folder}: holds {index.passages} passages, {project.PASSAGES} has {len(passages)}; "
+                "build the index again (`dvc repro`)"
+            )
+        pids = TableRows(index.folder / PIDS, PID_TABLE)
+        return cls(encoder=load_encoder(project.ENCODERS[system]), index=index, pids=pids, passages=passages)
+
+    def search(self, question: str, top: int) -> list[Hit]:
+        """Find the `top` best passages; all of them where the corpus has fewer."""
+        queries = self.encoder.embed_queries([question])
+        rows, scores = self.index.search(queries, min(top, self.index.passages))
+        found = rows[0] >= 0
+        pids = self.pids.take(rows[0][found])
+        texts = self.passages.take(rows[0][found])
+        for name, text in zip(pids, texts, strict=True):
+            if name["pid"] != text["pid"]:
+                raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
+        hits = zip(scores[0][found].tolist(), texts, strict=True)
+        return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
+
+
+def load_encoder(folder: Path) -> QueryEncoder:
+    """Read the dual-encoder that embeds a system's questions, in the precision that params.yaml asks for."""
+    from gnn_encoder.encoders.dual_encoder import DualEncoder
+    from gnn_encoder.params import load_params
+
+    params = Path("params.yaml")
+    precision = load_params(params).encoder.precision if params.is_file() else "auto"
+    return DualEncoder.load(folder, precision=precision).for_inference()
+
+
+@app.callback()
+def main() -> None:
+    """Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched."""
+
+
+@app.command()
+def search(
+    question: Annotated[str | None, typer.Argument(help="What to look for; may be left out with --interactive.")] = None,
+    system: Annotated[System, typer.Option(help="Which dense system answers.")] = "gnn_encoder",
+    top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
+    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read questions, one a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a question.")] = False,
+) -> None:
+    """Print the best passages for a question from a built index.
+
+    \b
+    Examples:
+      gnn-encoder search "Does Medicare cover hearing aids?"
+      gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
+      gnn-encoder search --interactive < questions.txt
+    """
+    with report_errors():
+        if question is None and not interactive:
+            raise UserError("no question: put one in quotes after `search`, or read them from stdin with --interactive")
+        if question is not None and not question.strip():
+            raise UserError("the question is empty: put it in quotes after `search`")
+        searcher = Searcher.open(system)
+        for text in _questions(question, interactive):
+            began = time.perf_counter()
+            hits = searcher.search(text, top)
+            _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
+
+
+@app.command()
+def params(
+    path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
+) -> None:
+    """Check an experiment's parameters and print them as JSON.
+
+    \b
+    Examples:
+      gnn-encoder params
+      gnn-encoder params configs/insuranceqa.yaml
+    """
+    with report_errors():
+        from gnn_encoder.params import load_params
+
+        typer.echo(load_params(path).model_dump_json(indent=2))
+
+
+def _questions(first: str | None, interactive: bool) -> Iterator[str]:
+    if first is not None:
+        yield first
+    prompt = interactive and sys.stdin.isatty()
+    while interactive:
+        if prompt:
+            typer.echo("question> ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line:
+            break
+        if line.strip():
+            yield line.strip()
+
+
+def _print_hits(question: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
+    if as_json:
+        value = {"question": question, "milliseconds": round(milliseconds, 1), "passages": [asdict(hit) for hit in hits]}
+        typer.echo(json.dumps(value, ensure_ascii=False))
+        return
+    width = max(40, min(100, shutil.get_terminal_size().columns))
+    for hit in hits:
+        typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {hit.pid}" + (f"  {hit.title}" if hit.title else ""))
+        typer.echo(textwrap.fill(hit.text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
+    if timed:
+        typer.echo(f"{milliseconds:.1f} ms")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,152 @@
+"""What an evaluation shows: a Markdown table, CSV for `dvc plots`, PNG pictures."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gnn_encoder.evaluation.significance import Comparison, interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
+RECALL = re.compile(r"^R@(\d+)$")
+
+
+def markdown_table(means: Means, comparisons: dict[str, Comparison], measure: str, baseline: str) -> str:
+    """Systems by measures in points (0..100), with each system's difference from `baseline` in `measure` and its p."""
+    names = list(next(iter(means.values())))
+    header = ["system", *names, f"{measure} against {baseline}", "95% interval", "p"]
+    rows = []
+    for system, values in means.items():
+        found = comparisons.get(system)
+        test = [f"{100 * found.difference:+.1f}", _interval(found), _p(found.p)] if found else ["", "", ""]
+        rows.append([system, *(f"{100 * values[name]:.1f}" for name in names), *test])
+    return _markdown(header, rows)
+
+
+def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
+    """One row a system, split and measure. `means`: split -> system -> measure -> value in 0..1."""
+    rows = [
+        (system, split, measure, value)
+        for split, systems in means.items()
+        for system, values in systems.items()
+        for measure, value in values.items()
+    ]
+    pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row").write_csv(path)
+
+
+def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
+    """One row a system, split and depth k of recall R@k."""
+    rows = [
+        (system, split, depth, values[f"R@{depth}"])
+        for split, systems in means.items()
+        for system, values in systems.items()
+        for depth in recall_depths(values)
+    ]
+    schema = {"system": pl.String, "split": pl.String, "k": pl.Int64, "recall": pl.Float64}
+    pl.DataFrame(rows, schema=schema, orient="row").write_csv(path)
+
+
+def recall_depths(names: Sequence[str] | dict[str, float]) -> list[int]:
+    """The k of every R@k among the measures, smallest first."""
+    return sorted(int(match.group(1)) for match in map(RECALL.match, names) if match)
+
+
+def draw_bars(path: Path, values: pl.DataFrame, measure: str) -> None:
+    """Mean of `measure` by system with its 95% interval over questions, one panel a split.
+
+    `values`: columns system, split, qid, measure, value.
+    """
+    chosen = values.filter(pl.col("measure") == measure)
+    splits = chosen["split"].unique(maintain_order=True)
+    with _figure(path, panels=len(splits)) as panels:
+        for axes, split in zip(panels, splits, strict=True):
+            _bars(axes, chosen.filter(pl.col("split") == split))
+            axes.set(title=f"{split} questions", ylabel=f"{measure} (points)")
+
+
+def draw_recall(path: Path, means: dict[str, Means]) -> None:
+    """R@k against k, a line a system, one panel a split. `means`: split -> system -> measure -> value."""
+    with _figure(path, panels=len(means)) as panels:
+        for axes, (split, systems) in zip(panels, means.items(), strict=True):
+            for system, values in systems.items():
+                depths = recall_depths(values)
+                axes.plot(depths, [100 * values[f"R@{depth}"] for depth in depths], marker="o", label=system)
+            axes.set(title=f"{split} questions", xlabel="k", ylabel="R@k (points)", xscale="log")
+            axes.grid(alpha=0.3)
+            axes.legend()
+
+
+def draw_training(path: Path, history: pl.DataFrame) -> None:
+    """Loss and dev RR@10 against optimiser steps, a colour a phase.
+
+    `history`: columns phase, step, loss, dev_rr10; a row has one value or both.
+    """
+    with _figure(path, panels=2) as (losses, quality):
+        for phase, part in history.group_by("phase", maintain_order=True):
+            for axes, column, scale in ((losses, "loss", 1), (quality, "dev_rr10", 100)):
+                points = part.drop_nulls(column).drop_nans(column)
+                marker = "." if len(points) < 50 else ""
+                axes.plot(points["step"], points[column] * scale, marker=marker, label=phase[0])
+        losses.set(xlabel="step", ylabel="loss (nats a question)")
+        quality.set(xlabel="step", ylabel="RR@10 of the watched dev questions (points)")
+        for axes in (losses, quality):
+            axes.grid(alpha=0.3)
+            if axes.lines:
+                axes.legend()
+
+
+def _interval(found: Comparison) -> str:
+    return f"{100 * found.low:+.1f} to {100 * found.high:+.1f}"
+
+
+def _p(p: float) -> str:
+    return f"{p:.1g}" if p < 0.01 else f"{p:.2f}"
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
+    """Columns padded to equal width, numbers to the right."""
+    widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+
+    def line(cells: list[str]) -> str:
+        padded = [cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]
+        return f"| {' | '.join(padded)} |"
+
+    return "\n".join(line(row) for row in [header, rule, *rows])
+
+
+def _bars(axes: "Axes", values: pl.DataFrame) -> None:
+    for system, part in values.group_by("system", maintain_order=True):
+        numbers = part["value"].to_numpy()
+        average, (low, high) = numbers.mean(), interval(numbers)
+        error = [[100 * (average - low)], [100 * (high - average)]]
+        bars = axes.bar(str(system[0]), 100 * average, yerr=error, capsize=4)
+        axes.bar_label(bars, fmt="%.1f", label_type="center", color="white")
+    axes.tick_params(axis="x", rotation=30)
+
+
+class _figure:
+    """A row of panels, saved as a PNG at the end; the same figure gives the same bytes."""
+
+    def __init__(self, path: Path, panels: int) -> None:
+        # Drawn without pyplot: no window system, no global state, no font cache of interactive backends.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self._path = path
+        self._figure = Figure(figsize=(5.5 * panels, 4.2), layout="constrained")
+        FigureCanvasAgg(self._figure)
+        self._panels: list[Axes] = list(self._figure.subplots(1, panels, squeeze=False)[0])
+
+    def __enter__(self) -> "list[Axes]":
+        return self._panels
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._figure.savefig(self._path, dpi=120, metadata={"Software": None})

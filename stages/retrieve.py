@@ -1,0 +1,46 @@
+"""retrieve SYSTEM: runs of the dev and test questions, searched in the system's index."""
+
+import logging
+import sys
+from pathlib import Path
+
+from gnn_encoder import distributed, project
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.evaluation.runs import write_run
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.params import load_params
+from gnn_encoder.stage import output, run
+from gnn_encoder.storage.tables import read_column
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Encode the questions with the system's encoder and search its index."""
+    params = load_params()
+    system = project.dense_system(sys.argv[1:])
+    encoder_folder = project.ENCODERS[system]
+    files = {split: project.run_file(system, split) for split in ("dev", "test")}
+    target = files["dev"].parent
+    inputs = [encoder_folder, project.index(system), *map(project.queries, files)]
+    sections = {"retrieve": params.retrieve, "precision": params.encoder.precision}
+    with output(target, inputs, sections) as scratch:
+        if distributed.is_first():
+            encoder = DualEncoder.load(encoder_folder, precision=params.encoder.precision).for_inference()
+            index = PassageIndex.open(project.index(system))
+            for split, file in files.items():
+                write_split(encoder, index, split, params.retrieve.depth, scratch / file.name)
+
+
+def write_split(encoder: DualEncoder, index: PassageIndex, split: str, depth: int, path: Path) -> None:
+    """Search every question of a split; a corpus smaller than `depth` is listed whole."""
+    if depth > index.passages:
+        log.info("retrieve.depth %d exceeds the corpus: %s's run holds all %d passages", depth, split, index.passages)
+    questions = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist(), progress=True)
+    passages, scores = index.search(questions, min(depth, index.passages), name="retrieve.depth")
+    qids = read_column(project.queries(split), "qid").to_pylist()
+    write_run(path, qids, index.pids(), passages, scores, index.system)
+
+
+if __name__ == "__main__":
+    run(main)

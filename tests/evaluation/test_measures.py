@@ -1,0 +1,138 @@
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.evaluation import measures
+from gnn_encoder.evaluation.measures import mean, parse, per_query
+
+DEFAULT = ["RR@10", "R@5", "R@20", "R@50", "R@100", "R@1000", "nDCG@10", "Success@20"]
+
+
+def qrels(rows: list[tuple[str, str, int]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"qid": pl.String, "pid": pl.String, "grade": pl.Int32}, orient="row")
+
+
+def run(rankings: dict[str, list[str]], score: float | None = None) -> pl.DataFrame:
+    rows = [
+        (qid, pid, rank, -float(rank) if score is None else score)
+        for qid, pids in rankings.items()
+        for rank, pid in enumerate(pids, 1)
+    ]
+    schema = {"qid": pl.String, "pid": pl.String, "rank": pl.Int32, "score": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def test_by_hand() -> None:
+    # a is found at rank 2 of 3; of q2's two, c at rank 1 and d not at all.
+    table = per_query(
+        run({"q1": ["x", "a", "y"], "q2": ["c", "x"]}),
+        qrels([("q1", "a", 1), ("q2", "c", 1), ("q2", "d", 1)]),
+        ["RR@10", "R@1", "Success@1", "nDCG@10"],
+    )
+    ideal = 1 + 1 / math.log2(3)
+    expected = [
+        ("q1", "RR@10", 0.5),
+        ("q1", "R@1", 0.0),
+        ("q1", "Success@1", 0.0),
+        ("q1", "nDCG@10", 1 / math.log2(3)),
+        ("q2", "RR@10", 1.0),
+        ("q2", "R@1", 0.5),
+        ("q2", "Success@1", 1.0),
+        ("q2", "nDCG@10", 1 / ideal),
+    ]
+    assert [row[:2] for row in table.rows()] == [row[:2] for row in expected]
+    assert table["value"].to_list() == pytest.approx([row[2] for row in expected], abs=1e-12)
+
+
+def oracle(ranking: list[str], grades: dict[str, int], name: str) -> float:
+    """The measures written out."""
+    stem, k = name.split("@")[0], int(name.split("@")[1])
+    relevant = {pid for pid, grade in grades.items() if grade > 0}
+    ranks = [rank for rank, pid in enumerate(ranking[:k], 1) if pid in relevant]
+    if stem == "RR":
+        return 1 / ranks[0] if ranks else 0.0
+    if stem == "R":
+        return len(ranks) / len(relevant)
+    if stem == "Success":
+        return float(bool(ranks))
+    gain = sum(max(grades.get(pid, 0), 0) / math.log2(rank + 1) for rank, pid in enumerate(ranking[:k], 1))
+    best = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k]
+    return gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1))
+
+
+def test_default_measures_equal_their_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "QUESTIONS_AT_A_TIME", 7)
+    generator = np.random.default_rng(0)
+    pids = [f"p{i}" for i in range(1200)]
+    grades = {
+        f"q{i}": dict(zip(generator.choice(pids, 4, replace=False).tolist(), [1, 2, 1, 0], strict=True))
+        for i in range(20)
+    }
+    rankings = {qid: [str(pid) for pid in generator.permutation(pids)] for qid in grades}
+    for i, (qid, judged) in enumerate(grades.items()):  # so that shallow measures are not all zero
+        best = next(iter(judged))
+        rankings[qid].remove(best)
+        rankings[qid].insert(i, best)
+    rows = [(qid, pid, grade) for qid, judged in grades.items() for pid, grade in judged.items()]
+    table = per_query(run(rankings), qrels(rows), DEFAULT)
+    assert table.height == 20 * len(DEFAULT)
+    for qid, name, value in table.iter_rows():
+        assert value == pytest.approx(oracle(rankings[qid], grades[qid], name), abs=1e-12), (qid, name)
+
+
+def test_missing_questions_count_as_zero() -> None:
+    table = per_query(run({"q1": ["a"]}), qrels([("q1", "a", 1), ("q2", "b", 1)]), DEFAULT)
+    assert mean(table) == dict.fromkeys(DEFAULT, 0.5)
+
+
+def test_an_empty_run_is_zero() -> None:
+    assert mean(per_query(run({}), qrels([("q1", "a", 1)]), DEFAULT)) == dict.fromkeys(DEFAULT, 0.0)
+
+
+def test_questions_without_judgement_are_left_out() -> None:
+    table = per_query(run({"q1": ["a"], "q9": ["a"]}), qrels([("q1", "a", 1), ("q2", "b", 0)]), ["RR@10"])
+    assert table.rows() == [("q1", "RR@10", 1.0)]
+
+
+def test_ranks_decide_where_scores_tie() -> None:
+    rankings = {"q1": ["m", "z", "a"]}
+    for relevant, expected in (("m", 1.0), ("z", 0.5), ("a", 1 / 3)):
+        table = per_query(run(rankings, score=7.0), qrels([("q1", relevant, 1)]), ["RR@10", "R@1", "nDCG@10"])
+        assert table["value"][0] == pytest.approx(expected, abs=1e-12)
+        assert table["value"][1] == float(relevant == "m")
+
+
+def test_names_are_ir_measures_own_and_each_is_once() -> None:
+    assert list(parse(["MRR@10", "RR@10", "Recall@5"])) == ["RR@10", "R@5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("RRR@10", r"'RRR@10'.*did you mean RR@10\?"),
+        ("recal@5", r"did you mean Recall@5\?"),
+        ("Succes@20", r"did you mean Success@20\?"),
+        ("nonsense", "take one such as"),
+        ("R", "a cutoff is missing"),
+        ("R@0", "whole number from 1"),  # would end the process inside trec_eval
+        ("R@1.5", "whole number from 1"),
+        ("ERR@10", "neither pytrec_eval"),
+        ("", "''"),
+    ],
+)
+def test_bad_names(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"^evaluate.measures .*{message}"):
+        parse(["RR@10", name])
+
+
+def test_the_parameter_is_named() -> None:
+    with pytest.raises(UserError, match="^evaluate.significance has 'RRR'"):
+        parse(["RRR"], "evaluate.significance")
+
+
+def test_nothing_judged() -> None:
+    with pytest.raises(UserError, match="nothing to measure"):
+        per_query(run({"q1": ["a"]}), qrels([("q1", "a", 0)]), ["RR@10"])

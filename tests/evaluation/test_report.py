@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import polars as pl
+import pytest
+from matplotlib.image import imread
+
+from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.significance import Comparison
+
+MEANS = {
+    "dual_encoder": {"RR@10": 0.4512, "R@5": 0.6, "R@100": 0.9},
+    "gnn_encoder": {"RR@10": 0.4766, "R@5": 0.625, "R@100": 1.0},
+}
+GAIN = {"gnn_encoder": Comparison(difference=0.0254, low=0.018, high=0.0328, p=2.4e-13, queries=2000)}
+
+
+def test_markdown() -> None:
+    assert report.markdown_table(MEANS, GAIN, "RR@10", "dual_encoder").splitlines() == [
+        "| system       | RR@10 |  R@5 | R@100 | RR@10 against dual_encoder | 95% interval |     p |",
+        "| ------------ | ----: | ---: | ----: | -------------------------: | -----------: | ----: |",
+        "| dual_encoder |  45.1 | 60.0 |  90.0 |                            |              |       |",
+        "| gnn_encoder  |  47.7 | 62.5 | 100.0 |                       +2.5 | +1.8 to +3.3 | 2e-13 |",
+    ]
+
+
+@pytest.mark.parametrize(("p", "text"), [(1.0, "1.00"), (0.042, "0.04"), (0.0042, "0.004"), (0.0, "0")])
+def test_p_is_readable(p: float, text: str) -> None:
+    found = {"gnn_encoder": Comparison(difference=-0.01, low=-0.02, high=0.0, p=p, queries=5)}
+    row = report.markdown_table(MEANS, found, "RR@10", "dual_encoder").splitlines()[-1]
+    assert [cell.strip() for cell in row.split("|")][-4:-1] == ["-1.0", "-2.0 to +0.0", text]
+
+
+def test_csv(tmp_path: Path) -> None:
+    report.write_measures_csv(tmp_path / "measures.csv", {"dev": MEANS})
+    lines = (tmp_path / "measures.csv").read_text().splitlines()
+    assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
+    report.write_recall_csv(tmp_path / "recall.csv", {"test": MEANS})
+    assert (tmp_path / "recall.csv").read_text().splitlines() == [
+        "system,split,k,recall",
+        "dual_encoder,test,5,0.6",
+        "dual_encoder,test,100,0.9",
+        "gnn_encoder,test,5,0.625",
+        "gnn_encoder,test,100,1.0",
+    ]
+
+
+def test_recall_depths() -> None:
+    assert report.recall_depths(["R@100", "RR@10", "R(rel=2)@5", "R@20", "nDCG@10"]) == [20, 100]
+
+
+@pytest.mark.parametrize("name", ["bars", "recall", "recall_without_recall", "training"])
+def test_pictures_are_drawn_and_repeat(tmp_path: Path, name: str) -> None:
+    values = pl.DataFrame(
+        [(s, d, f"q{i}", "RR@10", i / 3) for s in MEANS for d in ("dev", "test") for i in range(3)],
+        schema=["system", "split", "qid", "measure", "value"],
+        orient="row",
+    )
+    history = pl.DataFrame(
+        [("gnn", 1, 2.0, None), ("gnn", 2, None, 0.4), ("joint", 3, 1.5, float("nan"))],
+        schema=["phase", "step", "loss", "dev_rr10"],
+        orient="row",
+    )
+    for path in (tmp_path / "a.png", tmp_path / "b.png"):
+        if name == "bars":
+            report.draw_bars(path, values, "RR@10")
+        elif name == "training":
+            report.draw_training(path, history)
+        else:
+            means = MEANS if name == "recall" else {"bm25": {"RR@10": 0.1}}
+            report.draw_recall(path, {"dev": means, "test": means})
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert imread(tmp_path / "a.png").std() > 0.01

@@ -1,0 +1,73 @@
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from gnn_encoder.evaluation.significance import Comparison, compare, compare_all, interval
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_errors() -> None:
+    warnings.simplefilter("error")
+
+
+def test_by_hand() -> None:
+    # differences .1 .3 .2 0: mean .15, standard deviation sqrt(.05/3), error .0645497, t = 2.3237900 at 3 degrees
+    found = compare(np.array([0.6, 0.8, 0.7, 0.5]), np.array([0.5, 0.5, 0.5, 0.5]))
+    assert found.difference == pytest.approx(0.15)
+    assert found.low == pytest.approx(0.15 - 3.182446 * 0.0645497, abs=1e-6)
+    assert found.high == pytest.approx(0.15 + 3.182446 * 0.0645497, abs=1e-6)
+    assert found.p == pytest.approx(2 * stats.t.sf(2.3237900, 3), abs=1e-7)
+    assert found.queries == 4
+
+
+def test_p_agrees_with_the_interval() -> None:
+    generator = np.random.default_rng(0)
+    for shift in (0.0, 0.02, 0.1):
+        baseline = generator.random(200)
+        found = compare(baseline + shift + generator.normal(scale=0.1, size=200), baseline)
+        assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_no_difference() -> None:
+    values = np.array([0.5, 1.0, 0.25])
+    assert compare(values, values) == Comparison(difference=0.0, low=0.0, high=0.0, p=1.0, queries=3)
+
+
+def test_one_and_the_same_difference() -> None:
+    found = compare(np.array([1.0, 1.0]), np.array([0.5, 0.5]))
+    assert found == Comparison(difference=0.5, low=0.5, high=0.5, p=0.0, queries=2)
+
+
+def test_a_single_question_proves_nothing() -> None:
+    found = compare(np.array([1.0]), np.array([0.5]))
+    assert found == Comparison(difference=0.5, low=-1.0, high=1.0, p=1.0, queries=1)
+
+
+def test_pairs_by_question_whatever_the_order() -> None:
+    values = pl.DataFrame(
+        [
+            ("dual_encoder", "q1", "RR@10", 0.2),
+            ("dual_encoder", "q2", "RR@10", 0.8),
+            ("dual_encoder", "q3", "RR@10", 0.5),
+            ("gnn_encoder", "q3", "RR@10", 0.6),
+            ("gnn_encoder", "q2", "RR@10", 0.9),
+            ("gnn_encoder", "q1", "RR@10", 0.5),
+            ("gnn_encoder", "q1", "R@5", 0.0),
+        ],
+        schema=["system", "qid", "measure", "value"],
+        orient="row",
+    )
+    found = compare_all(values, "RR@10", "dual_encoder")
+    assert list(found) == ["gnn_encoder"]
+    assert found["gnn_encoder"] == compare(np.array([0.5, 0.9, 0.6]), np.array([0.2, 0.8, 0.5]))
+
+
+def test_interval_of_a_mean() -> None:
+    # mean .5, standard deviation .5, error .5 / sqrt(3)
+    low, high = interval(np.array([0.0, 0.5, 1.0]))
+    assert (low, high) == pytest.approx((0.5 - 4.302653 * 0.2886751, 0.5 + 4.302653 * 0.2886751), abs=1e-6)
+    assert interval(np.array([0.3, 0.3])) == (0.3, 0.3)
+    assert interval(np.array([0.3])) == (0.3, 0.3)

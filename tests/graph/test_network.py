@@ -1,0 +1,248 @@
+"""Eq. 6-10 against plain loops on a small literal graph, and the checkpoint."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+
+D, HEADS, D_E, K = 4, 2, 3, 2
+PASSAGES = [[0, 2], [2, 1], [3, 2]]  # of queries 0, 1, 2; nobody retrieved passage 4
+N, M = 3, 5
+EDGES = [(q, p) for p in range(M) for q in range(N) if p in PASSAGES[q]]  # by passage
+PAPER = GNNConfig(
+    dimension=D,
+    edge_dimension=D_E,
+    layers=2,
+    heads=HEADS,
+    gate="learned",
+    edge_features="cross_encoder",
+    graph="full",
+)
+CONFIGS = {
+    "paper": PAPER,
+    "product": replace(PAPER, edge_features="product"),
+    "no_features": replace(PAPER, edge_features="none", edge_dimension=None),
+    "one_layer": replace(PAPER, layers=1),
+    "one_layer_product": replace(PAPER, layers=1, edge_features="product"),
+    "constant_gate": replace(PAPER, gate=0.2),
+    "self_loops": replace(PAPER, graph="self_loops"),
+}
+
+
+def random(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def network(config: GNNConfig) -> QueryPassageGNN:
+    gnn = QueryPassageGNN(config).double()
+    with torch.no_grad():
+        for seed, parameter in enumerate(gnn.parameters()):
+            parameter.copy_(random(*parameter.shape, seed=100 + seed))
+    return gnn
+
+
+def inputs() -> dict[str, Tensor]:
+    """Cached passages (Eq. 6) and recomputed ones (Eq. 7-10) differ. Features by query row and passage row."""
+    return {
+        "h_q": random(N, D, seed=1),
+        "h_p": random(M, D, seed=2),
+        "cached": random(M, D, seed=3),
+        "pairs": random(N, M, D_E, seed=4),
+        "query_loops": random(N, D_E, seed=5),
+        "passage_loops": random(M, D_E, seed=6),
+    }
+
+
+def ours(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
+    passages = torch.tensor(PASSAGES)
+    queries, edges = torch.tensor(EDGES).T
+    by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
+    h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], by_query, x["query_loops"])
+    return gnn.interactive_passages(
+        x["h_p"], h_q_prime, queries, edges, x["pairs"][queries, edges], x["passage_loops"], h_q=x["h_q"]
+    )
+
+
+def gat(layer: GraphAttention, h_i: Tensor, neighbours: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Eq. 3-5 as they stand, for one node."""
+    outputs = []
+    for a, W_t, W_s, W_e in zip(
+        layer.a,
+        layer.W_t.chunk(HEADS),
+        layer.W_s.chunk(HEADS),
+        [None] * HEADS if layer.W_e is None else layer.W_e.chunk(HEADS),
+        strict=True,
+    ):
+        logits = []
+        for h_j, h_ij in neighbours:
+            parts = [W_t @ h_i, W_s @ h_j] + ([] if W_e is None else [W_e @ h_ij])
+            logits.append(torch.exp(F.leaky_relu(a.reshape(-1) @ torch.cat(parts), 0.2)))
+        outputs.append(sum(e / sum(logits) * (W_s @ h_j) for e, (h_j, _) in zip(logits, neighbours, strict=True)))
+    return torch.cat(outputs)
+
+
+def oracle(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
+    """Eq. 6-10, a node at a time."""
+    c = gnn.config
+
+    def feature(given: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        return one * other if c.edge_features == "product" else given
+
+    h_q_prime = []
+    for q in range(N):
+        h = x["h_q"][q]
+        if c.layers == 1:
+            h_q_prime.append(h)
+            continue
+        neighbours = [(h, feature(x["query_loops"][q], h, h))]
+        for p in PASSAGES[q] if c.graph == "full" else []:
+            neighbours.append((x["cached"][p], feature(x["pairs"][q, p], h, x["cached"][p])))
+        gathered = gat(gnn.query_attention, h, neighbours)  # Eq. 6
+        h_q_prime.append(gnn.combine.weight @ torch.cat([gathered, h]) + gnn.combine.bias)  # Eq. 7
+    result = []
+    for p in range(M):
+        h = x["h_p"][p]
+        neighbours = [(h, feature(x["passage_loops"][p], h, h))]
+        for q in range(N):
+            if c.graph == "full" and p in PASSAGES[q]:
+                neighbours.append((h_q_prime[q], feature(x["pairs"][q, p], x["h_q"][q], h)))
+        gathered = gat(gnn.passage_attention, h, neighbours)  # Eq. 8
+        f: Any = c.gate
+        if c.gate == "learned":
+            f = 1 / (1 + torch.exp(-(gnn.gate.weight @ torch.cat([gathered, h]) + gnn.gate.bias)))  # Eq. 9
+        result.append(f * gathered + h)  # Eq. 10
+    return torch.stack(result)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_equations_6_to_10(name: str) -> None:
+    gnn, x = network(CONFIGS[name]), inputs()
+    mine, expected = ours(gnn, x), oracle(gnn, x)
+    torch.testing.assert_close(mine, expected, rtol=0, atol=1e-9)
+    leaves = [*gnn.parameters(), *x.values()]
+    upstream = torch.cos(torch.arange(mine.numel(), dtype=torch.float64)).view(mine.shape)
+    for one, other in zip(
+        torch.autograd.grad(mine, leaves, upstream, allow_unused=True, materialize_grads=True),
+        torch.autograd.grad(expected, leaves, upstream, allow_unused=True, materialize_grads=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+def test_equation_7_alone() -> None:
+    """With W_s = I and no passage kept, a query gathers itself: h' = (h + h) / 2 = h at the start."""
+    gnn = QueryPassageGNN(PAPER).double()
+    x = inputs()
+    keep = torch.zeros(N, K, dtype=torch.bool)
+    neighbours, features = x["cached"][torch.tensor(PASSAGES)], random(N, K, D_E, seed=9)
+    result = gnn.interactive_queries(x["h_q"], neighbours, features, x["query_loops"], keep)
+    torch.testing.assert_close(result, x["h_q"], rtol=0, atol=1e-12)
+
+
+def test_it_starts_near_the_passage() -> None:
+    """A passage without queries: h' = sigmoid(-2) h + h."""
+    gnn, x = QueryPassageGNN(PAPER).double(), inputs()
+    result = ours(gnn, x)[4]
+    torch.testing.assert_close(result, 1.1192029220221176 * x["h_p"][4], rtol=0, atol=1e-12)
+    assert (ours(gnn, x) - x["h_p"]).norm() > 0.01
+
+
+@pytest.mark.parametrize("name", ["paper", "product"])
+def test_a_passage_without_queries_does_not_read_its_loop_feature(name: str) -> None:
+    gnn, x = network(CONFIGS[name]), inputs()
+    other = dict(x, passage_loops=x["passage_loops"].detach().clone())
+    other["passage_loops"][4] = 0
+    assert torch.equal(ours(gnn, x), ours(gnn, other))
+
+
+def test_ablations_leave_out_their_parameters() -> None:
+    names = {name: set(QueryPassageGNN(config).state_dict()) for name, config in CONFIGS.items()}
+    assert names["paper"] - names["one_layer"] == {
+        "query_attention.W_t",
+        "query_attention.W_s",
+        "query_attention.W_e",
+        "query_attention.a",
+        "combine.weight",
+        "combine.bias",
+    }
+    assert names["paper"] - names["constant_gate"] == {"gate.weight", "gate.bias"}
+    assert names["paper"] - names["no_features"] == {"query_attention.W_e", "passage_attention.W_e"}
+
+
+def test_product_needs_the_queries() -> None:
+    edges = torch.tensor([0])
+    with pytest.raises(ValueError, match="needs h_q"):
+        network(CONFIGS["product"]).interactive_passages(random(1, D, seed=1), random(1, D, seed=2), edges, edges)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_checkpoint_round_trip(name: str, tmp_path: Path) -> None:
+    gnn, x = network(CONFIGS[name]), inputs()
+    gnn.save(tmp_path / "gnn")
+    assert sorted(path.name for path in (tmp_path / "gnn").iterdir()) == ["gnn.json", "gnn.safetensors"]
+    loaded = QueryPassageGNN.load(tmp_path / "gnn", dimension=D)
+    assert loaded.config == gnn.config
+    assert torch.equal(ours(loaded, x), ours(gnn, x))
+    gnn.save(tmp_path / "gnn")  # over what is there
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_checkpoint_errors_are_told(tmp_path: Path) -> None:
+    gnn = network(PAPER)
+
+    def message(dimension: int | None = None) -> str:
+        with pytest.raises(UserError) as error:
+            QueryPassageGNN.load(tmp_path, dimension=dimension)
+        gnn.save(tmp_path)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    weights, config = tmp_path / "gnn.safetensors", tmp_path / "gnn.json"
+    assert "gnn.json: no such file" in message()
+    assert "dimension is 4, but the encoder's embeddings have 8" in message(8)
+    weights.unlink()
+    assert "gnn.safetensors: no such file" in message()
+    weights.write_bytes(weights.read_bytes()[:100])
+    assert "not a readable safetensors file" in message()
+    save_file({name: value for name, value in load_file(weights).items() if name != "gate.bias"}, weights)
+    assert "lacks tensors ['gate.bias']" in message()
+    save_file({**load_file(weights), "extra": torch.zeros(1)}, weights)
+    assert "has tensors ['extra']" in message()
+    edit(config, edge_dimension=5)
+    assert "W_e has shape (4, 3), but gnn.json says (4, 5)" in message()
+    edit(config, dropout=0.1)
+    assert "keys are dimension, dropout" in message()
+    edit(config, heads=3)
+    assert "mgt.heads is 3: must be a divisor of the embeddings' 4 columns" in message()
+    config.write_text("{")
+    assert "not valid JSON" in message()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("heads", 3, "mgt.heads is 3"),
+        ("layers", 3, "mgt.layers is 3"),
+        ("gate", 1.5, "mgt.gate is 1.5"),
+        ("edge_features", "bm25", "mgt.edge_features is 'bm25'"),
+        ("graph", "none", "mgt.graph is 'none'"),
+        ("edge_dimension", None, "edge_dimension is None"),
+        ("dimension", 0, "dimension is 0"),
+    ],
+)
+def test_configuration_is_checked(field: str, value: Any, rule: str) -> None:
+    with pytest.raises(UserError, match=rule):
+        GNNConfig(**{**asdict(PAPER), field: value})

@@ -1,0 +1,116 @@
+"""Segment operations against dense softmax and plain loops: values and gradients."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.graph.segment import segment_softmax, segment_sum, segment_weighted_sum
+
+INDEX = torch.tensor([2, 0, 2, 0, 2, 4])  # unsorted; segments 1 and 3 are empty
+SOURCE = torch.tensor([1, 0, 0, 2, 2, 1])
+N = 5
+
+
+def same(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def gradients(result: Tensor, *leaves: Tensor) -> tuple[Tensor, ...]:
+    upstream = torch.sin(torch.arange(result.numel(), dtype=torch.float64)).view(result.shape)
+    return torch.autograd.grad(result, leaves, upstream)
+
+
+def test_sum_has_the_values_worked_out_by_hand() -> None:
+    values = torch.tensor([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0], [8.0, 80.0], [16.0, 160.0], [32.0, 320.0]])
+    expected = torch.tensor([[10.0, 100.0], [0.0, 0.0], [21.0, 210.0], [0.0, 0.0], [32.0, 320.0]])
+    assert torch.equal(segment_sum(values, INDEX, N), expected)
+
+
+def dense_softmax(logits: Tensor) -> Tensor:
+    parts = [logits[INDEX == segment].softmax(dim=0) for segment in range(N)]
+    result = torch.zeros_like(logits)
+    for segment, part in enumerate(parts):
+        result = result.index_copy(0, torch.where(INDEX == segment)[0], part)
+    return result
+
+
+def test_softmax_equals_dense_softmax() -> None:
+    logits = random(6, 3)
+    ours, oracle = segment_softmax(logits, INDEX, N), dense_softmax(logits)
+    same(ours, oracle)
+    same(gradients(ours, logits)[0], gradients(oracle, logits)[0])
+
+
+def test_softmax_does_not_overflow() -> None:
+    logits = torch.tensor([[1000.0], [-1000.0], [999.0]])
+    weights = segment_softmax(logits, torch.tensor([0, 1, 0]), 2)
+    torch.testing.assert_close(weights, torch.tensor([[0.7310586], [1.0], [0.2689414]]))
+
+
+def weighted_loop(weights: Tensor, values: Tensor) -> Tensor:
+    rows = [torch.zeros(values.shape[1:], dtype=values.dtype) for _ in range(N)]
+    for edge, (source, target) in enumerate(zip(SOURCE.tolist(), INDEX.tolist(), strict=True)):
+        rows[target] = rows[target] + weights[edge].unsqueeze(1) * values[source]
+    return torch.stack(rows)
+
+
+def test_weighted_sum_equals_a_loop_over_edges() -> None:
+    weights, values = random(6, 2), random(3, 2, 4, seed=1)
+    ours, oracle = segment_weighted_sum(weights, values, SOURCE, INDEX, N), weighted_loop(weights, values)
+    same(ours, oracle)
+    for one, other in zip(gradients(ours, weights, values), gradients(oracle, weights, values), strict=True):
+        same(one, other)
+
+
+def test_weighted_sum_leaves_out_gradients_nobody_asks_for() -> None:
+    weights, values = random(6, 2), random(3, 2, 4, seed=1).detach()
+    ours, oracle = segment_weighted_sum(weights, values, SOURCE, INDEX, N), weighted_loop(weights, values)
+    same(gradients(ours, weights)[0], gradients(oracle, weights)[0])
+
+
+def test_torch_scatter_equals_torch() -> None:
+    pytest.importorskip("torch_scatter")
+    weights, values = random(6, 2), random(3, 2, 4, seed=1)
+    for operation, leaves in (
+        (lambda backend: segment_sum(values[SOURCE], INDEX, N, backend=backend), (values,)),
+        (lambda backend: segment_softmax(weights, INDEX, N, backend=backend), (weights,)),
+        (lambda backend: segment_weighted_sum(weights, values, SOURCE, INDEX, N, backend=backend), (weights, values)),
+    ):
+        one, other = operation("torch"), operation("torch_scatter")
+        same(one, other)
+        for ours, theirs in zip(gradients(one, *leaves), gradients(other, *leaves), strict=True):
+            same(ours, theirs)
+
+
+def test_gathered_form_equals_the_sparse_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs on a GPU and with torch-scatter, here with segment_sum's own PyTorch form."""
+    from gnn_encoder.graph import segment
+
+    weights, values = random(6, 2), random(3, 2, 4, seed=1)
+    sparse = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
+    monkeypatch.setattr(segment, "_uses_torch_scatter", lambda backend: True)
+    monkeypatch.setattr(
+        segment, "segment_sum", lambda v, i, n, backend: v.new_zeros(n, *v.shape[1:]).index_add(0, i, v)
+    )
+    gathered = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
+    same(gathered, sparse)
+    for one, other in zip(gradients(gathered, weights, values), gradients(sparse, weights, values), strict=True):
+        same(one, other)
+
+
+def test_unknown_backend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GNN_ENCODER_SCATTER", "pyg")
+    with pytest.raises(UserError, match="GNN_ENCODER_SCATTER is 'pyg'"):
+        segment_sum(torch.ones(2, 1), torch.tensor([0, 1]), 2)
+
+
+def test_missing_torch_scatter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GNN_ENCODER_SCATTER", "torch_scatter")
+    monkeypatch.setitem(__import__("sys").modules, "torch_scatter", None)
+    with pytest.raises(UserError, match="not installed"):
+        segment_sum(torch.ones(2, 1), torch.tensor([0, 1]), 2)

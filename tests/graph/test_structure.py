@@ -1,0 +1,124 @@
+"""The graph against worked-out values and a loop over edges."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.graph.structure import Graph
+
+Columns = dict[str, NDArray[Any]]
+
+
+def table(passages: list[list[int]], scores: list[list[float]]) -> Columns:
+    n, k = np.shape(passages)
+    return {
+        "query": np.repeat(np.arange(n, dtype=np.int32), k),
+        "passage": np.array(passages, dtype=np.int32).reshape(-1),
+        "rank": np.tile(np.arange(k, dtype=np.int16), n),
+        "score": np.array(scores, dtype=np.float32).reshape(-1),
+    }
+
+
+# Edge rows: 0 1 | 2 3 | 4 5. Passage 2 has edges 1 (0.5), 2 (0.9), 5 (0.5); passage 4 has none.
+SMALL = table([[0, 2], [2, 1], [3, 2]], [[0.8, 0.5], [0.9, 0.4], [0.7, 0.5]])
+
+
+def small() -> Graph:
+    return Graph.from_edges(SMALL, n_queries=3, n_passages=5)
+
+
+def random_graph(n: int = 40, k: int = 5, m: int = 30) -> Graph:
+    generator = np.random.default_rng(0)
+    passages = [generator.choice(m - 3, k, replace=False).tolist() for _ in range(n)]  # the last three have no queries
+    scores = -np.sort(-generator.integers(0, 4, (n, k)) / 4, axis=1)  # many ties
+    return Graph.from_edges(table(passages, scores.tolist()), n, m)
+
+
+def test_a_small_graph() -> None:
+    graph = small()
+    assert (graph.n, graph.k, graph.m) == (3, 2, 5)
+    assert graph.passages.tolist() == [[0, 2], [2, 1], [3, 2]]
+    assert graph.indptr.tolist() == [0, 1, 2, 5, 6, 6]
+    assert graph.edges.tolist() == [0, 3, 2, 1, 5, 4]  # passage 2: best score, then the tie by row
+    assert (graph.passages.dtype, graph.indptr.dtype, graph.edges.dtype) == (np.int32, np.int64, np.int32)
+
+
+def test_edges_of_passages() -> None:
+    rows, target = small().passage_edges(np.array([2, 4, 0, 2]))
+    assert rows.tolist() == [2, 1, 5, 0, 2, 1, 5]
+    assert target.tolist() == [0, 0, 0, 2, 3, 3, 3]
+
+
+def test_the_cap_counts_edges_that_stay() -> None:
+    keep_query = np.array([True, False, True])
+    keep_edge = np.array([True, False, True, True, True, True])
+    graph, passages = small(), np.array([2])
+    assert graph.passage_edges(passages, max_neighbours=2)[0].tolist() == [2, 1]
+    assert graph.passage_edges(passages, keep_query, max_neighbours=1)[0].tolist() == [1]
+    assert graph.passage_edges(passages, keep_query, keep_edge, max_neighbours=1)[0].tolist() == [5]
+
+
+def test_nothing_asked_for() -> None:
+    rows, target = small().passage_edges(np.array([], dtype=np.int64))
+    assert (len(rows), len(target)) == (0, 0)
+    rows, target = small().passage_edges(np.array([4]), max_neighbours=3)
+    assert (len(rows), len(target)) == (0, 0)
+
+
+@pytest.mark.parametrize("cap", [None, 1, 3])
+def test_edges_equal_a_loop(cap: int | None) -> None:
+    graph, generator = random_graph(), np.random.default_rng(1)
+    keep_query, keep_edge = generator.random(graph.n) < 0.7, generator.random(graph.n * graph.k) < 0.7
+    passages = generator.choice(graph.m, 25)
+    expected = []
+    for place, passage in enumerate(passages):
+        mine = [e for e in range(graph.n * graph.k) if graph.passages[e // graph.k, e % graph.k] == passage]
+        mine = [e for e in mine if keep_query[e // graph.k] and keep_edge[e]]
+        mine.sort(key=lambda e: (-graph.score[e], e))
+        expected += [(e, place) for e in mine[:cap]]
+    rows, target = graph.passage_edges(passages, keep_query, keep_edge, cap)
+    assert list(zip(rows.tolist(), target.tolist(), strict=True)) == expected
+    assert len(expected) > 20
+
+
+def test_labelled_edges() -> None:
+    graph = small()
+    known = np.array(sorted([0 * 5 + 2, 1 * 5 + 4, 2 * 5 + 3]), dtype=np.int64)  # (1, 4) is no edge
+    assert graph.labelled_edges(known).tolist() == [False, True, False, False, True, False]
+    assert not graph.labelled_edges(np.array([], dtype=np.int64)).any()
+
+
+def test_labels_beyond_32_bits() -> None:
+    """Query * m + passage does not fit 32 bits on MS MARCO."""
+    m = 2**31 - 1
+    graph = Graph.__new__(Graph)
+    graph.passages, graph.n, graph.k, graph.m = np.array([[5], [7], [9]], dtype=np.int32), 3, 1, m
+    assert graph.labelled_edges(np.array([2 * m + 9], dtype=np.int64)).tolist() == [False, False, True]
+
+
+def spoil(column: str, row: int, value: float) -> Columns:
+    columns = {name: values.copy() for name, values in SMALL.items()}
+    columns[column][row] = value
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (spoil("query", 2, 0), "row 2: query 0 must stand in exactly 2 rows"),
+        (spoil("rank", 3, 0), "row 3: rank 0 must be 0 to 1"),
+        (spoil("passage", 4, 5), "row 4: passage 5 must be a row of the 5 passages"),
+        (spoil("passage", 4, -1), "row 4: passage -1 must be a row"),
+        (spoil("passage", 3, 2), "row 2: query 1 has a passage twice"),
+        (spoil("score", 1, np.nan), "row 1: score nan must be a finite number"),
+        ({name: values[:5] for name, values in SMALL.items()}, "row 1: query 0 must stand in exactly 1 rows"),
+        ({name: np.append(values, values[-1:]) for name, values in SMALL.items()}, "row 6: query 2 is over"),
+        ({name: values[:0] for name, values in SMALL.items()}, "0 edges for 3 queries"),
+    ],
+)
+def test_a_wrong_table_is_told(columns: Columns, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Graph.from_edges(columns, n_queries=3, n_passages=5)

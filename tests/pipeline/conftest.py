@@ -1,0 +1,196 @@
+"""The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forked processes."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
+IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float = 0.0
+    calls: int = 0  # of the function that was counted
+
+    @property
+    def output(self) -> str:
+        return self.stdout + self.stderr
+
+    @property
+    def errors(self) -> list[str]:
+        """Lines that tell an error or belong to a traceback; logs and warnings are left out."""
+        return [line for line in self.stderr.splitlines() if line.startswith(("error:", "Traceback", "  File "))]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of the project, with the tiny experiment as its params.yaml."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *command: str) -> Ran:
+        start = time.monotonic()
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+    def dvc(self, *arguments: str) -> Ran:
+        return self.run(sys.executable, "-m", "dvc", *arguments)
+
+    def python(self, *arguments: str) -> Ran:
+        return self.run("scripts/python", *arguments)
+
+    def git(self, *arguments: str) -> str:
+        done = self.run("git", *arguments)
+        assert done.status == 0, done.output
+        return done.stdout
+
+    def set_params(self, **values: Any) -> None:
+        """Change params.yaml: `mgt__beta=0.5`."""
+        path = self.folder / "params.yaml"
+        params = yaml.safe_load(path.read_text())
+        for name, value in values.items():
+            *sections, key = name.split("__")
+            section = params
+            for part in sections:
+                section = section[part]
+            section[key] = value
+        path.write_text(yaml.safe_dump(params))
+
+    def hashes(self, *folders: str) -> dict[str, str]:
+        """Content of every file below some folders, by path."""
+        files = (path for folder in folders for path in sorted((self.folder / folder).rglob("*")) if path.is_file())
+        return {
+            path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+        }
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of a shell in which nothing is activated, and in which git and DVC leave the user's own settings alone."""
+    own = tmp_path_factory.mktemp("home")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "DVC_", "VIRTUAL_ENV"))}
+    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()}
+    return kept | who | {
+        "GNN_ENCODER_PYTHON": sys.executable,
+        "HF_HUB_OFFLINE": "1",
+        "DVC_SITE_CACHE_DIR": str(own / "dvc"),
+        "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
+        "DVC_NO_ANALYTICS": "1",
+        "COLUMNS": "300",
+    }
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Project:
+    """What git would check out here, committed, with the tiny experiment; nothing has run in it."""
+    folder = tmp_path_factory.mktemp("pipeline") / "project"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file() and not name.startswith("metrics/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    # Hashes of what ran on the real data are none of this experiment's.
+    (folder / "dvc.lock").unlink(missing_ok=True)
+    shutil.copy(TINY_PARAMS, folder / "params.yaml")
+    project = Project(folder, environment)
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--message=Tiny experiment")
+    return project
+
+
+@pytest.fixture(scope="session")
+def reproduced(fresh: Project) -> tuple[Project, Ran]:
+    """The project after `dvc repro` of the whole DAG, committed; and how that went. Read only: copy it to change it."""
+    ran = fresh.dvc("repro")
+    print(f"dvc repro: {ran.seconds:.1f} s")
+    assert ran.status == 0, ran.output[-5000:]
+    fresh.git("add", "--all")
+    fresh.git("commit", "--quiet", "--message=Run it")
+    return fresh, ran
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[..., Project]:
+    """Makes a copy of a project under `tmp_path`; without git, DVC and source where only stages are to run."""
+
+    def copy(project: Project, *, stages_only: bool = False) -> Project:
+        left_out = (".git", ".dvc", "src", "benchmarks", "configs") if stages_only else ()
+        target = tmp_path / "copy"
+        shutil.copytree(
+            project.folder,
+            target,
+            symlinks=True,
+            ignore=lambda folder, names: set(left_out) & set(names) if Path(folder) == project.folder else set(),
+        )
+        return Project(target, project.environment)
+
+    return copy
+
+
+@pytest.fixture
+def stages(reproduced: tuple[Project, Ran], copy_of: Callable[..., Project]) -> Project:
+    """A copy of the finished experiment in which to run single stages."""
+    return copy_of(reproduced[0], stages_only=True)
+
+
+@pytest.fixture(scope="session")
+def server(fresh: Project) -> Iterator[subprocess.Popen[str]]:
+    """The process that stages are forked from, on the copy's own source."""
+    environment = fresh.environment | {"PYTHONPATH": str(fresh.folder / "src")}
+    command = [sys.executable, str(Path(__file__).parent / "stage_server.py")]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def run_stage(server: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
+    """Runs `stages/NAME.py`: `run_stage(project, "cache_passages", "retriever", settings=..., kill_after=...)`."""
+    numbers = count()
+
+    def run(project: Project, name: str, *arguments: str, **order: Any) -> Ran:
+        streams = tmp_path / f"stage-{next(numbers)}"
+        command = [f"stages/{name}.py", *arguments]
+        start = time.monotonic()
+        assert server.stdin is not None and server.stdout is not None
+        order |= {"folder": str(project.folder), "command": command, "streams": str(streams)}
+        server.stdin.write(json.dumps(order) + "\n")
+        status = int(server.stdout.readline())
+        calls = streams.with_suffix(".calls")
+        return Ran(
+            status,
+            streams.with_suffix(".stdout").read_text(),
+            streams.with_suffix(".stderr").read_text(),
+            time.monotonic() - start,
+            calls.stat().st_size if calls.exists() else 0,
+        )
+
+    return run

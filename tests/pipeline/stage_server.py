@@ -1,0 +1,99 @@
+"""Runs stage scripts in forks of one process that has the heavy libraries loaded: a real process in tenths of a second.
+
+    python tests/pipeline/stage_server.py
+
+One order a line on stdin (JSON), one exit status a line on stdout. An order holds
+    folder, command     where to run which script, with its arguments
+    streams             prefix of the files that take stdout and stderr
+    settings            {"module:NAME": value} set before the script starts
+    counted             "module:NAME" of a function; each call adds a byte to the file `streams`.calls
+    kill_after          SIGKILL to the process itself after this many calls of it
+    fail_after          [calls, errno]: the next call raises that OSError instead
+"""
+
+import functools
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+PRELOADED = ("gnn_encoder.bm25", "gnn_encoder.index.build", "gnn_encoder.mgt.phases", "gnn_encoder.data.prepare")
+
+
+def serve() -> None:
+    for name in PRELOADED:
+        importlib.import_module(name)
+    assert threading.active_count() == 1, "a fork keeps only the thread that forks"
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            run(json.loads(line))
+        answers.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+
+
+def run(order: dict[str, Any]) -> None:
+    """Never returns: the process ends as the script would end it."""
+    os.chdir(order["folder"])
+    redirect(order["streams"])
+    for name, value in order.get("settings", {}).items():
+        owner, attribute = resolve(name)
+        setattr(owner, attribute, value)
+    if "counted" in order:
+        watch(order)
+    sys.argv = order["command"]
+    sys.path.insert(0, str(Path(sys.argv[0]).parent))
+    status = 0
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def redirect(streams: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(f"{streams}.{name}", flags, 0o644), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+
+def watch(order: dict[str, Any]) -> None:
+    """Put a wrapper that counts, and kills or fails when told to, in the place of a function."""
+    owner, attribute = resolve(order["counted"])
+    function = getattr(owner, attribute)
+    calls = open(f"{order['streams']}.calls", "ab", buffering=0)
+    fail_after, number = order.get("fail_after", (None, 0))
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if calls.tell() == fail_after:
+            raise OSError(number, os.strerror(number))
+        result = function(*args, **kwargs)
+        calls.write(b".")
+        if calls.tell() == order.get("kill_after"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, attribute, wrapper)
+
+
+def resolve(name: str) -> tuple[Any, str]:
+    module, _, path = name.partition(":")
+    *parents, attribute = path.split(".")
+    return functools.reduce(getattr, parents, importlib.import_module(module)), attribute
+
+
+if __name__ == "__main__":
+    serve()
