@@ -99,7 +99,13 @@ class Searcher:
 
 
 def load_encoder(folder: Path) -> QueryEncoder:
-    """Read the dual-encoder that embeds a system's questions, in the precision that params.yaml asks for."""
+    """Read the dual-encoder that embeds a system's questions: without torch where the model allows."""
+    from gnn_encoder.encoders.quick import QuickEncoder
+
+    return QuickEncoder.open(folder) or _load_dual_encoder(folder)
+
+
+def _load_dual_encoder(folder: Path) -> QueryEncoder:
     from gnn_encoder.encoders.dual_encoder import DualEncoder
     from gnn_encoder.params import load_params
 
@@ -115,13 +121,13 @@ def main() -> None:
 
 @app.command()
 def search(
-    question: Annotated[str | None, typer.Argument(help="What to look for; may be left out with --interactive.")] = None,
+    question: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
     system: Annotated[System, typer.Option(help="Which dense system answers.")] = "gnn_encoder",
     top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read questions, one a line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a question.")] = False,
 ) -> None:
-    """Print the best passages for a question from a built index.
+    r"""Print the best passages for a question from a built index.
 
     \b
     Examples:
@@ -145,7 +151,7 @@ def search(
 def params(
     path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
 ) -> None:
-    """Check an experiment's parameters and print them as JSON.
+    r"""Check an experiment's parameters and print them as JSON.
 
     \b
     Examples:
@@ -174,8 +180,9 @@ def _questions(first: str | None, interactive: bool) -> Iterator[str]:
 
 def _print_hits(question: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
     if as_json:
-        value = {"question": question, "milliseconds": round(milliseconds, 1), "passages": [asdict(hit) for hit in hits]}
-        typer.echo(json.dumps(value, ensure_ascii=False))
+        passages = [asdict(hit) for hit in hits]
+        answer = {"question": question, "milliseconds": round(milliseconds, 1), "passages": passages}
+        typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))
     for hit in hits:

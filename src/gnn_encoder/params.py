@@ -210,10 +210,17 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
 
 
 def _describe(error: Any) -> str:
-    name = ".".join(str(part) for part in error["loc"])
+    # Of a union, pydantic also names the branch that failed: literal['learned'], constrained-float.
+    name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
     kind = error["type"]
     if kind == "extra_forbidden":
         return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"
     if kind == "missing":
         return f"{name} is missing; copy it from configs/insuranceqa.yaml"
+    if kind == "model_type":
+        return (
+            f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; see configs/insuranceqa.yaml"
+        )
+    if kind == "float_type" and isinstance(error["input"], str):
+        return f"{name} is the text {error['input']!r}: must be a number, written like 5.0e-5 (YAML reads 5e-5 as text)"
     return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -75,13 +76,23 @@ def report_errors() -> Iterator[None]:
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        if not _is_full_disk(error):
             raise
-        where = f" while writing {error.filename}" if error.filename else ""
+        filename = getattr(error, "filename", None)
+        where = f" while writing {filename}" if filename else ""
         free = shutil.disk_usage(".").free // 2**20
         sys.stderr.write(
             f"error: no space left on the disk{where} ({free} MiB free); existing artifacts are untouched: "
             "free space (`dvc gc -w` drops cached versions no longer in use), then run again\n"
         )
         sys.exit(2)
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    """Whether a write failed for want of space; some libraries say so in words only."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    # safetensors, polars and faiss quote the system; numpy's tofile only counts what it could write.
+    words = r"No space left on device|os error 28|Disk quota exceeded|^\d+ requested and \d+ written$"
+    return re.search(words, str(error)) is not None

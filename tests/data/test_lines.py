@@ -55,7 +55,7 @@ def test_damaged_gzip(tmp_path: Path, damage: bytes) -> None:
     ("line", "message"),
     [
         (b'{"_id": "1"', "line 2: '{\"_id\": \"1\"' is not JSON (Expecting ',' delimiter, column 12)"),
-        (b'["1", "a"]', "line 2: '[\"1\", \"a\"]' is not a JSON object; write one object a line"),
+        (b'["1", "a"]', 'line 2: \'["1", "a"]\' is not a JSON object; write one object a line'),
         (b"[" * 100_000, "is not JSON (maximum recursion depth exceeded"),
         (b'{"n": ' + b"9" * 5000 + b"}", "is not JSON (Exceeds the limit"),
     ],

@@ -53,9 +53,7 @@ def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: 
 
 
 @pytest.mark.parametrize("factory", ["Flat", "SQ8"])
-def test_top_k_larger_than_the_corpus(
-    matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str
-) -> None:
+def test_top_k_larger_than_the_corpus(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
     with pytest.raises(UserError, match="mine_candidates.depth is 301: must be from 1 to the number of passages, 300"):
         top_k(save_matrix(matrix), queries, 301, factory, section="mine_candidates", parameter="depth")
 

@@ -92,14 +92,19 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     own = tmp_path_factory.mktemp("home")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "DVC_", "VIRTUAL_ENV"))}
     who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()}
-    return kept | who | {
-        "GNN_ENCODER_PYTHON": sys.executable,
-        "HF_HUB_OFFLINE": "1",
-        "DVC_SITE_CACHE_DIR": str(own / "dvc"),
-        "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
-        "DVC_NO_ANALYTICS": "1",
-        "COLUMNS": "300",
-    }
+    return (
+        kept
+        | who
+        | {
+            "GNN_ENCODER_PYTHON": sys.executable,
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",  # matrices this small are computed no faster by two threads, only waited for
+            "DVC_SITE_CACHE_DIR": str(own / "dvc"),
+            "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
+            "DVC_NO_ANALYTICS": "1",
+            "COLUMNS": "300",
+        }
+    )
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +112,10 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
     """What git would check out here, committed, with the tiny experiment; nothing has run in it."""
     folder = tmp_path_factory.mktemp("pipeline") / "project"
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file() and not name.startswith("metrics/"):

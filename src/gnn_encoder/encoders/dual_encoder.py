@@ -133,9 +133,8 @@ class DualEncoder(nn.Module):
     def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
         batch = batch.to(next(model.parameters()).device)
         with autocast(self.dtype):
-            states = model(
-                input_ids=batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=batch.token_type_ids
-            ).last_hidden_state
+            # All of a lone text's tokens are of type 0, which is every model's default; some know no types at all.
+            states = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
         s = self.settings
         return embedding(states, batch.attention_mask, pooling=s.pooling, similarity=s.similarity)
 
@@ -145,13 +144,14 @@ class DualEncoder(nn.Module):
         Raises:
             UserError: the model has fewer layers.
         """
+        if layers == 0:
+            return
         for model in {self.query, self.passage}:
-            stack = model.encoder.layer  # type: ignore[union-attr]
-            if layers > len(stack):  # type: ignore[arg-type]
-                raise UserError(f"encoder.frozen_layers is {layers}: the model has {len(stack)} layers")  # type: ignore[arg-type]
-            if layers:
-                for module in (model.embeddings, *stack[:layers]):  # type: ignore[index]
-                    module.requires_grad_(False)
+            stack = getattr(getattr(model, "encoder", None), "layer", ())
+            if layers > len(stack):
+                raise UserError(f"encoder.frozen_layers is {layers}: the model has {len(stack)} layers; lower it")
+            for module in (model.embeddings, *stack[:layers]):
+                module.requires_grad_(False)
 
     def for_inference(self) -> Self:
         """Drop gradients and hold the weights in the working dtype: no cast a batch, half the memory."""

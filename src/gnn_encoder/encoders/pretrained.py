@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
@@ -80,15 +81,31 @@ def load_model(source: Source, *, dropout: float, kind: Any = AutoModel, **optio
                 setattr(config, name, dropout)
         for name, value in options.items():
             setattr(config, name, value)
-        model: PreTrainedModel = kind.from_pretrained(
+        model: PreTrainedModel
+        model, report = kind.from_pretrained(
             resolve(source.model),
             config=config,
             use_safetensors=True,
             dtype=torch.float32,
             attn_implementation=attention_implementation(),
+            output_loading_info=True,
             **origin,
         )
+    _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
     return model
+
+
+def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
+    """Refuse weights that transformers would silently draw at random; a pooler, and a new head, may be so."""
+    base = f"{model.base_model_prefix}."
+    needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
+    if model.base_model is model:  # its keys carry no prefix
+        needed = sorted(key for key in missing if "pooler" not in key)
+    if needed:
+        raise UserError(
+            f"model {name!r} holds no weights for {len(needed)} parameters of its configuration, such as {needed[0]}; "
+            "it is a model of another kind or its config.json was changed: name a folder whose files belong together"
+        )
 
 
 class _explained:
@@ -100,7 +117,7 @@ class _explained:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, ValueError, RuntimeError)) and not isinstance(error, UserError):
+        if isinstance(error, (OSError, ValueError, RuntimeError, SafetensorError)) and not isinstance(error, UserError):
             reason = " ".join(str(error).split())[:300]
             raise UserError(
                 f"model {self._model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with "

@@ -76,10 +76,10 @@ class TextTokens:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def lengths(self, rows: Rows, limit: int) -> NDArray[np.int64]:
+    def lengths(self, rows: Rows, limit: int | None = None) -> NDArray[np.int64]:
         """Tokens of each text, special ones left out, at most `limit`. *Shape:* (n,)."""
-        found: NDArray[np.int64] = np.minimum(self.offsets[rows + 1] - self.offsets[rows], limit)
-        return found
+        found: NDArray[np.int64] = self.offsets[rows + 1] - self.offsets[rows]
+        return found if limit is None else np.minimum(found, limit)
 
     def fill(self, matrix: NDArray[np.int64], rows: Rows, lengths: NDArray[np.int64], at: NDArray[np.int64]) -> None:
         """Write the first `lengths[i]` tokens of text `rows[i]` into row i of `matrix` from column `at[i]` on."""
@@ -115,10 +115,13 @@ def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length:
 def pair_lengths(
     first: NDArray[np.int64], second: NDArray[np.int64], budget: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cut pairs of lengths to a common budget, tokens of the longer one first (transformers' `longest_first`)."""
-    keep_second = np.where(first + second <= budget, second, np.maximum(budget // 2, budget - first))
-    keep_second = np.minimum(keep_second, second)
-    return np.minimum(first, budget - keep_second), keep_second
+    """Cut pairs of lengths to a common budget, the longer one first, as the tokenizers library's `longest_first` does.
+
+    An odd token goes to the longer text, to the second of two equally long ones.
+    """
+    shorter = np.minimum(np.minimum(first, second), budget // 2)
+    longer = np.minimum(np.maximum(first, second), budget - shorter)
+    return np.where(first > second, longer, shorter), np.where(first > second, shorter, longer)
 
 
 def pair_batch(
@@ -128,7 +131,7 @@ def pair_batch(
     begin, middle, suffix = len(template.prefix), len(template.middle), len(template.suffix)
     specials = begin + middle + suffix
     budget = max_length - specials
-    a, b = pair_lengths(first.lengths(first_rows, budget), second.lengths(second_rows, budget), budget)
+    a, b = pair_lengths(first.lengths(first_rows), second.lengths(second_rows), budget)
     width = min(max_length, padded(int((a + b).max()) + specials))
     matrix = np.full((len(first_rows), width), template.pad, dtype=np.int64)
     matrix[:, :begin] = template.prefix
@@ -160,6 +163,8 @@ def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int
         table: passages.parquet or a queries table.
         max_tokens: no text needs more; what is longer is cut.
     """
+    tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
+    tokenizer._tokenizer.no_padding()
     state = tokenizer._tokenizer.to_str()
     key = fingerprint(table, tokenizer=state, max_tokens=max_tokens, code=code_fingerprint())
     folder = SCRATCH / "tokens" / f"{table.stem}-{key}"

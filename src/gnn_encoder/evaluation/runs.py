@@ -41,7 +41,7 @@ def write_run(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # mtime and file name would make every writing differ.
-    with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6) as file:
+    with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
         for qid, rows, row_scores in zip(qids, passages, scores, strict=True):
             found = rows >= 0
             names = pids.take(pa.array(rows[found], type=pa.int64())).to_pylist()

@@ -11,6 +11,7 @@ import warnings
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from gnn_encoder.errors import UserError
@@ -81,56 +82,53 @@ def segment_weighted_sum(
 
 
 class _SparseProduct(torch.autograd.Function):
-    """`segment_weighted_sum` as A_h V_h, with A_h the (n, s) matrix of one head's edge weights in CSR."""
+    """`segment_weighted_sum` as one product A V, with A the (n * heads, s * heads) matrix of edge weights.
+
+    Row i * heads + h of A holds the edges of target i, in the columns source * heads + h, so that values and result
+    are taken as they lie in memory. The gradient of A is the part of G V^T at A's entries; that of V is A^T G.
+    """
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, values: Tensor, source: Tensor, target: Tensor, n: int) -> Tensor:
-        order, pointers = _rows(target, n)
-        ctx.save_for_backward(weights, values, source, target, order, pointers)
-        return _multiply(order, pointers, source, weights, values)
+        places, matrix = _sparse(weights, source, target, (n, len(values)))
+        ctx.save_for_backward(weights, values, source, target, places, matrix)
+        return (matrix @ values.flatten(0, 1)).view(n, *values.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        weights, values, source, target, order, pointers = ctx.saved_tensors
+        weights, values, source, target, places, matrix = ctx.saved_tensors
         weights_gradient = values_gradient = None
+        flat = gradient.flatten(0, 1).contiguous()
         if ctx.needs_input_grad[0]:
-            weights_gradient = _scores(order, pointers, source, gradient, values)
+            entries = torch.sparse.sampled_addmm(matrix, flat, values.flatten(0, 1).contiguous().T, beta=0.0)
+            weights_gradient = entries.values()[places]
         if ctx.needs_input_grad[1]:
-            values_gradient = _multiply(*_rows(source, len(values)), target, weights, gradient)  # A_h^T G_h
+            transposed = _sparse(weights, target, source, (len(values), len(gradient)))[1]
+            values_gradient = (transposed @ flat).view(values.shape)
         return weights_gradient, values_gradient, None, None, None
 
 
-def _multiply(order: Tensor, pointers: Tensor, columns: Tensor, weights: Tensor, values: Tensor) -> Tensor:
-    """A_h V_h for each head. *Shape:* (E,), (n + 1,), (E,), (E, heads), (s, heads, c) -> (n, heads, c)."""
-    columns, weights, shape = columns[order], weights[order], (len(pointers) - 1, len(values))
-    heads = [
-        _csr(pointers, columns, weights[:, h].contiguous(), shape) @ values[:, h].contiguous()
-        for h in range(weights.shape[1])
-    ]
-    return torch.stack(heads, dim=1)
+def _sparse(weights: Tensor, source: Tensor, target: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """The matrix A in CSR, and where in its entries each edge and head stands.
 
-
-def _scores(order: Tensor, pointers: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Each edge's entry of L_h R_h^T. *Shape:* (E,), (n + 1,), (E,), (n, heads, c), (s, heads, c) -> (E, heads)."""
-    pattern = _csr(pointers, columns[order], left.new_zeros(len(order)), (len(left), len(right)))
-    scores = left.new_empty(len(order), left.shape[1])
-    for h in range(left.shape[1]):
-        head = torch.sparse.sampled_addmm(pattern, left[:, h].contiguous(), right[:, h].contiguous().T, beta=0.0)
-        scores[order, h] = head.values()
-    return scores
-
-
-def _rows(rows: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The order that sorts edges by row, and where each row then starts. *Shape:* (E,) -> (E,), (n + 1,)."""
-    pointers = rows.new_zeros(n + 1)
-    torch.cumsum(torch.bincount(rows, minlength=n), dim=0, out=pointers[1:])
-    return torch.argsort(rows, stable=True), pointers
-
-
-def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    *Shape:* (E, heads), (E,), (E,) -> (E, heads), (n * heads, s * heads).
+    """
+    heads = torch.arange(weights.shape[1], device=target.device)
+    count = torch.bincount(target, minlength=shape[0])
+    first = torch.cumsum(count, dim=0) - count
+    order = torch.argsort(target, stable=True)
+    within = torch.empty_like(order)  # number of the edge among its target's
+    within[order] = torch.arange(len(order), device=target.device) - first[target[order]]
+    # A target's entries: all its edges for head 0, then all for head 1 ...
+    places = (first[target] * len(heads) + within).unsqueeze(1) + count[target].unsqueeze(1) * heads
+    columns, entries = torch.empty_like(places).flatten(), torch.empty_like(weights).flatten()
+    columns[places] = source.unsqueeze(1) * len(heads) + heads
+    entries[places] = weights
+    ends = torch.cumsum(count.repeat_interleave(len(heads)), dim=0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse")  # PyTorch calls the CSR layout, years old, a beta
-        return torch.sparse_csr_tensor(pointers, columns, values, shape, check_invariants=False)
+        size = (shape[0] * len(heads), shape[1] * len(heads))
+        return places, torch.sparse_csr_tensor(F.pad(ends, (1, 0)), columns, entries, size, check_invariants=False)
 
 
 def _segment_max(values: Tensor, index: Tensor, n: int, backend: Backend | None) -> Tensor:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from gnn_encoder.errors import UserError
-from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.atomic import write_json, write_text
 from gnn_encoder.storage.fingerprint import MANIFEST
 
 MATRIX = "embeddings.npy"
@@ -55,7 +55,7 @@ class ArrayWriter:
         header = np.load(self._path, mmap_mode="r")
         self._columns, self._dtype, self._offset = header.shape[1], header.dtype, header.offset
         self._file = self._path.open("r+b")
-        self._journal = (self._folder / f"done-{self._rank}.txt").open("a")
+        self._journal = self._open_journal()
         return self
 
     def __exit__(
@@ -79,6 +79,13 @@ class ArrayWriter:
             journal.unlink()
         write_json(self._folder / MANIFEST, asdict(manifest))
 
+    def _open_journal(self) -> TextIO:
+        path = self._folder / f"done-{self._rank}.txt"
+        # A line that a kill cut short would run into the next one and name a block that was never written.
+        whole = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
+        write_text(path, whole[0] + whole[1])
+        return path.open("a")
+
     def _read_journals(self) -> set[int]:
         lines = [
             line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)
@@ -95,13 +102,16 @@ def read_manifest(folder: Path) -> ArrayManifest:
     path, matrix = folder / MANIFEST, folder / MATRIX
     if not path.is_file() or not matrix.is_file():
         raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
-    fields = json.loads(path.read_text())
-    manifest = ArrayManifest(**{**fields, "shape": tuple(fields["shape"])})
+    try:
+        fields = json.loads(path.read_text())
+        manifest = ArrayManifest(**{**fields, "shape": tuple(fields["shape"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: no manifest of a matrix; delete the folder and run its stage again") from error
     expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
     try:
         header = np.load(matrix, mmap_mode="r")
         fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
-    except ValueError:
+    except (ValueError, EOFError):  # numpy's words for a file cut short, and for an empty one
         fits = False
     if not (manifest.complete and fits):
         raise UserError(

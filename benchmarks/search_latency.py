@@ -1,0 +1,127 @@
+"""Milliseconds a question online: the index of the GNN-encoder against that of M_de, question by question in turn.
+
+Runs on the project's own artifacts (after `dvc repro`). One question at a time: encode, search, ids. M_de's index
+is measured twice, as two sides of its own, which shows how far equal things differ on this machine. Requirement: the
+GNN's index is as fast as M_de's within noise: the 95% interval of the ratio (bootstrap over questions) holds 1, or the
+ratio is within 5% of it. Beside it the cold start of `gnn-encoder search`.
+
+    python benchmarks/search_latency.py
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import harness
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from gnn_encoder import project
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.params import load_params
+from gnn_encoder.stage import report_errors
+
+SIDES = {"dual_encoder": "dual_encoder", "dual_encoder again": "dual_encoder", "gnn_encoder": "gnn_encoder"}
+K = 10
+WARM_UP = 20
+NEAR = 0.05
+COMMAND = Path(sys.executable).with_name("gnn-encoder")
+COLD_QUESTION = "Does Medicare cover hearing aids?"
+
+
+class Searcher:
+    """A system as it stands online."""
+
+    def __init__(self, system: str, precision: str) -> None:
+        self._encoder = DualEncoder.load(project.ENCODERS[system], precision=precision).for_inference()
+        self._index = PassageIndex.open(project.index(system))
+        self._pids = self._index.pids()
+
+    def __call__(self, question: str) -> list[str]:
+        """Ids of the best passages."""
+        rows, _ = self._index.search(self._encoder.embed_queries([question]), K)
+        found: list[str] = self._pids.take(pa.array(rows[0])).to_pylist()
+        return found
+
+
+def measure(searchers: dict[str, Searcher], questions: list[str], seed: int) -> dict[str, np.ndarray]:
+    """Milliseconds of every question on every side, the sides in random order. *Shape:* (questions,) each."""
+    generator = np.random.default_rng(seed)
+    names = list(searchers)
+    taken = {name: np.empty(len(questions)) for name in names}
+    for i, question in enumerate(questions):
+        for place in generator.permutation(len(names)):
+            start = time.perf_counter()
+            searchers[names[place]](question)
+            taken[names[place]][i] = 1e3 * (time.perf_counter() - start)
+    return {name: values[WARM_UP:] for name, values in taken.items()}
+
+
+def ratio(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
+    """Ratio of medians with its 95% interval, by bootstrap over questions."""
+    rows = np.random.default_rng(0).integers(len(one), size=(2_000, len(one)))
+    drawn = np.median(one[rows], axis=1) / np.median(other[rows], axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return {"ratio": float(np.median(one) / np.median(other)), "low": float(low), "high": float(high)}
+
+
+def cold_start(repeats: int) -> list[float] | None:
+    """Seconds of `gnn-encoder search` from nothing; None where the command is not installed."""
+    if not COMMAND.is_file():
+        return None
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        done = subprocess.run([COMMAND, "search", COLD_QUESTION], capture_output=True, text=True)
+        found.append(time.perf_counter() - start)
+        if done.returncode != 0:
+            harness.note(f"gnn-encoder search failed, not measured: {done.stderr.strip().splitlines()[-1:]}")
+            return None
+    return found
+
+
+def main() -> None:
+    parser = harness.parser("search_latency", __doc__)
+    parser.add_argument("--questions", type=int, help="of the test split; default: 1000")
+    options = parser.parse_args()
+    params = load_params()
+    texts = pl.read_parquet(project.queries("test"))["text"].to_list()
+    questions = texts[: WARM_UP + (options.questions or (50 if options.quick else 1_000))]
+    searchers = {side: Searcher(system, params.encoder.precision) for side, system in SIDES.items()}
+    taken = measure(searchers, questions, params.seed)
+    sides = {
+        name: {f"p{q}_ms": float(np.percentile(values, q)) for q in (50, 95)} | {"mean_ms": float(values.mean())}
+        for name, values in taken.items()
+    }
+    harness.print_table(
+        ["", "p50, ms", "p95, ms", "mean, ms"],
+        [[name, *(f"{side[key]:.2f}" for key in ("p50_ms", "p95_ms", "mean_ms"))] for name, side in sides.items()],
+    )
+    ours = ratio(taken["gnn_encoder"], taken["dual_encoder"])
+    noise = ratio(taken["dual_encoder again"], taken["dual_encoder"])
+    for name, found in (("gnn_encoder", ours), ("dual_encoder again", noise)):
+        print(f"{name} / dual_encoder: {found['ratio']:.3f} (95% interval {found['low']:.3f} to {found['high']:.3f})")
+    cold = cold_start(1 if options.quick else 5)
+    if cold is not None:
+        print(f"gnn-encoder search, cold: first {cold[0]:.2f} s, median {statistics.median(cold):.2f} s")
+    met = ours["low"] <= 1 <= ours["high"] or abs(ours["ratio"] - 1) <= NEAR
+    verdict = harness.requirement("latency of the GNN's index equals M_de's within noise", met, options.quick)
+    record = {
+        "questions": len(questions) - WARM_UP,
+        "k": K,
+        "sides": sides,
+        "ratio": ours,
+        "ratio_of_equals": noise,
+        "cold_start_seconds": cold,
+        "verdict": verdict,
+    }
+    harness.finish("search_latency", options, record)
+
+
+if __name__ == "__main__":
+    with report_errors():
+        main()

@@ -1,0 +1,156 @@
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from gnn_encoder import cli, project
+from gnn_encoder.index.build import build
+from gnn_encoder.records import PASSAGES
+from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.storage.tables import write_table
+
+ROOT = Path(__file__).parents[1]
+TEXTS = ["Medicare pays for some things", "Whole life lasts " + "very " * 40 + "long", "Cars need cover"]
+VECTORS = np.array([[1, 0, 0], [0, 2, 0], [0, 0.5, 1]], dtype=np.float32)
+
+
+class FakeEncoder:
+    """Looks for three words."""
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[float(word in text) for word in ("medicare", "life", "car")] for text in texts], np.float32)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with an index of three passages, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "load_encoder", lambda folder: FakeEncoder())
+    write_table(project.PASSAGES, PASSAGES, [pa.table([["p0", "p1", "p2"], ["", "Lives", ""], TEXTS], schema=PASSAGES)])
+    folder = project.embeddings("gnn_encoder")
+    with ArrayWriter(folder, (3, 3), "float32") as writer:
+        writer.write(0, VECTORS)
+        writer.finish(
+            ArrayManifest(shape=(3, 3), dtype="float32", model_fingerprint="", input_fingerprint="", fingerprint="f")
+        )
+    build(folder, project.index("gnn_encoder"), factory="Flat", pids=project.PASSAGES, system="gnn_encoder", seed=0)
+    return tmp_path
+
+
+def call(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli.app, list(arguments), input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_search_prints_rank_score_id_title_and_wrapped_text(root: Path) -> None:
+    code, out, _ = call("search", "what is life", "--top", "2")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "  1    2.0000  p1  Lives"
+    assert lines[1].startswith("     Whole life lasts very") and max(map(len, lines)) <= 100
+    assert "  2    0.5000  p2" in lines
+    assert " ms" not in out
+
+
+def test_json(root: Path) -> None:
+    code, out, _ = call("search", "life", "--top", "1", "--json")
+    answer = json.loads(out)
+    assert code == 0 and answer["question"] == "life" and answer["milliseconds"] >= 0
+    assert answer["passages"] == [{"rank": 1, "score": 2.0, "pid": "p1", "title": "Lives", "text": TEXTS[1]}]
+
+
+def test_top_beyond_the_corpus_prints_all(root: Path) -> None:
+    _, out, _ = call("search", "life", "--top", "50", "--json")
+    assert [hit["pid"] for hit in json.loads(out)["passages"]] == ["p1", "p2", "p0"]
+
+
+def test_interactive_reads_questions_line_by_line(root: Path) -> None:
+    code, out, _ = call("search", "--interactive", "--json", "--top", "1", stdin="medicare\n\n  life \ncar")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [(a["question"], a["passages"][0]["pid"]) for a in answers] == [
+        *(("medicare", "p0"), ("life", "p1"), ("car", "p2"))
+    ]
+
+
+def test_interactive_prints_the_time(root: Path) -> None:
+    _, out, _ = call("search", "car", "-i", stdin="life\n")
+    assert out.count(" ms\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search"], "no question: put one in quotes"),
+        (["search", "  "], "the question is empty"),
+        (["search", "x", "--system", "dual_encoder"], "data/indexes/dual_encoder/manifest.json: no such file"),
+    ],
+)
+def test_mistakes_in_one_line(root: Path, arguments: list[str], message: str) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["search", "x", "--system", "other"], ["search", "x", "--top", "0"], ["serch"]])
+def test_mistakes_in_options(root: Path, arguments: list[str]) -> None:
+    code, _, err = call(*arguments)
+    assert code == 2 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("pids", [["p0", "p1"], ["p0", "p2", "p1"]])
+def test_index_of_other_passages(root: Path, pids: list[str]) -> None:
+    columns = [pids, [""] * len(pids), TEXTS[: len(pids)]]
+    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+    code, _, err = call("search", "life")
+    assert code == 2 and "build" in err and "again" in err
+
+
+def test_encoder_of_another_dimension(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeEncoder, "embed_queries", lambda self, texts: np.ones((len(texts), 5), np.float32))
+    code, _, err = call("search", "life")
+    assert code == 2 and "shape (1, 5), the passages' dimension is 3" in err
+
+
+def test_params_prints_them(root: Path) -> None:
+    code, out, _ = call("params", str(ROOT / "params.yaml"))
+    assert code == 0 and json.loads(out)["index"]["factory"] == "Flat"
+
+
+def test_params_names_the_mistake(root: Path) -> None:
+    (root / "params.yaml").write_text((ROOT / "params.yaml").read_text() + "\nsurprise: 1\n")
+    code, _, err = call("params")
+    assert code == 2 and "surprise is not a parameter" in err
+
+
+def test_help_lists_every_command_and_each_has_an_example() -> None:
+    _, out, _ = call("--help")
+    commands = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
+    assert commands and all(f"  {name} " in out for name in commands)
+    for name in commands:
+        assert f"  gnn-encoder {name}" in call(name, "--help")[1]
+
+
+def test_systems_are_the_dense_ones() -> None:
+    assert cli.System.__args__ == tuple(project.ENCODERS)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = {"torch", "transformers", "faiss", "polars", "pyarrow"}
+    code = f"import sys, gnn_encoder.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_index_and_evaluation_import_no_model_code() -> None:
+    modules = "gnn_encoder.index.search, gnn_encoder.evaluation.measures, gnn_encoder.evaluation.report"
+    code = f"import sys, {modules}; print(sorted({{'torch', 'transformers', 'matplotlib'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

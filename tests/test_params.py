@@ -1,0 +1,111 @@
+"""Experiments: the committed ones load; every mistake is one line that names the parameter."""
+
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+import yaml
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.params import Params, load_params
+
+ROOT = Path(__file__).parents[1]
+EXPERIMENTS = [ROOT / "params.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
+def test_committed_experiments_load(path: Path) -> None:
+    params = load_params(path)
+    assert params.build_graph.k >= 1
+    with pytest.raises(pydantic.ValidationError):
+        params.mgt.beta = 0.5  # type: ignore[misc]  # frozen
+
+
+@pytest.fixture
+def values() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+    return found
+
+
+def load(values: object, folder: Path) -> Params:
+    path = folder / "params.yaml"
+    path.write_text(values if isinstance(values, str) else yaml.safe_dump(values))
+    return load_params(path)
+
+
+def message(values: object, folder: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        load(values, folder)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"{folder / 'params.yaml'}: ")
+    return text.removeprefix(f"{folder / 'params.yaml'}: ")
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "expected"),
+    [
+        ("mgt", "beta", 0, "mgt.beta is 0: input should be greater than 0"),
+        ("mgt", "beta", 1, "mgt.beta is 1: input should be less than 1"),
+        ("mgt", "beta", 1.5, "mgt.beta is 1.5: input should be less than 1"),
+        ("mgt", "beta", -0.1, "mgt.beta is -0.1: input should be greater than 0"),
+        ("mgt", "beta", True, "mgt.beta is True: input should be a valid number"),
+        ("mgt", "layers", 3, "mgt.layers is 3: input should be 1 or 2"),
+        ("mgt", "heads", 0, "mgt.heads is 0: input should be greater than or equal to 1"),
+        ("mgt", "masking", "none", "mgt.masking is 'none': input should be 'mgt' or 'drop_labelled'"),
+        ("mgt", "epoch", 2, "mgt.epoch is not a parameter (value 2); remove it or correct its name"),
+        ("build_graph", "k", 2.5, "build_graph.k is 2.5: input should be a valid integer"),
+        ("build_graph", "k", 40_000, "build_graph.k is 40000: input should be less than or equal to 32767"),
+        ("encoder", "pooling", "max", "encoder.pooling is 'max': input should be 'cls' or 'mean'"),
+        ("data", "path", 3, "data.path is 3: input should be a valid string"),
+        (
+            "train_retriever",
+            "learning_rate",
+            "5e-5",
+            "train_retriever.learning_rate is the text '5e-5': must be a number, written like 5.0e-5 "
+            "(YAML reads 5e-5 as text)",
+        ),
+    ],
+)
+def test_a_wrong_value(
+    values: dict[str, Any], tmp_path: Path, section: str, key: str, value: object, expected: str
+) -> None:
+    values[section][key] = value
+    assert message(values, tmp_path) == expected
+
+
+@pytest.mark.parametrize("gate", ["learnt", 1.5, -1, True, None])
+def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
+    values["mgt"]["gate"] = gate
+    text = message(values, tmp_path)
+    assert text.startswith(f"mgt.gate is {gate!r}: input should be 'learned'; mgt.gate is ")
+    assert "float" not in text and "literal" not in text
+
+
+@pytest.mark.parametrize("gate", ["learned", 0, 0.2, 1])
+def test_a_right_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
+    values["mgt"]["gate"] = gate
+    assert load(values, tmp_path).mgt.gate == gate
+
+
+def test_a_missing_key(values: dict[str, Any], tmp_path: Path) -> None:
+    del values["mgt"]["beta"], values["index"]
+    expected = "mgt.beta is missing; copy it from configs/insuranceqa.yaml; index is missing; copy it from "
+    assert message(values, tmp_path).startswith(expected)
+
+
+def test_an_unknown_section(values: dict[str, Any], tmp_path: Path) -> None:
+    values["mtg"] = {"beta": 0.1}
+    assert message(values, tmp_path).startswith("mtg is not a parameter")
+
+
+def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
+    assert message("", tmp_path).startswith("the file is None: must be lines of `key: value`")
+    assert message(values | {"mgt": None}, tmp_path).startswith("mgt is None: must be lines of `key: value`")
+    assert message("seed: [", tmp_path).startswith("not valid YAML: ")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"params.yaml: no such file; run from the project's root, or copy"):
+        load_params(tmp_path / "params.yaml")
