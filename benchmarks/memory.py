@@ -1,9 +1,9 @@
 """Peak memory of the stages that pass over the corpus, at two sizes of corpus.
 
 Each stage runs as users run it, as a process of its own, in a temporary project of random words with tiny random
-models. `peak` is the kernel's own account of resident memory (ru_maxrss), pages of mapped files included; `anonymous`
-leaves those out, which the kernel can drop at will. Requirement: from the smaller corpus to the larger, `peak` grows
-by less than 10%.
+models; what it wrote is checked for completeness. `peak` is the kernel's own account of resident memory (ru_maxrss),
+pages of mapped files included; `anonymous` leaves those out, which the kernel can drop at will. Requirement: from the
+smaller corpus to the larger, `peak` grows by less than 10%.
 
     python benchmarks/memory.py
 """
@@ -75,12 +75,13 @@ def _watch(pid: int, peaks: dict[str, float], ended: threading.Event) -> None:
 def measure(folder: Path, n_passages: int, stages: list[str]) -> dict[str, Use]:
     """All stages over one synthetic project."""
     harness.note(f"{n_passages} passages: making the project")
-    synthetic = Path(__file__).with_name("synthetic.py")
-    subprocess.run([sys.executable, str(synthetic), str(folder), str(n_passages)], check=True)
+    synthetic = [sys.executable, str(Path(__file__).with_name("synthetic.py")), str(folder), str(n_passages)]
+    subprocess.run(synthetic, check=True)
     found = {}
     for name in stages:
         script, *arguments = STAGES[name]
         found[name] = run_stage([sys.executable, str(harness.ROOT / "stages" / script), *arguments], folder)
+        subprocess.run([*synthetic, "--verify", name], check=True)
         use = found[name]
         harness.note(f"  {name}: peak {use.peak_mib:.0f} MiB, {use.seconds:.0f} s")
     return found

@@ -1,6 +1,6 @@
 """A project of random words with tiny random models, for measuring memory: see memory.py.
 
-Usage: `python benchmarks/synthetic.py FOLDER PASSAGES`.
+Usage: `python benchmarks/synthetic.py FOLDER PASSAGES`; with `--verify STAGE`, check what that stage wrote there.
 """
 
 import argparse
@@ -20,11 +20,13 @@ from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.params import Params, load_params
 from gnn_encoder.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.storage.tables import ROW_GROUP, write_table
+from gnn_encoder.storage.arrays import iterate_blocks
+from gnn_encoder.storage.tables import ROW_GROUP, count_rows, write_table
 
 QUESTIONS = 2_000
 WORDS = (8, 12)  # a text
 HIDDEN = 32
+SYSTEMS = {"cache_passages": "dual_encoder", "encode_corpus": "gnn_encoder"}  # stages that write a matrix, and whose
 
 
 def write_project(folder: Path, n_passages: int) -> None:
@@ -98,11 +100,36 @@ def _words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     return sorted(word for word in tokenizer.get_vocab() if word.isascii() and word.isalpha() and len(word) > 2)
 
 
+def verify(folder: Path, n_passages: int, stage: str) -> None:
+    """Stop unless the stage did all of its work: a figure for work that was skipped is worth nothing."""
+    k = load_params(folder / "params.yaml").build_graph.k
+    if stage in SYSTEMS:
+        blocks = list(_written_rows(folder / project.embeddings(SYSTEMS[stage])))
+        expected, found = n_passages, sum(blocks)
+    else:
+        tables = {"build_graph": project.GRAPH / "edges.parquet", "embed_edges": project.EDGE_FEATURES / "edges"}
+        place = folder / tables[stage]
+        parts = [place] if place.is_file() else sorted(place.glob("*.parquet"))
+        expected, found = QUESTIONS * k, sum(count_rows(part) for part in parts)
+    if found != expected:
+        raise SystemExit(f"{stage}: wrote {found} rows, expected {expected}: what was measured is not the whole stage")
+
+
+def _written_rows(matrix: Path) -> Iterator[int]:
+    """Rows of each block that hold an embedding; a row that was never written is zero."""
+    for _, block in iterate_blocks(matrix):
+        yield int((block != 0).any(axis=1).sum())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("passages", type=int)
+    parser.add_argument("--verify", metavar="STAGE")
     options = parser.parse_args()
+    if options.verify:
+        verify(options.folder, options.passages, options.verify)
+        return
     write_project(options.folder, options.passages)
 
 

@@ -52,11 +52,10 @@ def results(minutes: float, date: str) -> str:
         lines.append(f"| {NAMES[system]} | {cells} | {difference(compared.get(system))} |")
     statistics = json.loads(Path("data/prepared/statistics.json").read_text())
     train = statistics["train"]["questions"]
-    return "\n".join(lines) + (
-        f"\n\nInsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, k = {params.build_graph.k}, "
-        f"seed {params.seed}), {processor()}, {date}: the whole `dvc repro` took {minutes:.1f} minutes. In the last column "
-        "the mean difference with its 95% interval and the p of a paired t-test over questions."
-    )
+    made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
+    where = f"{processor()}, {date}: the whole `dvc repro` took {minutes:.1f} minutes"
+    last = "The last column: mean difference, its 95% interval and the p of a paired t-test over questions."
+    return "\n".join([*lines, "", f"{made}, {where}. {last}"])
 
 
 def difference(row: dict[str, float] | None) -> str:

@@ -216,7 +216,7 @@ def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Cal
         new(folder)
     text = str(caught.value)
     assert "\n" not in text
-    assert text.startswith(f"model {str(folder)!r} ")
+    assert text.startswith(f"model {str(folder)!r}")
 
 
 def test_a_folder_without_settings_is_no_dual_encoder(tiny_model: Path) -> None:

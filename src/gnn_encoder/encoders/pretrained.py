@@ -58,6 +58,8 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
         )
     if not tokenizer.is_fast or tokenizer._tokenizer is None:
         raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
+        raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
     tokenizer._tokenizer.no_truncation()
     tokenizer._tokenizer.no_padding()
     return tokenizer

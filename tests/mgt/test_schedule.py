@@ -1,0 +1,65 @@
+"""Algorithm 1, lines 3-6: each pass trains every question once, each batch from the fold that is masked."""
+
+import numpy as np
+import pytest
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.mgt.schedule import MaskedSchedule, Step
+
+
+def steps(schedule: MaskedSchedule, epoch: int) -> list[Step]:
+    per_epoch = len(schedule) // 3
+    return [schedule[number] for number in range(epoch * per_epoch, (epoch + 1) * per_epoch)]
+
+
+def schedule(beta: float | None, seed: int = 1, n: int = 103, epochs: int = 3) -> MaskedSchedule:
+    return MaskedSchedule(n, epochs=epochs, batch_size=4, beta=beta, seed=seed)
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.1, 0.3, 0.5, None])
+@pytest.mark.parametrize("epoch", [0, 1, 2])
+def test_every_question_trains_once_a_pass(beta: float | None, epoch: int) -> None:
+    items = np.concatenate([step.items for step in steps(schedule(beta), epoch)])
+    assert sorted(items.tolist()) == list(range(103))
+
+
+@pytest.mark.parametrize(("beta", "folds"), [(0.05, 20), (0.1, 10), (0.3, 3), (0.5, 2), (0.9, 2)])
+def test_folds_are_disjoint_and_hold_their_batches(beta: float, folds: int) -> None:
+    masked = schedule(beta)
+    assert masked.rounds_per_epoch == folds
+    distinct = {tuple(step.fold.tolist()) for step in steps(masked, 1)}
+    assert len(distinct) == folds
+    assert sorted(item for fold in distinct for item in fold) == list(range(103))
+    assert {len(fold) for fold in distinct} <= {103 // folds, 103 // folds + 1}
+    for step in steps(masked, 1):
+        assert set(step.items.tolist()) <= set(step.fold.tolist())
+
+
+def test_nothing_is_masked_without_beta() -> None:
+    plain = schedule(None)
+    assert plain.rounds_per_epoch == 1
+    assert len(plain) == 3 * 26
+    assert all(len(step.fold) == 0 and 3 <= len(step.items) <= 4 for step in steps(plain, 0))
+
+
+def test_follows_from_seed_and_pass() -> None:
+    def order(masked: MaskedSchedule, epoch: int) -> list[list[int]]:
+        return [step.items.tolist() for step in steps(masked, epoch)]
+
+    assert order(schedule(0.1), 1) == order(schedule(0.1), 1)
+    assert order(schedule(0.1), 1) != order(schedule(0.1), 0)
+    assert order(schedule(0.1), 1) != order(schedule(0.1, seed=2), 1)
+
+
+def test_steps_may_be_asked_for_in_any_order() -> None:
+    straight, jumping = schedule(0.1), schedule(0.1)
+    numbers = [70, 3, 29, 30, 0, 89]
+    found = {number: jumping[number] for number in numbers}
+    for number in sorted(numbers):
+        assert straight[number].items.tolist() == found[number].items.tolist()
+        assert straight[number].fold.tolist() == found[number].fold.tolist()
+
+
+def test_too_few_questions_for_the_folds() -> None:
+    with pytest.raises(UserError, match="mgt.beta is 0.05: 19 training questions make no 20 folds"):
+        schedule(0.05, n=19)

@@ -1,0 +1,348 @@
+"""Every mistake of a user's is one line on stderr and status 2, and what had been made before stays as it was."""
+
+import errno
+import gzip
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+CORPUS, QUERIES, QRELS = (f"tests/tiny/beir/{name}" for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"))
+MATRIX = "data/embeddings/dual_encoder"
+Change = Callable[[Any], None]
+
+
+def check(project: Any, ran: Any, before: dict[str, str], *parts: str) -> None:
+    """One error line that holds `parts`, no traceback, nothing below data/, metrics/ and plots/ changed."""
+    assert ran.status == 2, ran.stderr
+    assert len(ran.errors) == 1, ran.stderr
+    message = ran.stderr.splitlines()[-1]
+    assert message.startswith("error: ")
+    for part in parts:
+        assert part in message
+    assert project.hashes("data", "metrics", "plots") == before
+
+
+@pytest.fixture
+def refused(stages: Any, run_stage: Callable[..., Any]) -> Callable[..., None]:
+    """`refused(change, "stage argument", parts of the message...)`."""
+
+    def refuse(change: Change, command: str, *parts: str) -> None:
+        change(stages)
+        before = stages.hashes("data", "metrics", "plots")
+        check(stages, run_stage(stages, *command.split()), before, *parts)
+
+    return refuse
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def params(**values: Any) -> Change:
+    return lambda project: project.set_params(**values)
+
+
+def append(name: str, line: bytes) -> Change:
+    def change(project: Any) -> None:
+        with (project.folder / name).open("ab") as file:
+            file.write(line + b"\n")
+
+    return change
+
+
+def cut_gzip(project: Any) -> None:
+    corpus = project.folder / CORPUS
+    packed = gzip.compress(corpus.read_bytes())
+    corpus.with_name("corpus.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    corpus.unlink()
+
+
+def no_questions(project: Any) -> None:
+    (project.folder / QRELS).write_text("query-id\tcorpus-id\tscore\n")
+
+
+def replace_matrix(make: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """Another matrix with the manifest that belongs to it."""
+
+    def change(project: Any) -> None:
+        folder = project.folder / MATRIX
+        matrix = make(np.load(folder / "embeddings.npy"))
+        (folder / "embeddings.npy").unlink()  # it may be a link into a cache
+        np.save(folder / "embeddings.npy", matrix)
+        manifest = json.loads((folder / "manifest.json").read_text()) | {"shape": list(matrix.shape)}
+        (folder / "manifest.json").unlink()
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    return change
+
+
+def with_nan(matrix: np.ndarray) -> np.ndarray:
+    matrix[7, 3] = np.nan
+    return matrix
+
+
+def cut_off(name: str, keep: float) -> Change:
+    def change(project: Any) -> None:
+        path = project.folder / name
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content[: int(keep * len(content))])
+
+    return change
+
+
+def remove(name: str) -> Change:
+    def change(project: Any) -> None:
+        path = project.folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return change
+
+
+def configure_model(**values: Any) -> Change:
+    def change(project: Any) -> None:
+        path = project.folder / "tests" / "tiny" / "model" / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return change
+
+
+def extend_a_passage(project: Any) -> None:
+    append(CORPUS, json.dumps({"_id": "long", "text": "bread " * 300}).encode())(project)
+
+
+# --- the source -------------------------------------------------------------------------------------------------------
+
+LINE = b'{"_id": "new", "text": "Some text."}'
+SOURCE = {
+    "duplicate passage id": (append(CORPUS, LINE.replace(b"new", b"bread-7")), ["corpus.jsonl, line 121", "bread-7"]),
+    "duplicate question id": (append(QUERIES, LINE.replace(b"new", b"q01")), ["queries.jsonl, line 91", "q01"]),
+    "missing id": (append(CORPUS, b'{"text": "Some text."}'), ["corpus.jsonl, line 121, _id", "missing"]),
+    "empty id": (append(CORPUS, LINE.replace(b"new", b"")), ["corpus.jsonl, line 121, _id", "empty"]),
+    "empty text": (append(CORPUS, LINE.replace(b"Some text.", b"  ")), ["corpus.jsonl, line 121, text", "empty"]),
+    "empty question": (append(QUERIES, LINE.replace(b"Some text.", b"")), ["queries.jsonl, line 91, text", "empty"]),
+    "not UTF-8": (append(CORPUS, LINE.replace(b"Some", b"S\xffme")), ["corpus.jsonl, line 121", "0xff", "UTF-8"]),
+    "malformed JSON": (append(QUERIES, b'{"_id": "new", '), ["queries.jsonl, line 91", "not JSON"]),
+    "truncated gzip": (cut_gzip, ["corpus.jsonl.gz", "cut off"]),
+    "unknown passage": (append(QRELS, b"q00\tnone-1\t1"), ["qrels/test.tsv, line 18", "none-1"]),
+    "unknown question": (append(QRELS, b"q999\tbread-7\t1"), ["qrels/test.tsv, line 18", "q999"]),
+    "grade that is no number": (append(QRELS, b"q00\tbread-7\tgood"), ["qrels/test.tsv, line 18", "score", "good"]),
+    "split without questions": (no_questions, ["split test", "add judgements"]),
+    "file that is not there": (remove(CORPUS), ["corpus.jsonl", "no such file"]),
+    "folder that is not there": (params(data__path="nowhere"), ["data.path", "nowhere"]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCE)
+def test_source(refused: Callable[..., None], name: str) -> None:
+    change, parts = SOURCE[name]
+    refused(change, "prepare", *parts)
+
+
+# --- params.yaml ------------------------------------------------------------------------------------------------------
+
+PARAMS = {
+    "unknown": (params(mgt__betta=0.1), "train_mgt", ["params.yaml", "mgt.betta", "not a parameter"]),
+    "mistyped": (params(mgt__heads="four"), "train_mgt", ["params.yaml", "mgt.heads", "'four'", "integer"]),
+    "text for a flag": (params(encoder__shared="yes"), "prepare", ["encoder.shared", "'yes'", "boolean"]),
+    "beta 0": (params(mgt__beta=0.0), "train_mgt", ["mgt.beta is 0.0", "greater than 0"]),
+    "beta 1": (params(mgt__beta=1.0), "train_mgt", ["mgt.beta is 1.0", "less than 1"]),
+    "beta 1.5": (params(mgt__beta=1.5), "train_mgt", ["mgt.beta is 1.5", "less than 1"]),
+    "not YAML": (
+        lambda p: (p.folder / "params.yaml").write_text("a: [1\nb"),
+        "bm25",
+        ["params.yaml", "not valid YAML"],
+    ),
+    "no params.yaml": (remove("params.yaml"), "bm25", ["params.yaml", "no such file"]),
+    "k beyond the corpus": (params(build_graph__k=121), "build_graph", ["build_graph.k is 121", "120"]),
+    "depth beyond the corpus": (
+        params(mine_candidates__depth=121),
+        "mine_candidates",
+        ["mine_candidates.depth is 121", "120"],
+    ),
+    "no FAISS factory": (params(index__factory="Flatt"), "build_index retriever", ["index.factory is 'Flatt'"]),
+    "unknown measure": (params(evaluate__measures=["RRR@10"]), "evaluate", ["evaluate.measures", "RRR@10"]),
+    "heads that do not divide": (params(mgt__heads=5), "train_mgt", ["heads", "5", "32"]),
+    "unknown system": (lambda p: None, "cache_passages bm26", ["bm26", "gnn_encoder"]),
+}
+
+
+@pytest.mark.parametrize("name", PARAMS)
+def test_params(refused: Callable[..., None], name: str) -> None:
+    change, command, parts = PARAMS[name]
+    refused(change, command, *parts)
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+TINY_MODEL = "tests/tiny/model"
+MODELS = {
+    "no such folder": (params(encoder__model="tests/tiny/none"), "train_retriever", ["tests/tiny/none"]),
+    "no weights": (remove(f"{TINY_MODEL}/model.safetensors"), "train_retriever", [TINY_MODEL, "cannot be loaded"]),
+    "weights cut off": (cut_off(f"{TINY_MODEL}/model.safetensors", 0.5), "train_retriever", [TINY_MODEL]),
+    "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_retriever", [TINY_MODEL]),
+    "weights of another size": (configure_model(hidden_size=16), "train_retriever", [TINY_MODEL]),
+    "fewer layers than frozen": (params(encoder__frozen_layers=3), "train_retriever", ["encoder.frozen_layers is 3"]),
+    "longer passages than positions": (
+        params(encoder__passage_length=200),
+        "train_retriever",
+        ["encoder.passage_length", "200", "128"],
+    ),
+    "longer questions than positions": (
+        params(encoder__query_length=129),
+        "train_retriever",
+        ["encoder.query_length", "129", "128"],
+    ),
+    "longer pairs than positions": (
+        params(train_cross_encoder__max_length=200),
+        "train_cross_encoder",
+        ["train_cross_encoder.max_length", "200", "128"],
+    ),
+    "no dual-encoder": (remove("data/retriever/dual_encoder.json"), "cache_passages retriever", ["data/retriever"]),
+    "unknown package": (
+        params(encoder__model="package:no_such/model"),
+        "train_retriever",
+        ["encoder.model", "no_such"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(refused: Callable[..., None], name: str) -> None:
+    change, command, parts = MODELS[name]
+    refused(change, command, *parts)
+
+
+# --- artifacts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["build_graph", "build_index dual_encoder", "train_mgt", "train_no_gnn"])
+def test_nan_in_embeddings(refused: Callable[..., None], command: str) -> None:
+    refused(replace_matrix(with_nan), command, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
+
+
+@pytest.mark.parametrize("command", ["build_graph", "build_index dual_encoder", "train_mgt", "encode_corpus"])
+def test_an_embedding_file_shorter_than_its_manifest(refused: Callable[..., None], command: str) -> None:
+    refused(cut_off(f"{MATRIX}/embeddings.npy", 0.5), command, f"{MATRIX}/embeddings.npy", "(120, 32) float16")
+
+
+@pytest.mark.parametrize("command", ["build_graph", "train_mgt", "encode_corpus"])
+def test_embeddings_of_another_dimension(refused: Callable[..., None], command: str) -> None:
+    refused(replace_matrix(lambda matrix: matrix[:, :16].copy()), command, "16", "32")
+
+
+@pytest.mark.parametrize("command", ["build_graph", "build_index dual_encoder", "train_mgt", "encode_corpus"])
+def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str) -> None:
+    refused(replace_matrix(lambda matrix: matrix[:119].copy()), command, "119", "120")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("data/prepared/passages.parquet", "bm25"),
+        ("data/candidates/candidates.parquet", "train_cross_encoder"),
+        ("data/examples/examples.parquet", "train_dual_encoder"),
+        ("data/graph/edges.parquet", "embed_edges"),
+        ("data/runs/retriever/dev.trec.gz", "evaluate"),
+    ],
+)
+def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, command: str) -> None:
+    refused(cut_off(name, 0.5), command, name)
+
+
+def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:
+    refused(remove("data/graph"), "train_mgt", "data/graph", "no such file", "dvc repro")
+
+
+def test_a_shell_sees_one_line_and_status_2(stages: Any, fresh: Any) -> None:
+    """As DVC starts a stage: a Python of its own, through scripts/python."""
+    stages.set_params(mgt__beta=1.0)
+    before = stages.hashes("data")
+    (stages.folder / "src").symlink_to(fresh.folder / "src")
+    ran = stages.python("stages/prepare.py")
+    check(stages, ran, before | stages.hashes("metrics", "plots"), "mgt.beta is 1.0")
+    assert ran.stderr.count("\n") == 1
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
+    """A real file system of 8 MiB in the place of .scratch; `leave(KiB)` fills it up but for that much."""
+    scratch: Path = stages.folder / ".scratch"
+    kept = scratch.rename(scratch.with_name("kept"))
+    scratch.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(scratch)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no right to mount a small disk here: {mounted.stderr.strip()}")
+    shutil.copytree(kept, scratch, dirs_exist_ok=True)
+
+    def leave(kib: int) -> None:
+        free = shutil.disk_usage(scratch).free - 1024 * kib
+        with (scratch / "filler").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, free)
+
+    try:
+        yield leave
+    finally:
+        subprocess.run(["umount", str(scratch)], check=True)
+
+
+FULL = [
+    ("prepare", 8),
+    ("bm25", 8),
+    ("train_retriever", 100),
+    ("train_retriever", 500),
+    ("train_cross_encoder", 1000),
+    ("cache_passages retriever", 8),
+    ("denoise", 0),
+    ("build_graph", 0),
+    ("embed_edges", 12),
+    ("train_mgt", 200),
+    ("encode_corpus", 8),
+    ("build_index retriever", 8),
+    ("retrieve retriever", 8),
+    ("evaluate", 16),
+]
+
+
+@pytest.mark.parametrize(("command", "kib"), FULL)
+def test_a_full_disk(
+    stages: Any, run_stage: Callable[..., Any], small_disk: Callable[[int], None], command: str, kib: int
+) -> None:
+    before = stages.hashes("data", "metrics", "plots")
+    small_disk(kib)
+    check(stages, run_stage(stages, *command.split()), before, "no space left on the disk", "free space")
+
+
+@pytest.mark.parametrize("kib", [0, 4, 12])
+def test_a_disk_that_fills_while_texts_are_tokenised(
+    stages: Any, run_stage: Callable[..., Any], small_disk: Callable[[int], None], kib: int
+) -> None:
+    """Tokens are mapped files: a write through a mapping would end in SIGBUS instead of an error."""
+    shutil.rmtree(stages.folder / ".scratch" / "tokens")
+    before = stages.hashes("data", "metrics", "plots")
+    small_disk(kib)
+    check(stages, run_stage(stages, "cache_passages", "retriever"), before, "no space left on the disk")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_write_that_fails(stages: Any, run_stage: Callable[..., Any], number: int) -> None:
+    """Where no small disk can be mounted: the same error, from the second block on."""
+    order = {
+        "settings": {"gnn_encoder.encoders.corpus:WINDOW": 16},
+        "counted": "gnn_encoder.storage.arrays:ArrayWriter.write",
+    }
+    before = stages.hashes("data", "metrics", "plots")
+    failed = run_stage(stages, "cache_passages", "retriever", **order, fail_after=[1, number])
+    check(stages, failed, before, "no space left on the disk")
+    resumed = run_stage(stages, "cache_passages", "retriever", **order)
+    assert resumed.status == 0 and resumed.calls == 7, "one of the eight blocks was written before"

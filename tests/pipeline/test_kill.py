@@ -1,0 +1,125 @@
+"""SIGKILL in the middle of each long stage, then the stage again: it resumes, and ends as if nothing had happened.
+
+A stage kills itself after a given call of the function that writes its checkpoints or parts. Checkpoints are made as
+often as possible and windows are small, so that the tiny experiment has many of both.
+"""
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+OFTEN = {
+    "gnn_encoder.training.loop:CHECKPOINT_SECONDS": 0.0,
+    "gnn_encoder.encoders.streaming:WINDOW": 16,
+    "gnn_encoder.encoders.corpus:WINDOW": 16,
+    "gnn_encoder.encoders.pairs:WINDOW": 16,
+}
+CHECKPOINT = "gnn_encoder.training.checkpoints:save"
+BLOCK = "gnn_encoder.storage.arrays:ArrayWriter.write"
+FEATURES = "gnn_encoder.encoders.pairs:write_table"
+SCORES = "gnn_encoder.encoders.pairs:np.save"
+TOKENS = ".scratch/tokens"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stage, its artifact, what is counted, after which call it dies, and how many calls the rerun must repeat.
+
+    A part is written beside its place and then renamed; the kill falls between the two, so that part is written again.
+    A checkpoint and a block are in place when the kill comes.
+    """
+
+    command: str
+    artifact: str
+    written: str
+    after: int
+    repeated: int
+    resumes: str = "resuming what an interrupted run left"
+
+    def __str__(self) -> str:
+        return f"{self.command.replace(' ', '@')}-{self.after}"
+
+
+TRAINING = {
+    "train_retriever": ("data/retriever", "contrastive: resuming at step 3 of 8", 3),
+    "train_cross_encoder": ("data/cross_encoder", "cross-encoder: resuming at step 3 of", 3),
+    "train_dual_encoder": ("data/dual_encoder", "contrastive: resuming at step 3 of 8", 3),
+}
+CASES = [
+    *(Case(name, folder, CHECKPOINT, after, 0, line) for name, (folder, line, after) in TRAINING.items()),
+    # Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
+    Case("train_mgt", "data/mgt", CHECKPOINT, 3, 0, "gnn: resuming at step"),
+    Case("train_mgt", "data/mgt", CHECKPOINT, 14, 0, "joint: resuming at step"),
+    Case("train_no_gnn", "data/no_gnn", CHECKPOINT, 6, 0, "no_gnn: resuming at step"),
+    Case("cache_passages retriever", "data/embeddings/retriever", BLOCK, 3, 0),
+    Case("encode_corpus", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
+    Case("denoise", "data/examples", SCORES, 2, 1),
+    Case("embed_edges", "data/edge_features", FEATURES, 4, 1),
+    Case("embed_edges", "data/edge_features", FEATURES, 24, 1),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_killed_stage_resumes(stages: Any, run_stage: Callable[..., Any], case: Case) -> None:
+    command = case.command.split()
+    order = {"settings": OFTEN, "counted": case.written}
+    before = stages.hashes("data")
+
+    undisturbed = run_stage(stages, *command, **order)
+    assert undisturbed.status == 0, undisturbed.stderr
+    expected = stages.hashes("data")
+    old = break_artifact(stages, case.artifact)
+
+    killed = run_stage(stages, *command, **order, kill_after=case.after)
+    assert killed.status == -signal.SIGKILL
+    assert stages.hashes(case.artifact) == old, "the artifact that was there is whole"
+    assert stages.hashes(".scratch"), "what was done is kept"
+
+    resumed = run_stage(stages, *command, **order)
+    assert resumed.status == 0, resumed.stderr
+    assert case.resumes in resumed.stderr
+    assert killed.calls + resumed.calls == undisturbed.calls + case.repeated, "nothing else is done twice"
+    assert stages.hashes("data") == expected
+    assert {name for name in expected if expected[name] != before.get(name)} <= set(stages.hashes(case.artifact))
+    assert not [name for name in stages.hashes(".scratch") if not name.startswith(TOKENS)], "scratch is cleared"
+
+
+def break_artifact(project: Any, artifact: str) -> dict[str, str]:
+    """Mark an artifact, so that it is told from the one that is being made. Returns its hashes."""
+    (project.folder / artifact / "old").write_text("old\n")
+    found: dict[str, str] = project.hashes(artifact)
+    return found
+
+
+@pytest.mark.parametrize("renames", [1, 2])
+def test_a_kill_while_the_artifact_is_replaced(stages: Any, run_stage: Callable[..., Any], renames: int) -> None:
+    """The old folder is renamed away, then the new one takes its name: dead between the two, or after both."""
+    expected = stages.hashes("data")
+    break_artifact(stages, "data/prepared")
+    killed = run_stage(stages, "prepare", counted="pathlib:Path.rename", kill_after=renames)
+    assert killed.status == -signal.SIGKILL
+    assert (stages.folder / "data" / "prepared").exists() == (renames == 2)
+    resumed = run_stage(stages, "prepare")
+    assert resumed.status == 0, resumed.stderr
+    assert stages.hashes("data") == expected
+
+
+@pytest.mark.parametrize("change", [{"seed": 8}, {"train_retriever__learning_rate": 2.0e-3}])
+def test_another_experiment_does_not_resume(stages: Any, run_stage: Callable[..., Any], change: dict[str, Any]) -> None:
+    order = {"settings": OFTEN, "counted": CHECKPOINT}
+    assert run_stage(stages, "train_retriever", **order, kill_after=3).status == -signal.SIGKILL
+    stages.set_params(**change)
+    other = run_stage(stages, "train_retriever", **order)
+    assert other.status == 0, other.stderr
+    assert "resuming" not in other.stderr
+    assert other.calls == 8
+
+
+def test_checkpoints_do_not_change_the_result(stages: Any, run_stage: Callable[..., Any]) -> None:
+    """What DVC ran without a checkpoint on the way equals what is checkpointed after each step."""
+    expected = stages.hashes("data")
+    assert run_stage(stages, "train_mgt", settings=OFTEN).status == 0
+    assert stages.hashes("data/mgt") == {name: value for name, value in expected.items() if name.startswith("data/mgt")}

@@ -1,0 +1,79 @@
+"""A small task with tokens, examples and an encoder in float64."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gnn_encoder import stage
+from gnn_encoder.encoders import tokens
+from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
+from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.encoders.tokens import open_tokens
+from gnn_encoder.records import PASSAGES, QUERIES
+from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.examples import Examples, to_examples
+
+WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
+
+
+def text(number: int, size: int) -> str:
+    return " ".join(WORDS[(number * 7 + i * (1 + number % 3)) % len(WORDS)] for i in range(size))
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """12 passages and 8 questions, as the pipeline writes them."""
+    monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
+    monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
+    texts = [text(i, 3 + i) for i in range(12)]
+    rows = {"pid": [str(i) for i in range(12)], "title": [""] * 12, "text": texts}
+    pq.write_table(pa.table(rows, schema=PASSAGES), tmp_path / "passages.parquet")
+    asked = [text(20 + i, 2 + i) for i in range(8)]
+    rows = {"qid": [str(i) for i in range(8)], "text": asked, "answers": [[] for _ in asked]}
+    pq.write_table(pa.table(rows, schema=QUERIES), tmp_path / "train.parquet")
+    return tmp_path
+
+
+def tiny_encoder(model: Path, dropout: float = 0.0, shared: bool = True) -> DualEncoder:
+    """In float64, so that two ways to the same gradient can be told from two gradients."""
+    source = Source(str(model))
+    query = load_model(source, dropout=dropout)
+    settings = DualEncoderSettings(
+        pooling="mean", similarity="cosine", temperature=0.1, shared=shared, query_length=10, passage_length=16
+    )
+    return DualEncoder(
+        query=query,
+        passage=query if shared else load_model(source, dropout=dropout),
+        tokenizer=load_tokenizer(source),
+        settings=settings,
+        precision="fp32",
+    ).double()
+
+
+@pytest.fixture
+def texts(tables: Path, tiny_model: Path) -> Texts:
+    encoder = tiny_encoder(tiny_model)
+    queries = open_tokens(tables / "train.parquet", encoder.tokenizer, 32)
+    return Texts(encoder, queries, open_tokens(tables / "passages.parquet", encoder.tokenizer, 32))
+
+
+@pytest.fixture
+def examples() -> Examples:
+    return small_examples()
+
+
+def small_examples() -> Examples:
+    """8 questions over 12 passages; 0 and 1 share positive 0; question 6 has no negative."""
+    positives = [[0], [0, 3], [1], [2], [4, 5], [6], [7], [8]]
+    negatives = [[9, 10, 1], [10, 11], [0, 2], [9], [3, 9, 10, 11], [1, 2], [], [10]]
+    table = pl.DataFrame(
+        {"query": np.arange(8, dtype=np.int32), "positives": positives, "negatives": negatives},
+        schema={"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)},
+    )
+    pairs = table.select("query", pl.col("positives").alias("passage")).explode("passage")
+    also = pl.DataFrame({"query": [2], "passage": [11]}, schema={"query": pl.Int32, "passage": pl.Int32})
+    return to_examples(table, pl.concat([pairs, also]), 12)

@@ -1,0 +1,57 @@
+"""Which candidates become positives and negatives: a table worked out by hand, and every count."""
+
+import polars as pl
+
+from gnn_encoder.training.denoise import denoise
+
+SCORED = {"query": pl.Int32, "passage": pl.Int32, "score": pl.Float32}
+
+
+def test_by_hand() -> None:
+    rows = [
+        (0, 10, 0.99),  # labelled
+        (0, 11, 0.95),  # a positive that nobody labelled
+        (0, 12, 0.50),  # between the thresholds: neither
+        (0, 13, 0.05),
+        (0, 14, 0.01),
+        (1, 10, 0.02),  # labelled: stays a positive whatever its score
+        (1, 15, 0.40),  # no negative below 0.1: the lowest one
+        (1, 16, 0.30),
+        (1, 17, 0.92),
+        (2, 18, 0.80),  # nothing labelled and nothing above 0.9: left out
+        (2, 19, 0.05),
+        (3, 20, 0.97),  # nothing labelled, but found
+        (4, 21, 0.60),  # its only candidate is labelled: no negative
+    ]
+    pairs = [(0, 10), (1, 10), (4, 21), (5, 22)]  # question 5 has no candidate
+    scored = pl.DataFrame(rows, schema=SCORED, orient="row")
+    labelled = pl.DataFrame(pairs, schema={"query": pl.Int32, "passage": pl.Int32}, orient="row")
+    table, counts = denoise(scored, labelled, positive_threshold=0.9, negative_threshold=0.1)
+    assert table.columns == ["query", "positives", "negatives"]
+    assert table.rows() == [
+        (0, [10, 11], [13, 14]),
+        (1, [10, 17], [16]),
+        (3, [20], []),
+        (4, [21], []),
+        (5, [22], []),
+    ]
+    assert counts == {
+        "questions": 5,
+        "questions_without_positive_left_out": 1,
+        "questions_given_their_lowest_candidate_as_negative": 1 + 0,
+        "questions_without_negative": 3,
+        "labelled_positives": 4,
+        "denoised_positives": 3,  # (0, 11), (1, 17), (3, 20)
+        "hard_negatives": 3,  # (0, 13), (0, 14), (2, 19)
+        "candidates_between_the_thresholds": 4,  # (0, 12), (1, 15), (1, 16), (2, 18)
+    }
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    rows = [(q, p, ((q * 31 + p * 17) % 100) / 100) for q in range(6) for p in range(9)]
+    labelled = pl.DataFrame({"query": [0, 1, 2], "passage": [1, 2, 3]}, schema={"query": pl.Int32, "passage": pl.Int32})
+    options = {"positive_threshold": 0.9, "negative_threshold": 0.1}
+    scored = pl.DataFrame(rows, schema=SCORED, orient="row")
+    table, counts = denoise(scored, labelled, **options)
+    again, same = denoise(scored.sample(fraction=1, shuffle=True, seed=1), labelled, **options)
+    assert table.equals(again) and counts == same

@@ -1,0 +1,78 @@
+"""Two processes with half a batch each train as one process with the whole batch does."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_encoder import distributed
+
+from .two_ranks import batch_of, loss_of, models
+
+SCRIPT = Path(__file__).with_name("two_ranks.py")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "CUDA_VISIBLE_DEVICES": "",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(folder)],
+            env=os.environ | group | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+def test_loss_and_gradients_equal_one_big_batch(results: list[dict[str, object]]) -> None:
+    model = models()
+    loss = loss_of(model, batch_of(np.arange(6)))
+    loss.backward()
+    for result in results:
+        assert result["loss"] == pytest.approx(loss.item(), abs=1e-12)
+        for found, parameter in zip(result["gradients"], model.parameters(), strict=True):
+            assert parameter.grad is not None and float(parameter.grad.abs().max()) > 1e-4
+            torch.testing.assert_close(found, parameter.grad, rtol=0, atol=1e-9)
+
+
+def test_passages_of_the_other_process_count() -> None:
+    """What the test above would compare with if each process saw only its own passages: something else."""
+    halves = [loss_of(models(), batch_of(np.arange(first, first + 3))).item() for first in (0, 3)]
+    assert abs(sum(halves) / 2 - loss_of(models(), batch_of(np.arange(6))).item()) > 0.1
+
+
+def test_a_parameter_that_no_rank_used_has_a_zero_gradient(results: list[dict[str, object]]) -> None:
+    assert [result["unused"].tolist() for result in results] == [[0, 0], [0, 0]]
+
+
+def test_rows_come_in_the_order_of_ranks(results: list[dict[str, object]]) -> None:
+    assert [result["rows"].tolist() for result in results] == [[0, 0, 1, 1]] * 2
+
+
+def test_alone_nothing_is_exchanged() -> None:
+    rows = torch.ones(2, requires_grad=True)
+    assert distributed.gather(rows) is rows
+    assert (distributed.rank(), distributed.world_size(), distributed.is_first()) == (0, 1, True)
+    assert distributed.sum_value(0.1) == 0.1
+    distributed.barrier()

@@ -1,0 +1,136 @@
+"""What training draws: uniform, distinct, judged passages known wherever they come from."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.judgements import contains, pair_keys, relevant_pairs
+from gnn_encoder.records import EXAMPLES
+from gnn_encoder.storage.tables import write_table
+from gnn_encoder.training.examples import (
+    Examples,
+    Ragged,
+    draw_batch,
+    epoch_batches,
+    examples_from_candidates,
+    read_examples,
+    to_examples,
+)
+
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
+LISTS = {"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)}
+
+
+def pairs(*rows: tuple[int, int]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=PAIR, orient="row")
+
+
+def ragged(*lists: list[int]) -> Ragged:
+    return Ragged(np.concatenate(lists), np.cumsum([0, *map(len, lists)]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_draw_is_uniform(count: int) -> None:
+    lists = ragged([5], [10, 11, 12, 13, 14], [20, 21, 22])
+    drawn = lists.draw(np.full(6000, 1), count, np.random.default_rng(0))
+    assert drawn.shape == (6000, count)
+    frequency = np.array([(drawn == value).sum() for value in range(10, 15)]) / drawn.size
+    np.testing.assert_allclose(frequency, 0.2, atol=0.02)  # 4 standard deviations
+
+
+def test_draw_is_distinct_where_the_list_is_long_enough() -> None:
+    lists = ragged([5], [10, 11, 12, 13, 14], [20, 21, 22], list(range(30, 41)))
+    drawn = lists.draw(np.array([1, 2, 3] * 50), 3, np.random.default_rng(0))
+    assert all(len(set(row)) == 3 for row in drawn.tolist())
+    for row, item in zip(drawn.tolist(), [1, 2, 3] * 50, strict=True):
+        assert set(row) <= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
+    assert lists.draw(np.array([0]), 3, np.random.default_rng(0)).tolist() == [[5, 5, 5]]
+
+
+def test_is_known(examples: Examples) -> None:
+    found = examples.is_known(np.array([1, 2]), np.array([0, 1, 3, 11]))
+    assert found.tolist() == [[True, False, True, False], [False, True, False, True]]
+
+
+def test_contains() -> None:
+    assert contains(np.array([1, 4, 9]), np.array([[0, 1], [9, 10]])).tolist() == [[False, True], [True, False]]
+    assert contains(np.array([], dtype=np.int64), np.array([3])).tolist() == [False]
+
+
+def test_keys_do_not_overflow() -> None:
+    keys = pair_keys(pairs((500_000, 8_000_000), (2, 1)), 9_000_000)
+    assert keys.tolist() == [18_000_001, 500_000 * 9_000_000 + 8_000_000]
+
+
+def test_relevant_pairs(tmp_path: Path) -> None:
+    pl.DataFrame({"qid": ["a", "b", "c"]}).write_parquet(tmp_path / "queries")
+    pl.DataFrame({"pid": ["x", "y", "z"]}).write_parquet(tmp_path / "passages")
+    judged = {"qid": ["c", "a", "a", "b", "c"], "pid": ["x", "z", "y", "y", "x"], "grade": [1, 2, 1, 0, 1]}
+    pl.DataFrame(judged).write_parquet(tmp_path / "qrels")
+    found = relevant_pairs(tmp_path / "queries", tmp_path / "qrels", tmp_path / "passages")
+    assert found.rows() == [(0, 1), (0, 2), (2, 0)]
+    assert dict(found.schema) == PAIR
+
+
+def test_candidates_that_are_not_judged_relevant_are_negatives() -> None:
+    judged = pairs((0, 1), (0, 2), (3, 0))
+    candidates = pairs((0, 2), (0, 5), (0, 4), (1, 7), (3, 0))
+    found = examples_from_candidates(judged, candidates)
+    assert [(q, sorted(p), sorted(n)) for q, p, n in found.rows()] == [(0, [1, 2], [4, 5]), (3, [0], [])]
+
+
+def test_positives_found_by_denoising_are_known() -> None:
+    table = pl.DataFrame({"query": [4], "positives": [[2, 7]], "negatives": [[1]]}, schema=LISTS)
+    examples = to_examples(table, pairs((4, 2), (5, 1)), 10)
+    assert examples.is_known(np.array([4, 5]), np.array([1, 2, 7])).tolist() == [
+        [False, True, True],
+        [True, False, False],
+    ]
+
+
+def test_examples_on_disk(tmp_path: Path) -> None:
+    table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [[], [1, 3]]}, schema=LISTS)
+    write_table(tmp_path / "examples.parquet", EXAMPLES, [table.to_arrow()])
+    examples = read_examples(tmp_path / "examples.parquet", pairs((0, 1)), 10)
+    assert examples.queries.tolist() == [0, 4]
+    assert (examples.positives.values.tolist(), examples.positives.offsets.tolist()) == ([1, 2, 7], [0, 1, 3])
+    assert (examples.negatives.values.tolist(), examples.negatives.offsets.tolist()) == ([1, 3], [0, 0, 2])
+    pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(UserError, match=r"other.parquet: columns are query int64, expected query int32, positives"):
+        read_examples(tmp_path / "other.parquet", pairs((0, 1)), 10)
+
+
+def test_batch_holds_positives_first_then_each_questions_negatives(examples: Examples) -> None:
+    items = np.array([4, 1, 0, 4])
+    batch = draw_batch(examples, items, 2, np.random.default_rng(1))
+    assert batch.queries.tolist() == [4, 1, 0, 4]
+    assert batch.passages.shape == (12,)
+    hard = batch.passages[4:].reshape(4, 2)
+    for item, positive, negatives in zip(items, batch.passages[:4], hard, strict=True):
+        assert examples.is_known(np.array([item]), np.array([positive]))[0, 0]
+        span = slice(*examples.negatives.offsets[item : item + 2])
+        assert len(set(negatives.tolist())) == 2
+        assert set(negatives.tolist()) <= set(examples.negatives.values[span].tolist())
+
+
+def test_a_question_without_negatives_gets_random_passages(examples: Examples) -> None:
+    drawn = [draw_batch(examples, np.array([6]), 4, np.random.default_rng(seed)).passages[1:] for seed in range(60)]
+    assert set(np.concatenate(drawn).tolist()) == set(range(12))
+    assert draw_batch(examples, np.array([6, 0]), 0, np.random.default_rng(0)).passages.shape == (2,)
+
+
+def test_the_same_generator_draws_the_same(examples: Examples) -> None:
+    one, other = (draw_batch(examples, np.arange(8), 2, np.random.default_rng([3, 1])) for _ in range(2))
+    assert one.passages.tolist() == other.passages.tolist()
+
+
+def test_an_epoch_holds_every_item_once() -> None:
+    batches = epoch_batches(np.arange(10, 33), 5, [1, 0])
+    assert sorted(np.concatenate(batches).tolist()) == list(range(10, 33))
+    assert {len(batch) for batch in batches} == {4, 5} or {len(batch) for batch in batches} == {5, 6}
+    again, other = epoch_batches(np.arange(10, 33), 5, [1, 0]), epoch_batches(np.arange(10, 33), 5, [1, 1])
+    assert [b.tolist() for b in batches] == [b.tolist() for b in again] != [b.tolist() for b in other]
+    assert len(epoch_batches(np.arange(3), 100, [0])) == 1

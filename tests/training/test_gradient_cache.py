@@ -1,0 +1,108 @@
+"""GradCache: a batch in chunks has the value and the gradients of one big batch, with dropout too."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.training.contrastive import (
+    Texts,
+    batch_loss,
+    contrastive_step,
+    represent_passages,
+    represent_queries,
+)
+from gnn_encoder.training.examples import Examples, TrainingBatch
+from gnn_encoder.training.gradient_cache import Representations
+
+from .conftest import tiny_encoder
+
+BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 11, 0, 3, 2]))
+
+
+def gradients(encoder: DualEncoder) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+
+
+def plain(encoder: DualEncoder, texts: Texts, examples: Examples) -> float:
+    queries = encoder.encode_queries(texts.queries(BATCH.queries))
+    passages = encoder.encode_passages(texts.passages(BATCH.passages))
+    loss = batch_loss(queries, passages, BATCH, examples, encoder.scale)
+    loss.backward()
+    return loss.item()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 100])
+def test_chunks_equal_one_batch(
+    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_float64(monkeypatch)
+    whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
+    expected = plain(whole, texts, examples)
+    assert contrastive_step(parts, texts, BATCH, examples, chunk) == pytest.approx(expected, abs=1e-12)
+    found, wanted = gradients(parts), gradients(whole)
+    assert found.keys() == wanted.keys() and len(wanted) > 30
+    assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=1e-9)
+
+
+def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embeddings are float32 by contract; that rounding would hide what is compared here."""
+    monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
+    from gnn_encoder.encoders import dual_encoder
+
+    def mean(states: torch.Tensor, mask: torch.Tensor, *, pooling: str, similarity: str) -> torch.Tensor:
+        assert (pooling, similarity) == ("mean", "cosine")
+        weights = (mask / mask.sum(dim=1, keepdim=True)).double()
+        return torch.nn.functional.normalize((weights.unsqueeze(-1) * states).sum(dim=1), dim=-1)
+
+    monkeypatch.setattr(dual_encoder, "embedding", mean)
+
+
+@pytest.mark.parametrize("chunk", [2, 3])
+def test_with_dropout_the_second_pass_repeats_the_first(
+    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_float64(monkeypatch)
+    encoder = tiny_encoder(tiny_model, dropout=0.3).train()
+    torch.manual_seed(5)
+    contrastive_step(encoder, texts, BATCH, examples, chunk)
+    found = gradients(encoder)
+    after = torch.get_rng_state()
+
+    # The same chunks, in the same order, from the same seed, all with their graphs.
+    encoder.zero_grad()
+    torch.manual_seed(5)
+    sides = [
+        torch.cat([encode(make(rows[first : first + chunk])) for first in range(0, len(rows), chunk)])
+        for encode, make, rows in (
+            (encoder.encode_queries, texts.queries, BATCH.queries),
+            (encoder.encode_passages, texts.passages, BATCH.passages),
+        )
+    ]
+    batch_loss(sides[0], sides[1], BATCH, examples, encoder.scale).backward()
+    for name, expected in gradients(encoder).items():
+        torch.testing.assert_close(found[name], expected, rtol=0, atol=1e-9)
+    assert bool((torch.get_rng_state() == after).all())  # the second pass left the generator where the first did
+
+
+def test_dropout_does_drop(tiny_model: Path, texts: Texts) -> None:
+    encoder = tiny_encoder(tiny_model, dropout=0.3).train()
+    one, other = (represent_queries(encoder, texts, BATCH.queries, 2).value for _ in range(2))
+    assert float((one - other).detach().abs().max()) > 1e-2
+
+
+def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -> None:
+    encoder = tiny_encoder(tiny_model)
+    passages = represent_passages(encoder, texts, BATCH.passages, 3)
+    passages.backward()
+    assert gradients(encoder) == {}
+    encoder.requires_grad_(False)
+    frozen: Representations = represent_passages(encoder, texts, BATCH.passages, 3)
+    frozen.value.sum().backward()
+    frozen.backward()
+    assert gradients(encoder) == {}

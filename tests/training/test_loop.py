@@ -1,0 +1,157 @@
+"""The loop: a run that was killed ends with the undisturbed run's bits, and what is kept is the best."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.training import loop
+from gnn_encoder.training.loop import History, Settings, fit, parameter_group, rate_factor
+
+
+class Toy:
+    """A linear map with dropout, so that each step also depends on torch's generator."""
+
+    def __init__(self, steps: int = 8, scores: list[float] | None = None, stop_at: int | None = None) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Linear(3, 1))
+        self.modules: dict[str, nn.Module] = {"model": self.model}
+        self.steps, self.scores, self.stop_at = steps, scores, stop_at
+        self.evaluated: list[torch.Tensor] = []
+        self.ran: list[int] = []
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def step(self, number: int) -> float:
+        if number == self.stop_at:
+            raise KeyboardInterrupt
+        self.ran.append(number)
+        x = torch.sin(torch.arange(8.0).reshape(2, 4) + number)
+        loss = (self.model(x) - 1).pow(2).mean()
+        loss.backward()
+        return loss.item()
+
+    def evaluate(self) -> float:
+        self.evaluated.append(self.weights())
+        if self.scores is not None:
+            return self.scores[len(self.evaluated) - 1]
+        return -float(self.weights().abs().sum())
+
+    def weights(self) -> torch.Tensor:
+        return torch.cat([p.detach().reshape(-1).clone() for p in self.model.parameters()])
+
+
+def train(task: Toy, folder: Path, **options: object) -> History:
+    settings = Settings(name="toy", warmup=0.25, seed=3, **options)  # type: ignore[arg-type]
+    return fit(task, [parameter_group(task.model, 0.05)], settings, folder)
+
+
+@pytest.mark.parametrize("options", [{}, {"evaluate_every": 3, "patience": 9}])
+@pytest.mark.parametrize("stop_at", [1, 4, 7])
+def test_resumed_equals_undisturbed_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, options: dict[str, int]
+) -> None:
+    whole = Toy()
+    history = train(whole, tmp_path / "whole", **options)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # every step
+    with pytest.raises(KeyboardInterrupt):
+        train(Toy(stop_at=stop_at), tmp_path / "killed", **options)
+    resumed = Toy()
+    assert train(resumed, tmp_path / "killed", **options) == history
+    assert torch.equal(resumed.weights(), whole.weights())
+    assert resumed.ran == list(range(stop_at, 8))
+
+
+def test_a_kill_between_checkpoints_repeats_those_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"evaluate_every": 2, "patience": 9}
+    whole = Toy()
+    history = train(whole, tmp_path / "whole", **options)
+    now = iter([0.0, 10.0, 70.0, 70.0, *[80.0] * 99])  # a checkpoint after the second step, no other
+    monkeypatch.setattr(loop.time, "monotonic", lambda: next(now))
+    with pytest.raises(KeyboardInterrupt):
+        train(Toy(stop_at=6), tmp_path / "killed", **options)
+    monkeypatch.undo()
+    resumed = Toy()
+    assert train(resumed, tmp_path / "killed", **options) == history
+    assert resumed.ran == list(range(2, 8))
+    assert torch.equal(resumed.weights(), whole.weights())
+
+
+def test_a_finished_run_only_gives_its_result_again(tmp_path: Path) -> None:
+    first, again = Toy(), Toy()
+    history = train(first, tmp_path, evaluate_every=3, patience=9)
+    assert train(again, tmp_path, evaluate_every=3, patience=9) == history
+    assert again.ran == [] and torch.equal(first.weights(), again.weights())
+
+
+@pytest.mark.parametrize(
+    ("scores", "kept", "last_step"),
+    [
+        ([0.5, 0.4, 0.45, 0.3, 0.2], 0, 4),  # nothing beats the start: patience of two
+        ([0.1, 0.2, 0.3, 0.25, 0.3], 2, 8),  # an equal score is no better one
+        ([0.1, 0.05, 0.3, 0.2, 0.4], 4, 8),
+    ],
+)
+def test_the_best_is_kept_and_patience_ends_training(
+    tmp_path: Path, scores: list[float], kept: int, last_step: int
+) -> None:
+    task = Toy(scores=scores)
+    history = train(task, tmp_path, evaluate_every=2, patience=2)
+    assert torch.equal(task.weights(), task.evaluated[kept])
+    assert history[-1] == {"phase": "toy", "step": last_step, "loss": None, "dev_rr10": scores[last_step // 2]}
+    assert history[0] == {"phase": "toy", "step": 0, "loss": None, "dev_rr10": scores[0]}
+    assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, last_step + 1))
+
+
+def test_the_last_step_is_evaluated(tmp_path: Path) -> None:
+    history = train(Toy(steps=5, scores=[0.1, 0.2, 0.3]), tmp_path, evaluate_every=3, patience=9)
+    assert [row["step"] for row in history if row["dev_rr10"] is not None] == [0, 3, 5]
+
+
+def test_early_stopping_is_remembered(tmp_path: Path) -> None:
+    train(Toy(scores=[0.5, 0.4, 0.3]), tmp_path, evaluate_every=2, patience=2)
+    again = Toy(scores=[])
+    train(again, tmp_path, evaluate_every=2, patience=2)
+    assert again.ran == []
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite(tmp_path: Path, loss: float) -> None:
+    task = Toy()
+    task.step = lambda number: loss if number == 2 else 1.0  # type: ignore[method-assign]
+    with pytest.raises(UserError, match=rf"^toy: the loss became {loss} at step 2; lower the learning rate"):
+        train(task, tmp_path)
+
+
+def test_gradients_are_clipped(tmp_path: Path) -> None:
+    task = Toy(steps=1)
+    seen = []
+
+    def step(number: int) -> float:
+        for p in task.model.parameters():
+            p.grad = torch.full_like(p, 100.0)
+        seen.append([p for p in task.model.parameters()])
+        return 1.0
+
+    task.step = step  # type: ignore[method-assign]
+    train(task, tmp_path)
+    norm = torch.cat([p.grad.reshape(-1) for p in seen[0]]).norm().item()
+    assert norm == pytest.approx(1.0, abs=1e-4)
+
+
+def test_frozen_parameters_are_not_in_the_group() -> None:
+    model = nn.Linear(2, 1)
+    model.bias.requires_grad_(False)
+    assert [p is model.weight for p in parameter_group(model, 0.1)["params"]] == [True]
+
+
+def test_rate_rises_then_falls_to_zero() -> None:
+    # 10 steps, 2 of warm-up.
+    found = [rate_factor(step, 10, 0.2) for step in range(11)]
+    assert found == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
+    assert [rate_factor(step, 4, 0.0) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
+    assert [rate_factor(step, 3, 1.0) for step in range(3)] == pytest.approx([1 / 4, 2 / 4, 3 / 4])

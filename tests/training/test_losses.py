@@ -1,0 +1,67 @@
+"""Eq. 1, 2 and 12 against arithmetic and against plain loops, values and gradients."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gnn_encoder.training.contrastive import batch_loss
+from gnn_encoder.training.examples import Examples, TrainingBatch
+from gnn_encoder.training.losses import contrastive_loss
+
+
+def test_by_hand() -> None:
+    scores = torch.tensor([[math.log(2), 0.0, math.log(5)], [math.log(3), math.log(4), 0.0]])
+    positive = torch.tensor([0, 1])
+    none = torch.zeros(2, 3, dtype=torch.bool)
+    assert contrastive_loss(scores, positive, none).item() == pytest.approx(-math.log(2 / 8) - math.log(4 / 8))
+    # Passage 2 is relevant for question 0; a mask over a positive itself is of no effect.
+    masked = torch.tensor([[True, False, True], [False, True, False]])
+    assert contrastive_loss(scores, positive, masked).item() == pytest.approx(-math.log(2 / 3) - math.log(4 / 8))
+
+
+def oracle(
+    queries: Tensor, passages: Tensor, batch: TrainingBatch, known: set[tuple[int, int]], scale: float
+) -> Tensor:
+    """Eq. 1 and 2 written out: one question, one passage at a time; the mean over questions."""
+    losses = []
+    for i, question in enumerate(batch.queries.tolist()):
+        weight = {}
+        for j, passage in enumerate(batch.passages.tolist()):
+            if j == i or (question, passage) not in known:
+                weight[j] = torch.exp(scale * sum(queries[i, c] * passages[j, c] for c in range(queries.shape[1])))
+        losses.append(-torch.log(weight[i] / sum(weight.values())))
+    return sum(losses) / len(losses)
+
+
+def test_batch_equals_plain_loops(examples: Examples) -> None:
+    known = {(q, p) for q in range(8) for p in range(12) if examples.is_known(np.array([q]), np.array([p]))[0, 0]}
+    # 0 and 1 share a positive; 11 is judged relevant for 2 and is 1's hard negative; 1 is 2's positive, 0's negative;
+    # 3 is another positive of 1 and 4's hard negative.
+    batch = TrainingBatch(np.array([0, 1, 2, 4]), np.array([0, 0, 1, 5, 1, 11, 0, 3]))
+    assert {(0, 0), (1, 0), (1, 3), (2, 1), (2, 11), (4, 5)} <= known and (0, 1) not in known
+    generator = torch.Generator().manual_seed(0)
+    queries, passages = (torch.randn(n, 3, dtype=torch.float64, generator=generator) for n in (4, 8))
+    results = []
+    for loss in (
+        lambda q, p: batch_loss(q, p, batch, examples, 1.7),
+        lambda q, p: oracle(q, p, batch, known, 1.7),
+    ):
+        leaves = [queries.clone().requires_grad_(), passages.clone().requires_grad_()]
+        value = loss(*leaves)
+        value.backward()
+        results.append((value.detach(), leaves[0].grad, leaves[1].grad))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+
+
+def test_a_judged_passage_gets_no_gradient_from_its_question(examples: Examples) -> None:
+    batch = TrainingBatch(np.array([2]), np.array([1, 11, 3]))  # 11 is relevant for 2, 3 is not
+    passages = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
+    batch_loss(torch.ones(1, 2, dtype=torch.float64), passages, batch, examples, 1.0).backward()
+    assert passages.grad is not None
+    assert passages.grad[1].tolist() == [0, 0]
+    assert passages.grad[2].tolist() == pytest.approx([0.5, 0.5])
+    assert passages.grad[0].tolist() == pytest.approx([-0.5, -0.5])

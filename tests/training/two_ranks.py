@@ -1,0 +1,67 @@
+"""One of two processes of test_distributed.py: its half of a batch, cross-batch loss, summed gradients."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from gnn_encoder import distributed
+from gnn_encoder.training.contrastive import batch_loss, local_share
+from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
+
+
+def examples() -> Examples:
+    """6 questions over 10 passages; question 0 is also judged with 9, which is the hard negative of question 3."""
+    one_each = np.arange(7)
+    known = np.sort([*(q * 10 + q for q in range(6)), 9])
+    lists = Ragged(np.arange(6), one_each)
+    return Examples(queries=np.arange(6), positives=lists, negatives=lists, known=known, n_passages=10)
+
+
+def batch_of(items: np.ndarray) -> TrainingBatch:
+    """Each question with its own passage, and as hard negative a fixed one."""
+    negatives = np.array([6, 7, 8, 9, 0, 7])
+    return TrainingBatch(items, np.concatenate([items, negatives[items]]))
+
+
+def models() -> nn.ModuleDict:
+    torch.manual_seed(0)
+    return nn.ModuleDict(
+        {"query": nn.Linear(4, 3, bias=False).double(), "passage": nn.Linear(4, 3, bias=False).double()}
+    )
+
+
+def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
+    return torch.sin(torch.from_numpy(rows)[:, None] * 1.3 + torch.arange(4) * 0.7 + of).double()
+
+
+def loss_of(model: nn.ModuleDict, batch: TrainingBatch) -> torch.Tensor:
+    queries, passages = model["query"](inputs(batch.queries, 0)), model["passage"](inputs(batch.passages, 1))
+    return batch_loss(queries, passages, batch, examples(), 2.0)
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    with distributed.session():
+        assert distributed.world_size() == 2 and distributed.is_first() == (distributed.rank() == 0)
+        model = models()
+        loss = loss_of(model, batch_of(local_share(np.arange(7))))  # the seventh is left out
+        loss.backward()
+        parameters = list(model.parameters())
+        unused = nn.Parameter(torch.zeros(2))
+        distributed.sum_gradients([*parameters, unused])
+        distributed.barrier()
+        rows = distributed.gather(torch.full((2,), distributed.rank()))
+        result = {
+            "loss": distributed.sum_value(loss.item()),
+            "gradients": [p.grad for p in parameters],
+            "unused": unused.grad,
+            "rows": rows,
+        }
+        torch.save(result, folder / f"{distributed.rank()}.pt")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
