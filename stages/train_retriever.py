@@ -15,11 +15,12 @@ from gnn_encoder.training.retriever import train_dual_encoder
 def main() -> None:
     """Train on labelled positives against BM25's candidates."""
     params = load_params()
-    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.BM25]
+    candidates = project.BM25 / "candidates.parquet"
+    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), candidates]
     sections = {"encoder": params.encoder, "train_retriever": params.train_retriever, "seed": params.seed}
     with output(project.RETRIEVER, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        table = examples_from_candidates(pairs, pl.read_parquet(project.BM25 / "candidates.parquet"))
+        table = examples_from_candidates(pairs, pl.read_parquet(candidates))
         examples = to_examples(table, pairs, count_rows(project.PASSAGES))
         encoder = DualEncoder.from_pretrained(params.encoder)
         train_dual_encoder(encoder, examples, params.train_retriever, params, scratch)

@@ -106,3 +106,14 @@ def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -
     frozen.value.sum().backward()
     frozen.backward()
     assert gradients(encoder) == {}
+
+
+def test_the_way_back_leaves_the_generator_where_it_was(tiny_model: Path, texts: Texts) -> None:
+    encoder = tiny_encoder(tiny_model, dropout=0.3).train()
+    queries = represent_queries(encoder, texts, BATCH.queries, 2)
+    represent_passages(encoder, texts, BATCH.passages, 3)  # draws more masks after them
+    before = torch.get_rng_state()
+    queries.value.sum().backward()
+    queries.backward()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert gradients(encoder)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.errors import UserError
 
+QUESTIONS_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
 FORM = "a line is `qid Q0 pid rank score tag`, six fields with white space between them"
 
@@ -42,11 +43,9 @@ def write_run(
     path.parent.mkdir(parents=True, exist_ok=True)
     # mtime and file name would make every writing differ.
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
-        for qid, rows, row_scores in zip(qids, passages, scores, strict=True):
-            found = rows >= 0
-            names = pids.take(pa.array(rows[found], type=pa.int64())).to_pylist()
-            _check_ids([qid, *names])
-            file.write(_lines(qid, names, row_scores[found].astype(np.float32), tag).encode())
+        for first in range(0, len(qids), QUESTIONS_AT_A_TIME):
+            part = slice(first, first + QUESTIONS_AT_A_TIME)
+            file.write(_lines(qids[part], pids, passages[part], scores[part].astype(np.float32), tag))
 
 
 def read_run(path: Path) -> pl.DataFrame:
@@ -66,11 +65,23 @@ def read_run(path: Path) -> pl.DataFrame:
     return frame
 
 
-def _lines(qid: str, pids: list[str], scores: NDArray[np.float32], tag: str) -> str:
-    ranks = range(1, len(pids) + 1)
-    return "".join(
-        f"{qid} Q0 {pid} {rank} {score!s} {tag}\n" for pid, rank, score in zip(pids, ranks, scores, strict=True)
+def _lines(
+    qids: Sequence[str], pids: pa.ChunkedArray | pa.Array, passages: NDArray[Any], scores: NDArray[np.float32], tag: str
+) -> bytes:
+    found = passages >= 0
+    question, place = np.nonzero(found)
+    frame = pl.DataFrame(
+        {
+            "qid": pl.Series(list(qids), dtype=pl.String).gather(question),
+            "Q0": pl.repeat("Q0", len(question), eager=True),
+            "pid": pl.Series(pids.take(pa.array(passages[found], type=pa.int64())).to_pylist(), dtype=pl.String),
+            "rank": place + 1,
+            "score": scores[found],
+            "tag": pl.repeat(tag, len(question), eager=True),
+        }
     )
+    _check_ids([*frame["qid"].unique(), *frame["pid"].unique()])
+    return frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
 
 
 def _check_ids(ids: Iterable[str]) -> None:
