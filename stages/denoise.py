@@ -14,7 +14,7 @@ from gnn_encoder.params import load_params
 from gnn_encoder.records import EXAMPLES
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.tables import write_table
+from gnn_encoder.storage.tables import read_candidates, write_table
 from gnn_encoder.training.denoise import denoise
 
 
@@ -32,8 +32,8 @@ def main() -> None:
     sections = {"denoise": settings, "max_length": params.train_cross_encoder.max_length}
     with output(project.EXAMPLES, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        candidates = pl.scan_parquet(project.CANDIDATES / "candidates.parquet")
-        chosen = candidates.filter(pl.col("rank") < settings.depth).select("query", "passage").collect()
+        candidates = pl.DataFrame(read_candidates(project.CANDIDATES / "candidates.parquet"))
+        chosen = candidates.filter(pl.col("rank") < settings.depth).select("query", "passage")
         # A labelled passage is a positive whatever its score, so only the others are scored.
         unlabelled = chosen.join(pairs, on=["query", "passage"], how="anti").sort("query", "passage")
         model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()

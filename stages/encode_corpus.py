@@ -9,6 +9,7 @@ from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
+from gnn_encoder.storage.arrays import check_shape
 from gnn_encoder.storage.fingerprint import fingerprint
 
 
@@ -30,6 +31,7 @@ def main() -> None:
         encoder = DualEncoder.load(project.MGT / "encoder", precision=params.encoder.precision).for_inference()
         gnn = QueryPassageGNN.load(project.MGT)
         graph = open_graph()
+        check_shape(cached, (graph.m, gnn.config.dimension))
         near = open_neighbourhood(
             graph,
             open_graph_features(graph) if gnn.config.edge_features == "cross_encoder" else None,

@@ -4,12 +4,12 @@ import polars as pl
 
 from gnn_encoder import distributed, project
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.pretrained import Source
+from gnn_encoder.encoders.pretrained import Source, check_length
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.tables import count_rows
+from gnn_encoder.storage.tables import count_rows, read_candidates
 from gnn_encoder.training.cross_encoder import CrossEncoderTask
 from gnn_encoder.training.examples import examples_from_candidates, to_examples
 from gnn_encoder.training.history import write_history
@@ -24,11 +24,13 @@ def main() -> None:
     sections = {"encoder": params.encoder, "train_cross_encoder": settings, "seed": params.seed}
     with output(project.CROSS_ENCODER, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        table = examples_from_candidates(pairs, pl.read_parquet(project.CANDIDATES / "candidates.parquet"))
+        candidates = pl.DataFrame(read_candidates(project.CANDIDATES / "candidates.parquet"))
+        table = examples_from_candidates(pairs, candidates)
         base = params.encoder
         same = settings.model in (None, base.model)
         source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
         model = CrossEncoder.from_pretrained(source, base)
+        check_length(model.model, "train_cross_encoder.max_length", settings.max_length)
         task = CrossEncoderTask(
             model,
             open_queries("train", model, params),

@@ -7,7 +7,7 @@ from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import count_rows
+from gnn_encoder.storage.tables import count_rows, read_candidates
 from gnn_encoder.training.examples import examples_from_candidates, to_examples
 from gnn_encoder.training.retriever import train_dual_encoder
 
@@ -20,7 +20,7 @@ def main() -> None:
     sections = {"encoder": params.encoder, "train_retriever": params.train_retriever, "seed": params.seed}
     with output(project.RETRIEVER, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        table = examples_from_candidates(pairs, pl.read_parquet(candidates))
+        table = examples_from_candidates(pairs, pl.DataFrame(read_candidates(candidates)))
         examples = to_examples(table, pairs, count_rows(project.PASSAGES))
         encoder = DualEncoder.from_pretrained(params.encoder)
         train_dual_encoder(encoder, examples, params.train_retriever, params, scratch)

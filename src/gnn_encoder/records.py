@@ -36,16 +36,25 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     Raises:
         UserError: the file is missing, is no Parquet file, or has other columns or types.
     """
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
-    try:
-        table = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a readable Parquet file ({error}); run the stage that makes it again") from error
+    table = open_parquet(path)
     found = table.schema_arrow.remove_metadata()
     if not found.equals(schema):
         raise UserError(f"{path}: columns are {_columns(found)}, expected {_columns(schema)}; make the file again")
     return table
+
+
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file of any columns.
+
+    Raises:
+        UserError: the file is missing or is no Parquet file.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+    try:
+        return pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: not a readable Parquet file ({error}); run the stage that makes it again") from error
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -23,7 +23,7 @@ def small_run(path: Path) -> None:
 def test_lines_are_trec(tmp_path: Path) -> None:
     small_run(tmp_path / "a.trec.gz")
     assert gzip.decompress((tmp_path / "a.trec.gz").read_bytes()).decode() == (
-        "q1 Q0 ü3 1 0.1 mine\nq1 Q0 p0 2 0.1 mine\nq1 Q0 p1 3 -2.5 mine\nq2 Q0 p2 1 1e-09 mine\n"
+        "q1 Q0 ü3 1 0.1 mine\nq1 Q0 p0 2 0.1 mine\nq1 Q0 p1 3 -2.5 mine\nq2 Q0 p2 1 1e-9 mine\n"
     )
 
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.encoders.device import autocast, device, working_dtype
 from gnn_encoder.encoders.pooling import embedding
-from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.encoders.pretrained import Source, check_length, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template
 from gnn_encoder.errors import UserError
 from gnn_encoder.params import Encoder
@@ -66,6 +66,8 @@ class DualEncoder(nn.Module):
         """Start from the base model of `params.yaml`."""
         source = Source(params.model, params.revision, params.trust_remote_code)
         model = load_model(source, dropout=params.dropout)
+        check_length(model, "encoder.query_length", params.query_length)
+        check_length(model, "encoder.passage_length", params.passage_length)
         settings = DualEncoderSettings(**{name: getattr(params, name) for name in DualEncoderSettings.__annotations__})
         return cls(
             query=model,

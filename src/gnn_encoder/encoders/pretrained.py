@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
@@ -95,6 +96,23 @@ def load_model(source: Source, *, dropout: float, kind: Any = AutoModel, **optio
         )
     _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
     return model
+
+
+def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
+    """Refuse texts longer than a model has positions for.
+
+    Args:
+        name: the parameter that sets `tokens`.
+
+    Raises:
+        UserError: they are longer.
+    """
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):  # relative and rotary positions have no such end
+        return
+    limit = table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)  # RoBERTa's begin later
+    if tokens > limit:
+        raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
 
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:

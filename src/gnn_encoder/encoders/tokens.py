@@ -10,7 +10,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -179,22 +179,24 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
     partial.mkdir(parents=True)
     n_rows = count_rows(table)
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
-    offsets = np.lib.format.open_memmap(partial / "offsets.npy", mode="w+", dtype=np.int64, shape=(n_rows + 1,))
-    row, total = 0, 0
+    total = 0
     with (
         (partial / "ids.bin").open("wb") as file,
+        # Not a mapped file: on a full disk a write through a mapping is a SIGBUS instead of an error.
+        (partial / "offsets.npy").open("wb") as offsets,
         tqdm(total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None) as progress,
     ):
+        _write_header(offsets, np.dtype(np.int64), n_rows + 1)
+        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         for texts in _texts(table, tokenizer):
             encoded = [
                 e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             ]
             ends = total + np.cumsum([len(ids) for ids in encoded])
             file.write(np.concatenate([np.asarray(ids, dtype=dtype) for ids in encoded]).tobytes())
-            offsets[row + 1 : row + 1 + len(texts)] = ends
-            row, total = row + len(texts), int(ends[-1])
+            offsets.write(ends.astype(np.int64).tobytes())
+            total = int(ends[-1])
             progress.update(len(texts))
-    offsets.flush()
     _as_npy(partial / "ids.bin", partial / "ids.npy", dtype, total)
     try:
         partial.rename(folder)
@@ -213,6 +215,10 @@ def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
 
 def _as_npy(raw: Path, target: Path, dtype: np.dtype[Any], size: int) -> None:
     with raw.open("rb") as source, target.open("wb") as file:
-        np.lib.format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": (size,)})
+        _write_header(file, dtype, size)
         shutil.copyfileobj(source, file, 16 * 2**20)
     raw.unlink()
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype[Any], size: int) -> None:
+    np.lib.format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": (size,)})

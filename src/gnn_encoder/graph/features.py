@@ -81,18 +81,18 @@ def _unpack(folder: Path, target: Path) -> None:
     parts = _parts(folder)
     rows = sum(pq.read_metadata(part).num_rows for part in parts)
     dimension = pq.read_schema(parts[0]).field("feature").type.list_size
-    array = np.lib.format.open_memmap(target, mode="w+", dtype=np.float16, shape=(rows, dimension))
-    row = 0
-    for part in parts:
-        for batch in pq.ParquetFile(part).iter_batches(columns=["feature"]):
-            block = batch.column("feature").flatten().to_numpy().reshape(-1, dimension)
-            if not np.isfinite(block).all():
-                raise UserError(
-                    f"{part}: an edge feature is NaN or infinite; run train_cross_encoder and embed_edges again"
-                )
-            array[row : row + len(block)] = block
-            row += len(block)
-    array.flush()
+    header = {"descr": np.dtype(np.float16).str, "fortran_order": False, "shape": (rows, dimension)}
+    # Not a mapped file: on a full disk a write through a mapping is a SIGBUS instead of an error.
+    with target.open("wb") as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        for part in parts:
+            for batch in pq.ParquetFile(part).iter_batches(columns=["feature"]):
+                block = batch.column("feature").flatten().to_numpy()
+                if not np.isfinite(block).all():
+                    raise UserError(
+                        f"{part}: an edge feature is NaN or infinite; run train_cross_encoder and embed_edges again"
+                    )
+                file.write(np.ascontiguousarray(block, dtype=np.float16).data)
 
 
 def _nodes(folder: Path) -> NDArray[np.int32]:

@@ -22,6 +22,7 @@ from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.params import Params
 from gnn_encoder.stage import WORK
+from gnn_encoder.storage.arrays import check_shape
 from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, read_examples
@@ -133,8 +134,9 @@ def read_dev_sample(params: Params, encoder: DualEncoder) -> DevSample:
     rows = sample_questions(pairs, params.mgt.dev_queries, params.seed)
     encoder.eval()
     embedded = embed_questions(encoder, open_queries("dev", encoder, params), params.encoder.batch_tokens, rows)
-    depth = min(params.mgt.dev_depth, count_rows(project.PASSAGES))
-    retrieved, _ = top_k(project.embeddings("dual_encoder"), embedded, depth, name="mgt.dev_depth")
+    n_passages, cached = count_rows(project.PASSAGES), project.embeddings("dual_encoder")
+    check_shape(cached, (n_passages, encoder.dimension))
+    retrieved, _ = top_k(cached, embedded, min(params.mgt.dev_depth, n_passages), name="mgt.dev_depth")
     return dev_sample(rows, pairs, retrieved)
 
 

@@ -121,6 +121,20 @@ def read_manifest(folder: Path) -> ArrayManifest:
     return manifest
 
 
+def check_shape(folder: Path, expected: tuple[int, int]) -> None:
+    """Refuse a matrix of other passages, or of another model, than those it is used with.
+
+    Raises:
+        UserError: its shape is not `expected`, (passages, d).
+    """
+    shape = read_manifest(folder).shape
+    if shape != expected:
+        raise UserError(
+            f"{folder}: {shape[0]} embeddings of dimension {shape[1]}, expected {expected[0]} of {expected[1]}, one a "
+            "passage by the present model; delete the folder and run its stage again"
+        )
+
+
 def open_matrix(folder: Path) -> NDArray[Any]:
     """Map a complete matrix for reading. *Shape:* as its manifest says."""
     read_manifest(folder)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.records import CANDIDATES, open_table
+from gnn_encoder.records import CANDIDATES, open_parquet, open_table
 
 ROW_GROUP = 16_384
 
@@ -28,7 +28,7 @@ def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch 
 
 def count_rows(path: Path) -> int:
     """Rows of a Parquet file, from its footer."""
-    return int(pq.read_metadata(path).num_rows)
+    return int(open_parquet(path).metadata.num_rows)
 
 
 def read_column(path: Path, name: str) -> pa.ChunkedArray:
