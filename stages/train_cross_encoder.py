@@ -29,7 +29,7 @@ def main() -> None:
         base = params.encoder
         same = settings.model in (None, base.model)
         source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
-        model = CrossEncoder.from_pretrained(source, base)
+        model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
         check_length(model.model, "train_cross_encoder.max_length", settings.max_length)
         task = CrossEncoderTask(
             model,

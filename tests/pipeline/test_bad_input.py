@@ -319,15 +319,21 @@ def test_a_full_disk(
     check(stages, run_stage(stages, *command.split()), before, "no space left on the disk", "free space")
 
 
-@pytest.mark.parametrize("kib", [0, 8, 16, 24])
-def test_a_disk_that_fills_while_texts_are_tokenised(
-    stages: Any, run_stage: Callable[..., Any], small_disk: Callable[[int], None], kib: int
-) -> None:
-    """Short texts: 8 KiB of tokens, 32 KiB of offsets. Were those a mapped file, the process would die of SIGBUS."""
+@pytest.fixture
+def short_texts(stages: Any, run_stage: Callable[..., Any]) -> None:
+    """Thousands of passages of one token, not tokenised yet."""
     shutil.rmtree(stages.folder / ".scratch" / "tokens")
     for number in range(4000):
         append(CORPUS, json.dumps({"_id": f"new-{number}", "text": "a"}).encode())(stages)
     assert run_stage(stages, "prepare").status == 0
+
+
+# `short_texts` stands before `small_disk`: an artifact is not moved from one file system to another.
+@pytest.mark.parametrize("kib", [0, 8, 16, 24])
+def test_a_disk_that_fills_while_texts_are_tokenised(
+    stages: Any, run_stage: Callable[..., Any], short_texts: None, small_disk: Callable[[int], None], kib: int
+) -> None:
+    """Short texts: 8 KiB of tokens, 32 KiB of offsets. Were those a mapped file, the process would die of SIGBUS."""
     before = stages.hashes("data", "metrics", "plots")
     small_disk(kib)
     check(stages, run_stage(stages, "cache_passages", "retriever"), before, "no space left on the disk")

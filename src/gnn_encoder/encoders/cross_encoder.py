@@ -24,10 +24,12 @@ class CrossEncoder(nn.Module):
         self.dtype = working_dtype(precision)
 
     @classmethod
-    def from_pretrained(cls, source: Source, params: Encoder) -> Self:
-        """Start from a base model, with a head of its own."""
+    def from_pretrained(cls, source: Source, params: Encoder, *, seed: int = 0) -> Self:
+        """Start from a base model, with a head of its own, drawn with `seed`."""
         return cls(
-            model=load_model(source, dropout=params.dropout, kind=AutoModelForSequenceClassification, num_labels=1),
+            model=load_model(
+                source, dropout=params.dropout, kind=AutoModelForSequenceClassification, seed=seed, num_labels=1
+            ),
             tokenizer=load_tokenizer(source),
             precision=params.precision,
         ).to(device())

@@ -66,11 +66,14 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_model(source: Source, *, dropout: float, kind: Any = AutoModel, **options: object) -> PreTrainedModel:
+def load_model(
+    source: Source, *, dropout: float, kind: Any = AutoModel, seed: int = 0, **options: object
+) -> PreTrainedModel:
     """A transformer in float32 with its dropout set, from safetensors only.
 
     Args:
         kind: the `AutoModel...` class.
+        seed: of the weights that the folder has not (a new head, a pooler that nothing reads): they are drawn.
         options: fields of the model's configuration to set.
 
     Raises:
@@ -85,15 +88,17 @@ def load_model(source: Source, *, dropout: float, kind: Any = AutoModel, **optio
         for name, value in options.items():
             setattr(config, name, value)
         model: PreTrainedModel
-        model, report = kind.from_pretrained(
-            resolve(source.model),
-            config=config,
-            use_safetensors=True,
-            dtype=torch.float32,
-            attn_implementation=attention_implementation(),
-            output_loading_info=True,
-            **origin,
-        )
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model, report = kind.from_pretrained(
+                resolve(source.model),
+                config=config,
+                use_safetensors=True,
+                dtype=torch.float32,
+                attn_implementation=attention_implementation(),
+                output_loading_info=True,
+                **origin,
+            )
     _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
     return model
 

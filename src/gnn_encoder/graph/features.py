@@ -46,7 +46,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int) -
     Raises:
         UserError: the tables do not fit the graph.
     """
-    unpacked = SCRATCH / "edge_features" / fingerprint(folder)
+    unpacked = SCRATCH / "unpacked_features" / fingerprint(folder)
     if distributed.is_first() and not unpacked.exists():
         partial = unpacked.with_name(f"{unpacked.name}.{os.getpid()}")
         partial.mkdir(parents=True)
