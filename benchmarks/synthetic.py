@@ -68,7 +68,8 @@ def _gnn(params: Params) -> QueryPassageGNN:
     mgt = params.mgt
     names = ("layers", "heads", "gate", "edge_features", "graph")
     settings = {name: getattr(mgt, name) for name in names}
-    return QueryPassageGNN(GNNConfig(dimension=HIDDEN, edge_dimension=HIDDEN, **settings))
+    similarity = params.encoder.similarity
+    return QueryPassageGNN(GNNConfig(dimension=HIDDEN, edge_dimension=HIDDEN, similarity=similarity, **settings))
 
 
 def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) -> None:

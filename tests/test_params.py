@@ -58,6 +58,7 @@ def message(values: object, folder: Path) -> str:
         ("build_graph", "k", 2.5, "build_graph.k is 2.5: input should be a valid integer"),
         ("build_graph", "k", 40_000, "build_graph.k is 40000: input should be less than or equal to 32767"),
         ("encoder", "pooling", "max", "encoder.pooling is 'max': input should be 'cls' or 'mean'"),
+        ("mgt", "gnn_learning_rate", float("inf"), "mgt.gnn_learning_rate is inf: input should be a finite number"),
         ("data", "path", 3, "data.path is 3: input should be a valid string"),
         (
             "train_retriever",
@@ -103,7 +104,14 @@ def test_an_unknown_section(values: dict[str, Any], tmp_path: Path) -> None:
 def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
     assert message("", tmp_path).startswith("the file is None: must be lines of `key: value`")
     assert message(values | {"mgt": None}, tmp_path).startswith("mgt is None: must be lines of `key: value`")
-    assert message("seed: [", tmp_path).startswith("not valid YAML: ")
+    assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
+
+
+def test_not_utf8(values: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_bytes(yaml.safe_dump(values).encode() + b"# caf\xe9\n")
+    with pytest.raises(UserError, match=r"params.yaml: not valid YAML in UTF-8: .* 0xe9"):
+        load_params(path)
 
 
 def test_no_file(tmp_path: Path) -> None:

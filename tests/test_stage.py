@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 
 from gnn_encoder.errors import UserError
 from gnn_encoder.stage import output, report_errors
+from gnn_encoder.storage.atomic import publish
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,26 @@ def test_an_error_leaves_the_target_and_keeps_the_scratch(root: Path) -> None:
         assert (again / "a.txt").read_text() == "half"
         assert (again / ".work" / "last").read_text() == "step 3"
     assert (TARGET / "a.txt").read_text() == "half"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the artifact moves", "after it has moved"])
+def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
+    root: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    def killed(source: Path, target: Path) -> None:
+        if after:
+            publish(source, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("gnn_encoder.stage.publish", killed)
+        with output(TARGET, INPUTS, {"k": 1}) as scratch:
+            (scratch / ".work" / "last").write_text("the last step")
+    with output(TARGET, INPUTS, {"k": 1}) as again:
+        assert again == scratch
+        assert (again / ".work" / "last").read_text() == "the last step"
+    assert [path.name for path in TARGET.iterdir()] == ["manifest.json"]
+    assert not (root / ".scratch" / "thing").exists()
 
 
 def test_other_params_or_inputs_begin_anew(root: Path) -> None:

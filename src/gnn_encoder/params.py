@@ -17,7 +17,7 @@ Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 class Section(BaseModel):
     """A part of the experiment: immutable, and a key it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Data(Section):
@@ -201,8 +201,8 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
         raise UserError(f"{path}: no such file; run from the project's root, or copy one of configs/ there")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
     try:
         return Params.model_validate(values)
     except ValidationError as error:

@@ -40,6 +40,11 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
     key = fingerprint(*inputs, params=plain, code=code_fingerprint(), target=target.as_posix())
     name = "-".join(target.parts[1:] or target.parts)
     scratch = SCRATCH / name / key
+    aside = SCRATCH / name / f"{key}{WORK}"
+    if aside.exists() and distributed.is_first():  # killed in the last step
+        scratch.mkdir(exist_ok=True)
+        aside.rename(scratch / WORK)
+    distributed.barrier()
     resumed = scratch.exists()
     distributed.barrier()
     scratch.mkdir(parents=True, exist_ok=True)
@@ -51,7 +56,8 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
     if distributed.is_first():
         if not (scratch / MANIFEST).exists():
             write_json(scratch / MANIFEST, {"fingerprint": key, "params": plain})
-        shutil.rmtree(scratch / WORK, ignore_errors=True)
+        # Not deleted before the artifact is in place: a kill in between would lose a whole training.
+        (scratch / WORK).rename(aside)
         publish(scratch, target)
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()

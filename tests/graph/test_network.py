@@ -27,6 +27,7 @@ PAPER = GNNConfig(
     gate="learned",
     edge_features="cross_encoder",
     graph="full",
+    similarity="dot",
 )
 CONFIGS = {
     "paper": PAPER,
@@ -36,6 +37,7 @@ CONFIGS = {
     "one_layer_product": replace(PAPER, layers=1, edge_features="product"),
     "constant_gate": replace(PAPER, gate=0.2),
     "self_loops": replace(PAPER, graph="self_loops"),
+    "cosine": replace(PAPER, similarity="cosine"),
 }
 
 
@@ -120,7 +122,8 @@ def oracle(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
         f: Any = c.gate
         if c.gate == "learned":
             f = 1 / (1 + torch.exp(-(gnn.gate.weight @ torch.cat([gathered, h]) + gnn.gate.bias)))  # Eq. 9
-        result.append(f * gathered + h)  # Eq. 10
+        informed = f * gathered + h  # Eq. 10
+        result.append(informed / (informed @ informed) ** 0.5 if c.similarity == "cosine" else informed)
     return torch.stack(result)
 
 
@@ -239,6 +242,7 @@ def test_checkpoint_errors_are_told(tmp_path: Path) -> None:
         ("gate", 1.5, "mgt.gate is 1.5"),
         ("edge_features", "bm25", "mgt.edge_features is 'bm25'"),
         ("graph", "none", "mgt.graph is 'none'"),
+        ("similarity", "euclid", "encoder.similarity is 'euclid'"),
         ("edge_dimension", None, "edge_dimension is None"),
         ("dimension", 0, "dimension is 0"),
     ],

@@ -273,23 +273,24 @@ def test_a_shell_sees_one_line_and_status_2(stages: Any, fresh: Any) -> None:
 def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
     """A real file system of 8 MiB in the place of .scratch; `leave(KiB)` fills it up but for that much."""
     scratch: Path = stages.folder / ".scratch"
-    kept = scratch.rename(scratch.with_name("kept"))
-    scratch.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(scratch)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"no right to mount a small disk here: {mounted.stderr.strip()}")
-    shutil.copytree(kept, scratch, dirs_exist_ok=True)
+    mounted = []
 
     def leave(kib: int) -> None:
+        kept = scratch.rename(scratch.with_name("kept"))
+        scratch.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(scratch)]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no right to mount a small disk here: {done.stderr.strip()}")
+        mounted.append(scratch)
+        shutil.copytree(kept, scratch, dirs_exist_ok=True)
         free = shutil.disk_usage(scratch).free - 1024 * kib
         with (scratch / "filler").open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, free)
 
-    try:
-        yield leave
-    finally:
-        subprocess.run(["umount", str(scratch)], check=True)
+    yield leave
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 FULL = [

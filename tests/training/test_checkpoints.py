@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors import safe_open
 from torch import nn
@@ -66,6 +67,16 @@ def test_a_shared_encoder_is_stored_once(tiny_model: Path, tmp_path: Path) -> No
     for one, two in zip(encoder.parameters(), other.parameters(), strict=True):
         assert torch.equal(one, two)
     assert other.query is other.passage
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    modules, _ = trained(0, 0)
+    checkpoints.save(tmp_path / "two", modules, None, {})
+    with pytest.raises(ValueError, match="other weights than the model"):
+        checkpoints.load(tmp_path / "two", {"one": modules["one"]})
+    checkpoints.save(tmp_path / "one", {"one": modules["one"]}, None, {})
+    with pytest.raises(ValueError, match=r"two\.bias"):
+        checkpoints.load(tmp_path / "one", modules)
 
 
 def test_equal_weights_that_are_not_shared_are_both_stored(tmp_path: Path) -> None:

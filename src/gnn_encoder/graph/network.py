@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -31,6 +32,7 @@ class GNNConfig:
         gate: "learned" (Eq. 9), or the constant that f is everywhere.
         edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
         graph: "full", or "self_loops": no edge between a query and a passage.
+        similarity: "dot", or "cosine": h'_p has length 1, as the encoder's own embeddings have then.
 
     Raises:
         UserError: a field is out of bounds.
@@ -43,6 +45,7 @@ class GNNConfig:
     gate: Literal["learned"] | float
     edge_features: Literal["cross_encoder", "product", "none"]
     graph: Literal["full", "self_loops"]
+    similarity: Literal["dot", "cosine"]
 
     def __post_init__(self) -> None:
         is_constant = isinstance(self.gate, int | float) and not isinstance(self.gate, bool) and 0 <= self.gate <= 1
@@ -54,6 +57,7 @@ class GNNConfig:
         kinds = ("cross_encoder", "product", "none")
         _require(self.edge_features in kinds, "mgt.edge_features", self.edge_features, " or ".join(kinds))
         _require(self.graph in ("full", "self_loops"), "mgt.graph", self.graph, "full or self_loops")
+        _require(self.similarity in ("dot", "cosine"), "encoder.similarity", self.similarity, "dot or cosine")
         if self.edge_features == "cross_encoder":
             _require(_is_count(self.edge_dimension), "edge_dimension", self.edge_dimension, "a whole number above 0")
 
@@ -153,6 +157,8 @@ class QueryPassageGNN(nn.Module):
             f_p &= \mathrm{sigmoid}(W_{qp} [\tilde h_p \| h_p] + b_{qp})        && (Eq. 9)
             h'_p &= f_p \cdot \tilde h_p + h_p                                  && (Eq. 10)
 
+        With cosine similarity, h'_p is divided by its length, so that Eq. 11 stays a cosine.
+
         Args:
             h_p: recomputed embeddings. *Shape:* (n, d).
             h_q_prime: h'_q of the queries that edges name. *Shape:* (u, d).
@@ -171,7 +177,8 @@ class QueryPassageGNN(nn.Module):
             if self.config.edge_features == "product":
                 features, loops = _products(h_p, h_q, edge_query, edge_passage), h_p * h_p
             gathered = self.passage_attention.ragged(h_p, h_q_prime, edge_query, edge_passage, features, loops)
-        return self._filter(gathered, h_p) * gathered + h_p
+        informed = self._filter(gathered, h_p) * gathered + h_p
+        return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
 
     def _filter(self, gathered: Tensor, h_p: Tensor) -> Tensor | float:
         """Filter gate f of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""

@@ -152,6 +152,7 @@ def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> Qu
         gate=mgt.gate,
         edge_features=mgt.edge_features,
         graph=mgt.graph,
+        similarity=params.encoder.similarity,
     )
     return QueryPassageGNN(config).to(device())
 

@@ -16,30 +16,41 @@ def save(
     path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]
 ) -> None:
     """Write weights, optimiser state and `progress` (JSON), whole: beside its place first, then renamed."""
-    tensors = {f"{name}.{key}": value for name, module in modules.items() for key, value in module.state_dict().items()}
+    tensors = {name: value.contiguous() for name, value in _unshared(_weights(modules)).items()}
     if optimizer is not None:
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".partial")
-    save_file(_unshared(tensors), beside, metadata={STATE: json.dumps(progress)})
+    save_file(tensors, beside, metadata={STATE: json.dumps(progress)})
     beside.replace(path)
 
 
 def load(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None = None) -> dict[str, Any]:
-    """Put a checkpoint's weights (and moments) into place. Returns its `progress`."""
+    """Put a checkpoint's weights (and moments) into place. Returns its `progress`.
+
+    Raises:
+        ValueError: it holds the weights of other modules.
+    """
     with safe_open(path, framework="pt") as file:
         progress: dict[str, Any] = json.loads(file.metadata()[STATE])
     tensors = load_file(path)
+    expected, found = _unshared(_weights(modules)).keys(), {key for key in tensors if not key.startswith("optimizer.")}
+    if expected != found:
+        raise ValueError(f"{path}: holds other weights than the model: {sorted(expected ^ found)[:3]}")
     for name, module in modules.items():
         prefix = f"{name}."
-        # A module shared under two names was written once; its own load resolves both.
+        # Not strict: a module shared under two names was written once, and loading it once sets both.
         module.load_state_dict(
             {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}, strict=False
         )
     if optimizer is not None:
         optimizer.load_state_dict({**optimizer.state_dict(), "state": _moments(tensors)})
     return progress
+
+
+def _weights(modules: dict[str, nn.Module]) -> dict[str, Tensor]:
+    return {f"{name}.{key}": value for name, module in modules.items() for key, value in module.state_dict().items()}
 
 
 def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
@@ -59,5 +70,5 @@ def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         identity = (value.data_ptr(), value.shape)
         if value.numel() == 0 or identity not in seen:
             seen.add(identity)
-            kept[name] = value.contiguous()
+            kept[name] = value
     return kept
