@@ -15,7 +15,7 @@ from gnn_encoder.records import EXAMPLES
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.atomic import write_json
 from gnn_encoder.storage.tables import read_candidates, write_table
-from gnn_encoder.training.denoise import denoise
+from gnn_encoder.training.denoise import denoise, spread
 
 
 def main() -> None:
@@ -33,9 +33,12 @@ def main() -> None:
     with output(project.EXAMPLES, inputs, sections) as scratch:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         candidates = pl.DataFrame(read_candidates(project.CANDIDATES / "candidates.parquet"))
-        chosen = candidates.filter(pl.col("rank") < settings.depth).select("query", "passage")
+        chosen = spread(
+            candidates, range_min=settings.range_min, range_max=settings.range_max, count=settings.candidates
+        )
         # A labelled passage is a positive whatever its score, so only the others are scored.
-        unlabelled = chosen.join(pairs, on=["query", "passage"], how="anti").sort("query", "passage")
+        unlabelled = chosen.select("query", "passage").join(pairs, on=["query", "passage"], how="anti")
+        unlabelled = unlabelled.sort("query", "passage")
         model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
         scores = score_pairs(
             model,

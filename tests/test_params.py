@@ -107,6 +107,14 @@ def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
     assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
 
 
+def test_parameters_that_do_not_fit_together(values: dict[str, Any], tmp_path: Path) -> None:
+    values["mine_candidates"]["depth"] = 20
+    values["denoise"] |= {"range_min": 5, "range_max": 21}
+    assert message(values, tmp_path) == "denoise.range_max is 21: must be at most mine_candidates.depth, 20"
+    values["denoise"] |= {"range_min": 20, "range_max": 20}
+    assert message(values, tmp_path) == "denoise.range_min is 20: must be below denoise.range_max, 20"
+
+
 def test_not_utf8(values: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_bytes(yaml.safe_dump(values).encode() + b"# caf\xe9\n")

@@ -1,10 +1,10 @@
 """`params.yaml`, checked: one frozen model a section, no unknown key, every bound stated where the number is."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gnn_encoder.errors import UserError
 
@@ -93,7 +93,9 @@ class TrainCrossEncoder(Section):
 class Denoise(Section):
     """Which candidates M_ce calls positives and negatives."""
 
-    depth: Count  # candidates a question that are scored
+    range_min: Annotated[int, Field(ge=0)]  # ranks of the mined candidates that are considered, from this one
+    range_max: Count  # up to but without this one
+    candidates: Count  # scored a question, spread evenly over those ranks
     positive_threshold: Fraction
     negative_threshold: Fraction
 
@@ -190,6 +192,15 @@ class Params(Section):
     retrieve: Retrieve
     evaluate: Evaluate
 
+    @model_validator(mode="after")
+    def _denoise_what_was_mined(self) -> Self:
+        first, last, depth = self.denoise.range_min, self.denoise.range_max, self.mine_candidates.depth
+        if first >= last:
+            raise ValueError(f"denoise.range_min is {first}: must be below denoise.range_max, {last}")
+        if last > depth:
+            raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
+        return self
+
 
 def load_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check an experiment.
@@ -213,6 +224,8 @@ def _describe(error: Any) -> str:
     # Of a union, pydantic also names the branch that failed: literal['learned'], constrained-float.
     name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
     kind = error["type"]
+    if kind == "value_error":  # of more than one parameter; it names them itself
+        return str(error["ctx"]["error"])
     if kind == "extra_forbidden":
         return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"
     if kind == "missing":

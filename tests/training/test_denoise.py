@@ -1,8 +1,9 @@
 """Which candidates become positives and negatives: a table worked out by hand, and every count."""
 
 import polars as pl
+import pytest
 
-from gnn_encoder.training.denoise import denoise
+from gnn_encoder.training.denoise import denoise, spread
 
 SCORED = {"query": pl.Int32, "passage": pl.Int32, "score": pl.Float32}
 
@@ -55,3 +56,21 @@ def test_the_order_of_rows_does_not_matter() -> None:
     table, counts = denoise(scored, labelled, **options)
     again, same = denoise(scored.sample(fraction=1, shuffle=True, seed=1), labelled, **options)
     assert table.equals(again) and counts == same
+
+
+@pytest.mark.parametrize(
+    ("range_min", "range_max", "count", "ranks"),
+    [
+        (0, 4, 4, [0, 1, 2, 3]),
+        (2, 5, 100, [2, 3, 4]),
+        (0, 10, 3, [0, 3, 6]),
+        (1, 8, 3, [1, 3, 5]),
+        (9, 10, 1, [9]),
+    ],
+)
+def test_candidates_are_spread_over_the_ranks(range_min: int, range_max: int, count: int, ranks: list[int]) -> None:
+    schema = {"query": pl.Int32, "passage": pl.Int32, "rank": pl.Int16}
+    rows = [(query, 100 * query + rank, rank) for query in range(3) for rank in range(10)]
+    candidates = pl.DataFrame(rows, schema=schema, orient="row")
+    chosen = spread(candidates, range_min=range_min, range_max=range_max, count=count)
+    assert chosen.rows() == [(query, 100 * query + rank, rank) for query in range(3) for rank in ranks]

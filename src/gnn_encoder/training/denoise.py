@@ -2,9 +2,21 @@
 
 import logging
 
+import numpy as np
 import polars as pl
 
 log = logging.getLogger(__name__)
+
+
+def spread(candidates: pl.DataFrame, *, range_min: int, range_max: int, count: int) -> pl.DataFrame:
+    """`count` candidates a question, evenly spread over the ranks from `range_min` up to, but without, `range_max`.
+
+    The passages right at the top are the likeliest to be unlabelled positives; a range that begins below them leaves
+    them out.
+    """
+    width = range_max - range_min
+    ranks = range_min + np.arange(min(count, width)) * width // min(count, width)
+    return candidates.filter(pl.col("rank").is_in(ranks.astype(np.int16).tolist()))
 
 
 def denoise(
