@@ -44,8 +44,9 @@ def rows(c: Corpus) -> dict[str, str]:
     matrix = c.passages * DIMENSION * 2
     edges = c.questions * (K + 1) * DIMENSION * 2
     pair = c.passage_tokens + c.question_tokens
-    # A joint step: positives and 1 hard negative a question, its own encoding, GradCache's second forward pass.
-    joint = c.questions * 5 * (2 * c.passage_tokens + c.question_tokens)
+    # A joint step encodes each question, its positive, a hard negative, and the questions that inform those two; the
+    # latter are K a passage, the number that passages have on average where all of them are retrieved.
+    joint = c.questions * 5 * (2 * c.passage_tokens + (1 + 2 * K) * c.question_tokens)
     neighbours = 4  # chunks of layer 1 held at once: (questions, k, d) embeddings and edge features in float32
     return {
         "passage matrix, float16 (one system)": f"{matrix / GIB:.1f} GiB",
@@ -57,7 +58,7 @@ def rows(c: Corpus) -> dict[str, str]:
         "one pass over the corpus": f"{hours(c.passages, c.passage_tokens):.1f} h",
         "edge features": f"{hours(c.questions * (K + 1), pair):.1f} h",
         "training one dual-encoder, 10 epochs": f"{hours(c.questions * 10, 2 * c.passage_tokens + 32, 4):.1f} h",
-        "joint training, 5 epochs": f"{hours(joint, 1, 4):.1f} h",
+        f"joint training, 5 epochs, {K} questions a passage": f"{hours(joint, 1, 4):.1f} h",
     }
 
 

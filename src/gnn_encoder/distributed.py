@@ -13,6 +13,8 @@ from torch import Tensor, nn
 @contextmanager
 def session() -> Iterator[None]:
     """Join the process group when torchrun started this process; leave it at the end."""
+    if torch.cuda.is_available():
+        _sum_in_fixed_order()
     if "LOCAL_RANK" not in os.environ or world_size() > 1:
         yield
         return
@@ -24,6 +26,13 @@ def session() -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def _sum_in_fixed_order() -> None:
+    """Same seed, same GPU, same numbers: CUDA's index_add and matrix products add up in any order otherwise."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def rank() -> int:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 from gnn_encoder import distributed
 
-from .two_ranks import batch_of, loss_of, models
+from .two_ranks import ALPHAS, batch_of, loss_of, models
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 
@@ -45,13 +46,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-def test_loss_and_gradients_equal_one_big_batch(results: list[dict[str, object]]) -> None:
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_loss_and_gradients_equal_one_big_batch(results: list[dict[str, Any]], alpha: float) -> None:
     model = models()
-    loss = loss_of(model, batch_of(np.arange(6)))
+    loss = loss_of(model, batch_of(np.arange(6)), alpha)
     loss.backward()
     for result in results:
-        assert result["loss"] == pytest.approx(loss.item(), abs=1e-12)
-        for found, parameter in zip(result["gradients"], model.parameters(), strict=True):
+        assert result["losses"][alpha] == pytest.approx(loss.item(), abs=1e-12)
+        for found, parameter in zip(result["gradients"][alpha], model.parameters(), strict=True):
             assert parameter.grad is not None and float(parameter.grad.abs().max()) > 1e-4
             torch.testing.assert_close(found, parameter.grad, rtol=0, atol=1e-9)
 

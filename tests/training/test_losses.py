@@ -1,4 +1,4 @@
-"""Eq. 1, 2 and 12 against arithmetic and against plain loops, values and gradients."""
+"""Eq. 1, 2 and 12, and PAIR's Eq. 3, 5 and 6, against arithmetic and plain loops, values and gradients."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gnn_encoder.training.contrastive import batch_loss
 from gnn_encoder.training.examples import Examples, TrainingBatch
-from gnn_encoder.training.losses import contrastive_loss
+from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
 
 
 def test_by_hand() -> None:
@@ -22,21 +22,45 @@ def test_by_hand() -> None:
     assert contrastive_loss(scores, positive, masked).item() == pytest.approx(-math.log(2 / 3) - math.log(4 / 8))
 
 
+def test_passage_centric_by_hand() -> None:
+    """The positive's similarity to itself, log 9, is nobody's term."""
+    passages = torch.tensor([[math.log(9), 0.0, math.log(5)], [math.log(3), math.log(9), 0.0]])
+    questions, positive = torch.tensor([math.log(2), math.log(4)]), torch.tensor([0, 1])
+    none = torch.zeros(2, 3, dtype=torch.bool)
+    loss = passage_centric_loss(passages, questions, positive, none)
+    assert loss.item() == pytest.approx(-math.log(2 / (2 + 1 + 5)) - math.log(4 / (4 + 3 + 1)))
+    masked = torch.tensor([[True, False, True], [False, True, False]])
+    loss = passage_centric_loss(passages, questions, positive, masked)
+    assert loss.item() == pytest.approx(-math.log(2 / (2 + 1)) - math.log(4 / 8))
+
+
 def oracle(
-    queries: Tensor, passages: Tensor, batch: TrainingBatch, known: set[tuple[int, int]], scale: float
+    queries: Tensor,
+    passages: Tensor,
+    batch: TrainingBatch,
+    known: set[tuple[int, int]],
+    scale: float,
+    alpha: float,
 ) -> Tensor:
-    """Eq. 1 and 2 written out: one question, one passage at a time; the mean over questions."""
+    """Eq. 1, 2 and PAIR's 3, 5, 6 written out: one question, one passage at a time; the mean over questions."""
+
+    def similarity(one: Tensor, other: Tensor) -> Tensor:
+        return torch.exp(scale * sum(one[c] * other[c] for c in range(len(one))))
+
     losses = []
     for i, question in enumerate(batch.queries.tolist()):
-        weight = {}
-        for j, passage in enumerate(batch.passages.tolist()):
-            if j == i or (question, passage) not in known:
-                weight[j] = torch.exp(scale * sum(queries[i, c] * passages[j, c] for c in range(queries.shape[1])))
-        losses.append(-torch.log(weight[i] / sum(weight.values())))
+        relevant = similarity(queries[i], passages[i])
+        irrelevant = [
+            j for j, passage in enumerate(batch.passages.tolist()) if j != i and (question, passage) not in known
+        ]
+        by_query = relevant + sum(similarity(queries[i], passages[j]) for j in irrelevant)
+        by_passage = relevant + sum(similarity(passages[i], passages[j]) for j in irrelevant)
+        losses.append(-(1 - alpha) * torch.log(relevant / by_query) - alpha * torch.log(relevant / by_passage))
     return sum(losses) / len(losses)
 
 
-def test_batch_equals_plain_loops(examples: Examples) -> None:
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
+def test_batch_equals_plain_loops(examples: Examples, alpha: float) -> None:
     known = {(q, p) for q in range(8) for p in range(12) if examples.is_known(np.array([q]), np.array([p]))[0, 0]}
     # 0 and 1 share a positive; 11 is judged relevant for 2 and is 1's hard negative; 1 is 2's positive, 0's negative;
     # 3 is another positive of 1 and 4's hard negative.
@@ -46,8 +70,8 @@ def test_batch_equals_plain_loops(examples: Examples) -> None:
     queries, passages = (torch.randn(n, 3, dtype=torch.float64, generator=generator) for n in (4, 8))
     results = []
     for loss in (
-        lambda q, p: batch_loss(q, p, batch, examples, 1.7),
-        lambda q, p: oracle(q, p, batch, known, 1.7),
+        lambda q, p: batch_loss(q, p, batch, examples, 1.7, alpha=alpha),
+        lambda q, p: oracle(q, p, batch, known, 1.7, alpha),
     ):
         leaves = [queries.clone().requires_grad_(), passages.clone().requires_grad_()]
         value = loss(*leaves)

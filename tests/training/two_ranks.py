@@ -11,6 +11,8 @@ from gnn_encoder import distributed
 from gnn_encoder.training.contrastive import batch_loss, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 
+ALPHAS = (0.0, 0.3)  # of PAIR's combined loss
+
 
 def examples() -> Examples:
     """6 questions over 10 passages; question 0 is also judged with 9, which is the hard negative of question 3."""
@@ -37,26 +39,30 @@ def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
     return torch.sin(torch.from_numpy(rows)[:, None] * 1.3 + torch.arange(4) * 0.7 + of).double()
 
 
-def loss_of(model: nn.ModuleDict, batch: TrainingBatch) -> torch.Tensor:
+def loss_of(model: nn.ModuleDict, batch: TrainingBatch, alpha: float = 0.0) -> torch.Tensor:
     queries, passages = model["query"](inputs(batch.queries, 0)), model["passage"](inputs(batch.passages, 1))
-    return batch_loss(queries, passages, batch, examples(), 2.0)
+    return batch_loss(queries, passages, batch, examples(), 2.0, alpha=alpha)
 
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     with distributed.session():
         assert distributed.world_size() == 2 and distributed.is_first() == (distributed.rank() == 0)
-        model = models()
-        loss = loss_of(model, batch_of(local_share(np.arange(7))))  # the seventh is left out
-        loss.backward()
-        parameters = list(model.parameters())
         unused = nn.Parameter(torch.zeros(2))
-        distributed.sum_gradients([*parameters, unused])
-        distributed.barrier()
+        losses, gradients = {}, {}
+        for alpha in ALPHAS:
+            model = models()
+            loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
+            loss.backward()
+            parameters = list(model.parameters())
+            distributed.sum_gradients([*parameters, unused])
+            distributed.barrier()
+            losses[alpha] = distributed.sum_value(loss.item())
+            gradients[alpha] = [p.grad for p in parameters]
         rows = distributed.gather(torch.full((2,), distributed.rank()))
         result = {
-            "loss": distributed.sum_value(loss.item()),
-            "gradients": [p.grad for p in parameters],
+            "losses": losses,
+            "gradients": gradients,
             "unused": unused.grad,
             "rows": rows,
         }

@@ -77,7 +77,8 @@ def score_pairs(
         return model.scores(batch).unsqueeze(1)
 
     _each_window(model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
-    return np.concatenate([np.load(_score_part(folder, w)) for w in range(_count(pairs))])
+    parts = [np.load(_score_part(folder, w)) for w in range(_count(pairs))]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
 
 def embed_pairs(

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder import distributed
+from gnn_encoder.errors import UserError
 from gnn_encoder.records import PASSAGES, QUERIES
 from gnn_encoder.stage import SCRATCH
 from gnn_encoder.storage.arrays import release
@@ -58,6 +59,11 @@ class Template:
         self.suffix = pair.ids[second.stop :]
         self.single_suffix = single.ids[_span(single.sequence_ids, 0).stop :]
         self.second_type = pair.type_ids[second.start]
+        if tokenizer.pad_token_id is None:
+            raise UserError(
+                f"{tokenizer.name_or_path}: its tokenizer has no padding token, which batches need; set pad_token in "
+                "its tokenizer_config.json"
+            )
         self.pad = int(tokenizer.pad_token_id)
 
 

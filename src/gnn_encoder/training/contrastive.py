@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from gnn_encoder import distributed
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
+from gnn_encoder.errors import UserError
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations
-from gnn_encoder.training.losses import contrastive_loss
+from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
 
 
 class Texts:
@@ -43,8 +44,18 @@ def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_siz
     return Representations(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
 
 
-def batch_loss(queries: Tensor, passages: Tensor, batch: TrainingBatch, examples: Examples, scale: float) -> Tensor:
-    """This rank's share of the batch's mean loss, against the passages of all ranks (Eq. 2, 12).
+def batch_loss(
+    queries: Tensor,
+    passages: Tensor,
+    batch: TrainingBatch,
+    examples: Examples,
+    scale: float,
+    *,
+    alpha: float = 0.0,
+) -> Tensor:
+    """This rank's share of the batch's mean loss, against the passages of all ranks.
+
+    L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
     *Shape:* queries (b, d), passages (b * (1 + negatives), d), the same on every rank.
     """
@@ -54,12 +65,27 @@ def batch_loss(queries: Tensor, passages: Tensor, batch: TrainingBatch, examples
     masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
     first = distributed.rank() * len(batch.passages)
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
-    return contrastive_loss(scores, positive, masked) / (len(batch.queries) * distributed.world_size())
+    loss = contrastive_loss(scores, positive, masked)
+    if alpha > 0:
+        positives = passages[: len(queries)]
+        to_questions = scale * (positives * queries).sum(dim=1)
+        centred = passage_centric_loss(scale * positives @ everything.T, to_questions, positive, masked)
+        loss = (1 - alpha) * loss + alpha * centred
+    return loss / (len(queries) * distributed.world_size())
 
 
 def local_share(items: Rows) -> Rows:
-    """This rank's part of a batch; every rank gets as many, so a remainder is left out."""
+    """This rank's part of a batch; every rank gets as many, so a remainder is left out.
+
+    Raises:
+        UserError: there are more ranks than items.
+    """
     size = len(items) // distributed.world_size()
+    if size == 0:
+        raise UserError(
+            f"a batch of {len(items)} questions cannot be shared by {distributed.world_size()} processes; raise this "
+            "stage's batch_size in params.yaml, or start fewer processes"
+        )
     first = distributed.rank() * size
     return items[first : first + size]
 
@@ -78,12 +104,13 @@ class ContrastiveTask:
         negatives: int,
         chunk_size: int,
         seed: int,
+        alpha: float = 0.0,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
         self._encoder, self._texts, self._examples = encoder, texts, examples
         self._batch_size, self._negatives, self._chunk_size, self._seed = batch_size, negatives, chunk_size, seed
         self._per_epoch = len(self._epoch(0))
-        self._epochs = epochs
+        self._epochs, self._alpha = epochs, alpha
         encoder.train()
 
     def __len__(self) -> int:
@@ -95,7 +122,7 @@ class ContrastiveTask:
         items = local_share(self._epoch(epoch)[within])
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
         batch = draw_batch(self._examples, items, self._negatives, generator)
-        return contrastive_step(self._encoder, self._texts, batch, self._examples, self._chunk_size)
+        return contrastive_step(self._encoder, self._texts, batch, self._examples, self._chunk_size, alpha=self._alpha)
 
     def evaluate(self) -> float:
         """Not asked for: a retriever trains for its epochs and keeps its last weights."""
@@ -106,12 +133,18 @@ class ContrastiveTask:
 
 
 def contrastive_step(
-    encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, chunk_size: int
+    encoder: DualEncoder,
+    texts: Texts,
+    batch: TrainingBatch,
+    examples: Examples,
+    chunk_size: int,
+    *,
+    alpha: float = 0.0,
 ) -> float:
-    """Forward and backward of one batch by plain Eq. 1 and 2. Returns this rank's share of the mean loss."""
+    """Forward and backward of one batch by plain Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     queries = represent_queries(encoder, texts, batch.queries, chunk_size)
     passages = represent_passages(encoder, texts, batch.passages, chunk_size)
-    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale)
+    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
     queries.backward()
     passages.backward()

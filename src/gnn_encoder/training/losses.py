@@ -1,5 +1,6 @@
-"""The contrastive loss (GNN-encoder Eq. 2 and 12), as a function of tensors."""
+"""Losses as functions of tensors: contrastive (GNN-encoder Eq. 2, 12; PAIR Eq. 3), passage-centric (PAIR Eq. 5)."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,3 +18,19 @@ def contrastive_loss(scores: Tensor, positive: Tensor, masked: Tensor) -> Tensor
     """
     own = F.one_hot(positive, scores.shape[1]).bool()
     return F.cross_entropy(scores.masked_fill(masked & ~own, float("-inf")), positive, reduction="sum")
+
+
+def passage_centric_loss(passages: Tensor, questions: Tensor, positive: Tensor, masked: Tensor) -> Tensor:
+    """Negative log-likelihood of each positive passage's question among the passages of its batch, summed.
+
+    L_P = -log( e^{s(p+,q)} / (e^{s(p+,q)} + sum_{p-} e^{s(p+,p-)}) )        (PAIR Eq. 5)
+
+    Args:
+        passages: s(p+, p) of each question's positive to every passage. *Shape:* (questions, passages).
+        questions: s(p+, q) of each positive to its question. *Shape:* (questions,).
+        positive: column of each positive itself. *Shape:* (questions,).
+        masked: as in `contrastive_loss`: True where a passage is relevant for the question, the positive's copies
+            among them. *Shape:* (questions, passages).
+    """
+    own = F.one_hot(positive, passages.shape[1]).bool()
+    return contrastive_loss(torch.where(own, questions.unsqueeze(1), passages), positive, masked)

@@ -1,0 +1,206 @@
+"""Steps of both phases and of the control against one plain computation of Eq. 6-12 over the whole graph."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.graph.neighbourhood import Neighbourhood
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.structure import Graph
+from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank
+from gnn_encoder.mgt.schedule import MaskedSchedule
+from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
+from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.examples import Examples, TrainingBatch
+
+from ..training.conftest import tiny_encoder
+
+N, M, K = 8, 12, 3
+STEPS = range(4)  # one pass: 4 folds of 2 questions
+
+
+class World:
+    """Everything a task needs, with caches that are no encoder's: what reads the wrong kind of embedding is caught."""
+
+    def __init__(self, model: Path, texts: Texts, examples: Examples, **network: Any) -> None:
+        self.encoder = tiny_encoder(model).float()
+        self.texts, self.examples = texts, examples
+        passages = (np.arange(N)[:, None] * 5 + np.arange(K) * 2) % M
+        graph = Graph(passages=passages, score=np.linspace(1, 0, N * K), n_passages=M)
+        d = self.encoder.dimension
+        self.cached = np.sin(np.arange(M * d, dtype=np.float32) * 0.7).reshape(M, d) / 4
+        self.near = Neighbourhood(
+            graph,
+            self.cached,
+            None,
+            keep_edge=None,
+            max_neighbours=None,
+            self_loops_only=False,
+            device=torch.device("cpu"),
+        )
+        config = GNNConfig(
+            dimension=d,
+            edge_dimension=None,
+            layers=2,
+            heads=2,
+            gate="learned",
+            edge_features="product",
+            graph="full",
+            similarity="cosine",
+        )
+        self.gnn = QueryPassageGNN(config)
+        generator = torch.Generator().manual_seed(5)
+        with torch.no_grad():
+            for parameter in self.gnn.parameters():
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        relevant = np.arange(M)[None] % 4 == np.arange(3)[:, None]
+        self.supervision = Supervision(
+            examples=examples,
+            schedule=MaskedSchedule(N, epochs=1, batch_size=2, beta=0.25, seed=1),
+            negatives=1,
+            seed=1,
+            dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
+            dev_texts=texts.query_tokens,
+        )
+
+    def embeddings(self) -> tuple[Tensor, Tensor]:
+        encoder, texts = self.encoder, self.texts
+        return encoder.encode_queries(texts.queries(np.arange(N))), encoder.encode_passages(
+            texts.passages(np.arange(M))
+        )
+
+    def informed(self, h_q: Tensor, h_p: Tensor, masked: np.ndarray) -> Tensor:
+        """h'_p of the whole corpus, the masked questions cut out of the graph before anything is computed."""
+        kept = np.setdiff1d(np.arange(N), masked)
+        passages = self.near.graph.passages
+        neighbours = torch.from_numpy(self.cached)[torch.from_numpy(passages[kept]).long()]
+        h_q_prime = self.gnn.interactive_queries(h_q[kept], neighbours)
+        edges = [(q, p) for p in range(M) for q in range(len(kept)) if p in passages[kept[q]]]
+        query, passage = torch.tensor(edges).T
+        return self.gnn.interactive_passages(h_p, h_q_prime, query, passage, h_q=h_q[kept])
+
+    def loss(self, batch: TrainingBatch, h_q: Tensor, passages: Tensor) -> Tensor:
+        scores = self.encoder.scale * h_q[batch.queries] @ passages[batch.passages].T
+        known = torch.from_numpy(self.examples.is_known(batch.queries, batch.passages))
+        own = torch.eye(*scores.shape, dtype=torch.bool)
+        return F.cross_entropy(scores.masked_fill(known & ~own, -torch.inf), torch.arange(len(batch.queries)))
+
+    def dev_score(self, h_q: Tensor, passages: Tensor) -> float:
+        dev = self.supervision.dev
+        return mean_reciprocal_rank(h_q[dev.queries], passages, dev.relevant)
+
+
+@pytest.fixture
+def world(tiny_model: Path, texts: Texts, examples: Examples) -> World:
+    return World(tiny_model, texts, examples)
+
+
+def gradients(modules: list[nn.Module]) -> list[Tensor]:
+    found = []
+    for module in modules:
+        for parameter in module.parameters():
+            found.append(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone())
+            parameter.grad = None
+    return found
+
+
+def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
+    assert any(gradient.abs().max() > 1e-4 for gradient in expected)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-6)
+
+
+def joint_task(world: World) -> JointTask:
+    w = world
+    return JointTask(w.encoder, w.texts, w.gnn, w.near, w.supervision, chunk_size=3, batch_tokens=64)
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_joint_step(world: World, number: int) -> None:
+    loss = joint_task(world).step(number)
+    found = gradients([world.encoder, world.gnn])
+    batch, fold = world.supervision.batch(number)
+    h_q, h_p = world.embeddings()
+    expected = world.loss(batch, h_q, world.informed(h_q, h_p, fold))
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert_same(found, gradients([world.encoder, world.gnn]))
+
+
+def gnn_task(world: World, queries: Tensor) -> GNNTask:
+    dev = queries[world.supervision.dev.queries]
+    return GNNTask(
+        world.gnn, world.near, world.supervision, queries=queries, dev_queries=dev, scale=world.encoder.scale
+    )
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_step_of_the_gnn_alone(world: World, number: int) -> None:
+    h_q, h_p = world.embeddings()[0].detach(), torch.from_numpy(world.cached)
+    loss = gnn_task(world, h_q).step(number)
+    found = gradients([world.gnn])
+    batch, fold = world.supervision.batch(number)
+    expected = world.loss(batch, h_q, world.informed(h_q, h_p, fold))
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert_same(found, gradients([world.gnn]))
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_step_of_the_control(world: World, number: int) -> None:
+    task = NoGNNTask(world.encoder, world.texts, world.supervision, chunk_size=3, batch_tokens=64)
+    loss = task.step(number)
+    found = gradients([world.encoder])
+    expected = world.loss(world.supervision.batch(number)[0], *world.embeddings())
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert_same(found, gradients([world.encoder]))
+
+
+def test_dev_scores(world: World) -> None:
+    """All questions are in the graph then."""
+    nobody = np.empty(0, dtype=np.int64)
+    with torch.no_grad():
+        h_q, h_p = world.embeddings()
+        cached = torch.from_numpy(world.cached)
+        joint = world.dev_score(h_q, world.informed(h_q, h_p, nobody))
+        alone = world.dev_score(h_q, world.informed(h_q, cached, nobody))
+        plain = world.dev_score(h_q, h_p)
+    assert joint_task(world).evaluate() == pytest.approx(joint)
+    assert gnn_task(world, h_q).evaluate() == pytest.approx(alone)
+    control = NoGNNTask(world.encoder, world.texts, world.supervision, chunk_size=3, batch_tokens=64)
+    assert control.evaluate() == pytest.approx(plain)
+    assert len({joint, alone, plain}) > 1
+
+
+def test_every_question_trains_once_a_pass_and_never_informs_its_batch(world: World) -> None:
+    trained = []
+    for number in STEPS:
+        batch, fold = world.supervision.batch(number)
+        subgraph, position = subgraph_of(world.near, batch, fold)
+        assert not set(subgraph.questions) & set(batch.queries)
+        assert set(batch.queries) <= set(fold)
+        assert (subgraph.passages[position] == batch.passages).all()
+        trained += batch.queries.tolist()
+    assert sorted(trained) == list(range(N))
+
+
+def test_a_planted_leak_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.mgt.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
+    with pytest.raises(RuntimeError, match="supervised questions can be reached"):
+        for number in STEPS:
+            joint_task(world).step(number)
+
+
+def test_encoder_modes(world: World) -> None:
+    """Steps run with dropout on, dev scores without."""
+    task = joint_task(world)
+    assert world.encoder.training
+    task.evaluate()
+    assert isinstance(world.encoder, DualEncoder) and world.encoder.training

@@ -1,0 +1,82 @@
+"""Training steps of the cross-encoder against plain binary cross-entropy over the same pairs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.pretrained import Source
+from gnn_encoder.encoders.tokens import pair_batch
+from gnn_encoder.params import load_params
+from gnn_encoder.training import cross_encoder as module
+from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.cross_encoder import CrossEncoderTask
+from gnn_encoder.training.examples import Examples, draw_batch
+
+LENGTH = 20
+
+
+@pytest.fixture
+def model(tiny_model: Path) -> CrossEncoder:
+    encoder = load_params(tiny_model.parent / "params.yaml").encoder.model_copy(
+        update={"precision": "fp32", "dropout": 0.0}
+    )
+    return CrossEncoder.from_pretrained(Source(str(tiny_model)), encoder, seed=4)
+
+
+def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: int) -> CrossEncoderTask:
+    settings = {"max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2, "seed": 3} | changes
+    return CrossEncoderTask(model, texts.query_tokens, texts.passage_tokens, examples, **settings)
+
+
+@pytest.mark.parametrize("at_a_time", [2, 64])
+@pytest.mark.parametrize("number", [0, 3])
+def test_step(
+    model: CrossEncoder,
+    texts: Texts,
+    examples: Examples,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    at_a_time: int,
+) -> None:
+    monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
+    trained = task(model, texts, examples)
+    assert len(trained) == 4
+    loss = trained.step(number)
+    found = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+
+    epoch, within = divmod(number, 2)
+    items = np.array_split(np.random.default_rng([3, epoch]).permutation(8), 2)[within]
+    batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
+    losses = []
+    for i, passage in enumerate(batch.passages):
+        question = batch.queries[i if i < 4 else (i - 4) // 2]
+        if i >= 4 and examples.is_known(np.array([question]), np.array([passage])).item():
+            continue  # drawn at random for a question without negatives, and relevant
+        rows = texts.query_tokens, np.array([question]), texts.passage_tokens, np.array([passage])
+        score = model.scores(pair_batch(*rows, model.template, LENGTH))
+        losses.append(-torch.log(score if i < 4 else 1 - score))
+    expected = torch.cat(losses).mean()
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for one, parameter in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_pass_sees_every_question_once(
+    model: CrossEncoder, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(
+        CrossEncoderTask,
+        "_pairs",
+        lambda self, queries, passages, labels: seen.extend(queries[labels.numpy() == 1]) or 0.0,
+    )
+    trained = task(model, texts, examples, batch_size=3)
+    for number in range(len(trained)):
+        trained.step(number)
+    assert sorted(seen[:8]) == sorted(seen[8:]) == list(range(8))
+    assert seen[:8] != seen[8:]
