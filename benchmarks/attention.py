@@ -6,13 +6,12 @@ the embeddings of all passages and queries, so our dense form pays for gathering
     python benchmarks/attention.py --threads 2
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import harness
 import numpy as np
 import torch
 from torch import Tensor
@@ -150,34 +149,38 @@ def compare(case: Case, repeats: int, device: torch.device) -> dict[str, object]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--queries", type=int, default=2_000)
+    parser = harness.parser("attention", __doc__)
+    parser.add_argument("--queries", type=int, help="default: 2000")
     parser.add_argument("--k", type=int, default=25)
     parser.add_argument("--passages", type=int, default=27_413)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, help="default: 7")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("--device is cuda: this machine has no CUDA device; leave the option out")
+    n_queries = options.queries or (200 if options.quick else 2_000)
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     device, d = torch.device(options.device), options.dimension
-    passages = random_graph(options.queries, options.k, options.passages, options.seed).to(device)
-    h_q = torch.randn(options.queries, d, device=device).requires_grad_()
+    passages = random_graph(n_queries, options.k, options.passages, options.seed).to(device)
+    h_q = torch.randn(n_queries, d, device=device).requires_grad_()
     h_p = torch.randn(options.passages, d, device=device)
-    features = torch.randn(options.queries * options.k + max(options.queries, options.passages), d, device=device)
+    features = torch.randn(n_queries * options.k + max(n_queries, options.passages), d, device=device)
     rows = []
     print(f"{'forward and backward, float32':62} {'ours, ms':>9} {'PyG, ms':>9} {'ratio':>6}")
     for make in (dense_case, ragged_case):
         layer = GraphAttention(dimension=d, heads=options.heads, edge_dimension=d).to(device)
-        row = compare(make(layer, passages, h_q, h_p, features), options.repeats, device)
+        repeats = options.repeats or (2 if options.quick else 7)
+        row = compare(make(layer, passages, h_q, h_p, features), repeats, device)
         print(f"{row['case']:62} {row['ours_ms']:9} {row['pyg_ms']:9} {row['ratio']:6}")
         rows.append(row)
-    print(json.dumps({"device": options.device, "threads": options.threads, "torch": torch.__version__, "rows": rows}))
+    met = min(row["ratio"] for row in rows) >= 4
+    verdict = harness.requirement("at least 4x, both layers", met, options.quick)
+    harness.finish("attention", options, {"device": options.device, "rows": rows, "verdict": verdict})
 
 
 if __name__ == "__main__":

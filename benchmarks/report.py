@@ -42,12 +42,18 @@ def memory(record: Record) -> str:
     return ", ".join(f"{name} {stage['growth']:+.1%}" for name, stage in record["stages"].items())
 
 
+def attention(record: Record) -> str:
+    rows = [f"{row['case'].partition(',')[0]} {row['ratio']:.1f}x" for row in record["rows"]]
+    return f"{', '.join(rows)} on {record['device']}"
+
+
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
     "corpus_gnn": corpus_gnn,
     "search_latency": search_latency,
     "memory": memory,
+    "attention": attention,
 }
 
 

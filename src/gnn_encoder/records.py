@@ -52,7 +52,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     if not path.is_file():
         raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, pre_buffer=False)  # pre-buffered columns stay in memory to the end
     except pa.ArrowInvalid as error:
         raise UserError(f"{path}: not a readable Parquet file ({error}); run the stage that makes it again") from error
 

@@ -50,11 +50,15 @@ class GraphAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """W_s starts as the identity, so that a node first gathers plain embeddings; the rest by Xavier's rule."""
+        """W_s starts as the identity, so that a node first gathers plain embeddings; W_t and a by Xavier's rule.
+
+        W_e starts at zero: a cross-encoder's states are several times as long as embeddings, and would drown them in
+        the logits before anything is learnt of them.
+        """
         nn.init.eye_(self.W_s)
         nn.init.xavier_uniform_(self.W_t)
         if self.W_e is not None:
-            nn.init.xavier_uniform_(self.W_e)
+            nn.init.zeros_(self.W_e)
         bound = math.sqrt(6 / (self.a[0].numel() + 1))  # a head's `a` maps 3 d / heads numbers to one
         nn.init.uniform_(self.a, -bound, bound)
 

@@ -86,7 +86,7 @@ def _unpack(folder: Path, target: Path) -> None:
     with target.open("wb") as file:
         np.lib.format.write_array_header_2_0(file, header)
         for part in parts:
-            for batch in pq.ParquetFile(part).iter_batches(columns=["feature"]):
+            for batch in pq.ParquetFile(part, pre_buffer=False).iter_batches(columns=["feature"]):
                 block = batch.column("feature").flatten().to_numpy()
                 if not np.isfinite(block).all():
                     raise UserError(

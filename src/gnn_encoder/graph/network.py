@@ -74,7 +74,7 @@ class QueryPassageGNN(nn.Module):
     its own W_t, W_s, W_e, a); `combine` is W_pq and b_pq of Eq. 7; `gate` is W_qp and b_qp of Eq. 9. With one layer
     there is no `query_attention` and no `combine`; with a constant gate there is no `gate`.
 
-    It starts near the identity: W_s = I, W_pq = [I/2 | I/2], gate sigmoid(-2).
+    It starts near the identity: W_s = I, W_e = 0, W_pq = [I/2 | I/2], gate sigmoid(-2).
     """
 
     def __init__(self, config: GNNConfig) -> None:
