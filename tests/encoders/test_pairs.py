@@ -66,6 +66,12 @@ def test_scores_resume(model: CrossEncoder, pairs: Pairs, tmp_path: Path, monkey
     assert len(encoded) == 1
 
 
+def test_no_pairs(model: CrossEncoder, pairs: Pairs, tmp_path: Path) -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    empty = Pairs(first=pairs.first, first_rows=nothing, second=pairs.second, second_rows=nothing)
+    assert score_pairs(model, empty, tmp_path, **LENGTHS).shape == (0,)
+
+
 def make(folder: Path) -> Path:
     folder.mkdir()
     return folder

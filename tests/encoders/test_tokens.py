@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 from gnn_encoder.encoders import tokens as module
 from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template, open_tokens, pair_batch, pair_lengths, single_batch
+from gnn_encoder.errors import UserError
 
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:
@@ -175,3 +176,10 @@ def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path,
     # Made anew rather than read back.
     used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
     np.testing.assert_array_equal(open_tokens(questions_table, used, 1001).ids, expected)
+
+
+def test_a_tokenizer_without_padding_is_refused(tiny_model: Path) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    tokenizer.pad_token = None
+    with pytest.raises(UserError, match="its tokenizer has no padding token, which batches need; set pad_token"):
+        Template(tokenizer)

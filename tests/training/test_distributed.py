@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from gnn_encoder import distributed
+from gnn_encoder.errors import UserError
+from gnn_encoder.training.contrastive import local_share
 
 from .two_ranks import ALPHAS, batch_of, loss_of, models
 
@@ -78,3 +80,10 @@ def test_alone_nothing_is_exchanged() -> None:
     assert (distributed.rank(), distributed.world_size(), distributed.is_first()) == (0, 1, True)
     assert distributed.sum_value(0.1) == 0.1
     distributed.barrier()
+
+
+def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "world_size", lambda: 4)
+    assert local_share(np.arange(9)).tolist() == [0, 1]
+    with pytest.raises(UserError, match="a batch of 3 questions cannot be shared by 4 processes; raise"):
+        local_share(np.arange(3))
