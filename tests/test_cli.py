@@ -135,7 +135,7 @@ def test_help_lists_every_command_and_each_has_an_example() -> None:
     commands = [command.name or command.callback.__name__ for command in cli.app.registered_commands]
     assert commands and all(f"  {name} " in out for name in commands)
     for name in commands:
-        assert f"  gnn-encoder {name}" in call(name, "--help")[1]
+        assert f"\n  Examples:\n    gnn-encoder {name}" in call(name, "--help")[1]
 
 
 def test_systems_are_the_dense_ones() -> None:

@@ -127,14 +127,14 @@ def search(
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read questions, one a line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a question.")] = False,
 ) -> None:
-    r"""Print the best passages for a question from a built index.
+    """Print the best passages for a question from a built index.
 
     \b
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
       gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
       gnn-encoder search --interactive < questions.txt
-    """
+    """  # noqa: D301 (click reads the backspace as: keep these lines)
     with report_errors():
         if question is None and not interactive:
             raise UserError("no question: put one in quotes after `search`, or read them from stdin with --interactive")
@@ -151,13 +151,13 @@ def search(
 def params(
     path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
 ) -> None:
-    r"""Check an experiment's parameters and print them as JSON.
+    """Check an experiment's parameters and print them as JSON.
 
     \b
     Examples:
       gnn-encoder params
       gnn-encoder params configs/insuranceqa.yaml
-    """
+    """  # noqa: D301
     with report_errors():
         from gnn_encoder.params import load_params
 
