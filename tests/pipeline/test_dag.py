@@ -185,7 +185,7 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
         if value != old["dev"][system][measure]
     }
     assert expected and all(name.startswith("gnn_encoder.") for name in expected)
-    difference = copy.dvc("metrics", "diff", "--json", "metrics/dev.json")
+    difference = copy.dvc("metrics", "diff", "--json", "--targets", "metrics/dev.json")
     assert difference.status == 0, difference.output
     changes = json.loads(difference.stdout)["metrics/dev.json"]
     assert {name: (change["old"], change["new"]) for name, change in changes.items()} == expected
