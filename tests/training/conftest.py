@@ -4,8 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder import stage
@@ -13,15 +11,10 @@ from gnn_encoder.encoders import tokens
 from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import open_tokens
-from gnn_encoder.records import PASSAGES, QUERIES
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, to_examples
 
-WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
-
-
-def text(number: int, size: int) -> str:
-    return " ".join(WORDS[(number * 7 + i * (1 + number % 3)) % len(WORDS)] for i in range(size))
+from ..encoders.conftest import text, write_passages, write_questions
 
 
 @pytest.fixture
@@ -29,12 +22,8 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """12 passages and 8 questions, as the pipeline writes them."""
     monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
     monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
-    texts = [text(i, 3 + i) for i in range(12)]
-    rows = {"pid": [str(i) for i in range(12)], "title": [""] * 12, "text": texts}
-    pq.write_table(pa.table(rows, schema=PASSAGES), tmp_path / "passages.parquet")
-    asked = [text(20 + i, 2 + i) for i in range(8)]
-    rows = {"qid": [str(i) for i in range(8)], "text": asked, "answers": [[] for _ in asked]}
-    pq.write_table(pa.table(rows, schema=QUERIES), tmp_path / "train.parquet")
+    write_passages(tmp_path / "passages.parquet", [""] * 12, [text(i, 3 + i) for i in range(12)])
+    write_questions(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])
     return tmp_path
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from gnn_encoder import distributed
 from gnn_encoder.errors import UserError
 from gnn_encoder.records import PASSAGES, QUERIES
 from gnn_encoder.stage import SCRATCH
-from gnn_encoder.storage.arrays import release
+from gnn_encoder.storage.arrays import release, write_header
 from gnn_encoder.storage.fingerprint import code_fingerprint, fingerprint
 from gnn_encoder.storage.tables import count_rows, iterate_texts
 
@@ -188,11 +188,10 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
     total = 0
     with (
         (partial / "ids.bin").open("wb") as file,
-        # Not a mapped file: on a full disk a write through a mapping is a SIGBUS instead of an error.
         (partial / "offsets.npy").open("wb") as offsets,
         tqdm(total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None) as progress,
     ):
-        _write_header(offsets, np.dtype(np.int64), n_rows + 1)
+        write_header(offsets, np.dtype(np.int64), (n_rows + 1,))
         offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         for texts in _texts(table, tokenizer):
             encoded = [
@@ -221,10 +220,6 @@ def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
 
 def _as_npy(raw: Path, target: Path, dtype: np.dtype[Any], size: int) -> None:
     with raw.open("rb") as source, target.open("wb") as file:
-        _write_header(file, dtype, size)
+        write_header(file, dtype, (size,))
         shutil.copyfileobj(source, file, 16 * 2**20)
     raw.unlink()
-
-
-def _write_header(file: BinaryIO, dtype: np.dtype[Any], size: int) -> None:
-    np.lib.format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": (size,)})

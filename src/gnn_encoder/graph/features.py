@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from gnn_encoder import distributed
 from gnn_encoder.errors import UserError
+from gnn_encoder.records import open_parquet
 from gnn_encoder.stage import SCRATCH
+from gnn_encoder.storage.arrays import write_header
 from gnn_encoder.storage.fingerprint import fingerprint
+from gnn_encoder.storage.tables import count_rows
 
 Features = NDArray[np.float16]
 
@@ -79,14 +82,12 @@ def _parts(folder: Path) -> list[Path]:
 
 def _unpack(folder: Path, target: Path) -> None:
     parts = _parts(folder)
-    rows = sum(pq.read_metadata(part).num_rows for part in parts)
-    dimension = pq.read_schema(parts[0]).field("feature").type.list_size
-    header = {"descr": np.dtype(np.float16).str, "fortran_order": False, "shape": (rows, dimension)}
-    # Not a mapped file: on a full disk a write through a mapping is a SIGBUS instead of an error.
+    rows = sum(count_rows(part) for part in parts)
+    dimension = open_parquet(parts[0]).schema_arrow.field("feature").type.list_size
     with target.open("wb") as file:
-        np.lib.format.write_array_header_2_0(file, header)
+        write_header(file, np.dtype(np.float16), (rows, dimension))
         for part in parts:
-            for batch in pq.ParquetFile(part, pre_buffer=False).iter_batches(columns=["feature"]):
+            for batch in open_parquet(part).iter_batches(columns=["feature"]):
                 block = batch.column("feature").flatten().to_numpy()
                 if not np.isfinite(block).all():
                     raise UserError(

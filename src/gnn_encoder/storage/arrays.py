@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, BinaryIO, Self, TextIO
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -133,6 +133,14 @@ def check_shape(folder: Path, expected: tuple[int, int]) -> None:
             f"{folder}: {shape[0]} embeddings of dimension {shape[1]}, expected {expected[0]} of {expected[1]}, one a "
             "passage by the present model; delete the folder and run its stage again"
         )
+
+
+def write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Begin a `.npy` file whose rows are then written as bytes.
+
+    Not a mapped file: on a full disk a write through a mapping is a SIGBUS instead of an error.
+    """
+    npy_format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": shape})
 
 
 def open_matrix(folder: Path) -> NDArray[Any]:

@@ -16,13 +16,14 @@ def save(
     path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]
 ) -> None:
     """Write weights, optimiser state and `progress` (JSON), whole: beside its place first, then renamed."""
-    tensors = {name: value.contiguous() for name, value in _unshared(_weights(modules)).items()}
+    tensors = _unshared(_weights(modules))
     if optimizer is not None:
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".partial")
-    save_file(tensors, beside, metadata={STATE: json.dumps(progress)})
+    contiguous = {name: value.contiguous() for name, value in tensors.items()}
+    save_file(contiguous, beside, metadata={STATE: json.dumps(progress)})
     beside.replace(path)
 
 

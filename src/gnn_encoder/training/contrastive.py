@@ -67,9 +67,9 @@ def batch_loss(
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
     loss = contrastive_loss(scores, positive, masked)
     if alpha > 0:
-        positives = passages[: len(queries)]
-        to_questions = scale * (positives * queries).sum(dim=1)
-        centred = passage_centric_loss(scale * positives @ everything.T, to_questions, positive, masked)
+        to_questions = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
+        to_passages = scale * passages[: len(queries)] @ everything.T
+        centred = passage_centric_loss(to_passages, to_questions, positive, masked)
         loss = (1 - alpha) * loss + alpha * centred
     return loss / (len(queries) * distributed.world_size())
 
