@@ -191,6 +191,18 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     assert {name: (change["old"], change["new"]) for name, change in changes.items()} == expected
 
 
+def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Callable[..., Any]) -> None:
+    copy = copy_of(project)
+    committed = json.loads((copy.folder / "metrics" / "dev.json").read_text())
+    ran = copy.dvc("exp", "run", "-S", "retrieve.depth=3")
+    assert ran.status == 0, ran.output
+    assert sorted(started(ran)) == sorted(["bm25", *(f"retrieve@{system}" for system in DENSE), "evaluate"])
+    shown = copy.dvc("metrics", "diff", "--json", "--targets", "metrics/dev.json")
+    assert shown.status == 0, shown.output
+    change = json.loads(shown.stdout)["metrics/dev.json"]["dual_encoder.R@20"]
+    assert change["old"] == committed["dual_encoder"]["R@20"] > change["new"]
+
+
 def measured(project: Any) -> dict[str, str]:
     return {split: (project.folder / "metrics" / f"{split}.json").read_text() for split in ("dev", "test")}
 
@@ -206,9 +218,9 @@ def test_the_dag_is_drawn(project: Any) -> None:
 def test_the_same_seed_makes_the_same_bytes(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     before = copy.hashes(*OUTPUTS)
-    ran = copy.dvc("repro", "--force", "--single-item", "train_retriever", "train_cross_encoder")
+    ran = copy.dvc("repro", "--force", "--single-item", "train_retriever", "train_cross_encoder", "train_mgt")
     assert ran.status == 0, ran.output
-    assert sorted(started(ran)) == ["train_cross_encoder", "train_retriever"]
+    assert sorted(started(ran)) == ["train_cross_encoder", "train_mgt", "train_retriever"]
     assert copy.hashes(*OUTPUTS) == before
 
 
