@@ -100,6 +100,58 @@ class Denoise(Section):
     negative_threshold: Fraction
 
 
+class Stage(Contrastive):
+    """One of the two stages of PAIR, or of Dual-Cross-Encoder: pre-training and fine-tuning."""
+
+    epochs: Annotated[int, Field(ge=0)]  # type: ignore[assignment]  # 0: this stage is left out
+
+
+class PairStage(Stage):
+    """A stage of PAIR's."""
+
+    alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
+
+
+class Pair(Section):
+    """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
+
+    unlabelled: str | None  # questions without labels: a text file, one a line, or a Parquet table with a column text
+    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # of the training questions: their labels are hidden
+    depth: Depth  # candidates a question from the first retriever
+    candidates: Count  # scored by M_ce, spread evenly over those ranks
+    s_pos: Fraction  # pseudo-positives score above
+    s_neg: Fraction  # hard negatives score below
+    pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
+    shared: bool  # one set of weights for questions and passages
+    pretrain: PairStage
+    finetune: PairStage
+
+
+class Generator(Section):
+    """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
+
+    model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
+    revision: str | None
+    epochs: Count
+    batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its question
+    learning_rate: Rate
+    warmup: Annotated[float, Field(ge=0, le=1)]
+    passage_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
+    query_length: Annotated[int, Field(ge=4)]
+
+
+class DualCross(Section):
+    """Dual-Cross-Encoder: passages encoded together with generated questions, several views a passage."""
+
+    generator: Generator
+    views: Annotated[int, Field(ge=1, le=127)]  # generated questions a passage
+    top_k: Count  # tokens that sampling chooses from
+    max_length: Annotated[int, Field(ge=8)]  # tokens of a question and its passage
+    shared: bool  # one set of weights for questions and passages ("tied")
+    pretrain: Stage  # on generated questions
+    finetune: Stage  # on labelled ones
+
+
 class CachePassages(Section):
     """Passage embeddings on disk."""
 
@@ -183,6 +235,8 @@ class Params(Section):
     train_cross_encoder: TrainCrossEncoder
     denoise: Denoise
     train_dual_encoder: TrainDualEncoder
+    pair: Pair
+    dual_cross: DualCross
     cache_passages: CachePassages
     build_graph: BuildGraph
     mgt: MGT
