@@ -38,8 +38,8 @@ class Corpus:
         self._params = params
         self._plain, self._informed = folder / "plain", folder / "informed"
         self._encoder = DualEncoder.load(project.MGT / "encoder", precision=params.encoder.precision).for_inference()
-        self._passages: TextTokens = open_passages(self._encoder, params)
-        self._questions: TextTokens = open_queries("train", self._encoder, params)
+        self._passages: TextTokens = open_passages(self._encoder)
+        self._questions: TextTokens = open_queries(project.queries("train"), self._encoder)
         self._gnn = QueryPassageGNN.load(project.MGT)
         self._features()  # train_mgt has unpacked them
 

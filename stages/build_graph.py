@@ -1,6 +1,9 @@
-"""build_graph: link every training question to its top-k passages by M_de (section 3.2)."""
+"""build_graph SYSTEM: link every question of the graph to its top-k passages by M_de (section 3.2)."""
+
+import sys
 
 from gnn_encoder import project
+from gnn_encoder.graph.nodes import QUESTIONS
 from gnn_encoder.params import load_params
 from gnn_encoder.records import CANDIDATES
 from gnn_encoder.retrieval import top_passages
@@ -11,11 +14,19 @@ from gnn_encoder.storage.tables import candidates_table, write_table
 def main() -> None:
     """Search M_de's passage matrix; the results are the edges."""
     params = load_params()
-    inputs = [project.queries("train"), project.DUAL_ENCODER, project.embeddings("dual_encoder")]
-    with output(project.GRAPH, inputs, {"build_graph": params.build_graph, "seed": params.seed}) as scratch:
-        graph = params.build_graph
+    system = project.gnn_system(project.chosen(sys.argv[1:], project.GNN_SYSTEMS), params)
+    inputs = [system.nodes, project.ENCODERS[system.base], project.embeddings(system.base)]
+    graph = params.build_graph
+    sections = {"k": graph.k, "factory": graph.factory, "seed": params.seed}
+    with output(system.graph, inputs, sections) as scratch:
         passages, scores = top_passages(
-            "dual_encoder", graph.k, params, factory=graph.factory, section="build_graph", parameter="k"
+            system.base,
+            system.nodes / QUESTIONS,
+            graph.k,
+            params,
+            factory=graph.factory,
+            section="build_graph",
+            parameter="k",
         )
         write_table(scratch / "edges.parquet", CANDIDATES, [candidates_table(passages, scores)])
 

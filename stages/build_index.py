@@ -11,7 +11,7 @@ from gnn_encoder.stage import output, run
 def main() -> None:
     """Index the system's passages."""
     params = load_params()
-    system = project.dense_system(sys.argv[1:])
+    system = project.chosen(sys.argv[1:], tuple(project.ENCODERS))
     inputs = [project.PASSAGES, project.embeddings(system)]
     with output(project.index(system), inputs, {"index": params.index, "seed": params.seed}) as scratch:
         build(

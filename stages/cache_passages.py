@@ -14,7 +14,7 @@ from gnn_encoder.storage.fingerprint import fingerprint
 def main() -> None:
     """Encode every passage with the system's encoder."""
     params = load_params()
-    system = project.dense_system(sys.argv[1:])
+    system = project.chosen(sys.argv[1:], tuple(project.ENCODERS))
     folder = project.ENCODERS[system]
     inputs = [project.PASSAGES, folder]
     sections = {"cache_passages": params.cache_passages, "precision": params.encoder.precision}
@@ -22,7 +22,7 @@ def main() -> None:
         encoder = DualEncoder.load(folder, precision=params.encoder.precision).for_inference()
         encode_corpus(
             encoder,
-            open_passages(encoder, params),
+            open_passages(encoder),
             scratch,
             dtype=params.cache_passages.dtype,
             batch_tokens=params.encoder.batch_tokens,

@@ -2,19 +2,16 @@
 
 import logging
 
-import numpy as np
 import polars as pl
 
 from gnn_encoder import distributed, project
-from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.pairs import Pairs, score_pairs
-from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import load_params
 from gnn_encoder.records import EXAMPLES
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.atomic import write_json
 from gnn_encoder.storage.tables import read_candidates, write_table
+from gnn_encoder.teacher import score_candidates
 from gnn_encoder.training.denoise import denoise, spread
 
 
@@ -39,22 +36,17 @@ def main() -> None:
         # A labelled passage is a positive whatever its score, so only the others are scored.
         unlabelled = chosen.select("query", "passage").join(pairs, on=["query", "passage"], how="anti")
         unlabelled = unlabelled.sort("query", "passage")
-        model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-        scores = score_pairs(
-            model,
-            Pairs(
-                first=open_queries("train", model, params),
-                first_rows=unlabelled["query"].to_numpy().astype(np.int64),
-                second=open_passages(model, params),
-                second_rows=unlabelled["passage"].to_numpy().astype(np.int64),
-            ),
+        scored = score_candidates(
+            unlabelled,
+            project.queries("train"),
             scratch / WORK,
+            model=project.CROSS_ENCODER,
             max_length=params.train_cross_encoder.max_length,
-            batch_tokens=params.encoder.batch_tokens,
+            encoder=params.encoder,
         )
         if distributed.is_first():
             table, counts = denoise(
-                unlabelled.with_columns(score=scores),
+                scored,
                 pairs,
                 positive_threshold=settings.positive_threshold,
                 negative_threshold=settings.negative_threshold,

@@ -1,4 +1,6 @@
-"""embed_edges: M_ce's [CLS] embedding of every edge and of the self-loops that can matter (section 3.2)."""
+"""embed_edges SYSTEM: M_ce's [CLS] embedding of every edge and of the self-loops that can matter (section 3.2)."""
+
+import sys
 
 import numpy as np
 import polars as pl
@@ -7,6 +9,7 @@ from gnn_encoder import project
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, embed_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.graph.nodes import QUESTIONS
 from gnn_encoder.params import load_params
 from gnn_encoder.records import edge_features, loop_features
 from gnn_encoder.stage import output, run
@@ -19,12 +22,13 @@ def main() -> None:
     A passage that no question retrieved attends to itself alone: the softmax over one edge is 1 whatever its feature.
     """
     params = load_params()
-    inputs = [project.PASSAGES, project.queries("train"), project.GRAPH, project.CROSS_ENCODER]
+    system = project.gnn_system(project.chosen(sys.argv[1:], project.GNN_SYSTEMS), params)
+    inputs = [project.PASSAGES, system.nodes, system.graph, project.CROSS_ENCODER]
     sections = {"max_length": params.train_cross_encoder.max_length, "precision": params.encoder.precision}
-    with output(project.EDGE_FEATURES, inputs, sections) as scratch:
-        edges = read_candidates(project.GRAPH / "edges.parquet")
+    with output(system.edge_features, inputs, sections) as scratch:
+        edges = read_candidates(system.graph / "edges.parquet")
         model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-        queries, passages = open_queries("train", model, params), open_passages(model, params)
+        queries, passages = open_queries(system.nodes / QUESTIONS, model), open_passages(model)
         limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
         columns = {"query": edges["query"], "passage": edges["passage"]}
         pairs = Pairs(first=queries, first_rows=edges["query"], second=passages, second_rows=edges["passage"])

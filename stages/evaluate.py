@@ -1,85 +1,48 @@
-"""evaluate: measures of every system's runs, significance against M_de, tables and pictures."""
+"""evaluate BRANCH: its systems' means, their significance against the branch's baseline, tables and pictures."""
 
-import logging
-from dataclasses import asdict
-from pathlib import Path
+import sys
 
 import polars as pl
 
 from gnn_encoder import project
 from gnn_encoder.evaluation import report
-from gnn_encoder.evaluation.measures import mean, parse, per_query
-from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.evaluation.significance import compare_all
-from gnn_encoder.params import Evaluate, load_params
-from gnn_encoder.records import QRELS, open_table
+from gnn_encoder.evaluation.values import (
+    VALUES,
+    compare_with,
+    log_tables,
+    means_by_system,
+    publish_files,
+    read_values,
+    write_metrics,
+    write_plots,
+)
+from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import publish, write_json
-
-log = logging.getLogger(__name__)
-BASELINE = "dual_encoder"
-SPLITS = ("dev", "test")
-HISTORY = project.MGT / "history.csv"
 
 
 def main() -> None:
-    """Measure, compare, write metrics and plots, print the table."""
+    """Compare, write metrics and plots, print the tables."""
     section = load_params().evaluate
-    (tested,) = parse([section.significance], "evaluate.significance")
-    runs = [project.run_file(system, split) for system in project.SYSTEMS for split in SPLITS]
-    histories = [HISTORY] if HISTORY.is_file() else []
-    inputs = [*map(project.qrels, SPLITS), *runs, *histories]
-    with output(project.EVALUATION, inputs, {"evaluate": section}) as scratch:
-        values = measure_all(section)
-        values.write_parquet(scratch / "per_query.parquet")
-        reported = values.filter(pl.col("measure").is_in(list(parse(section.measures))))
-        means = {split: means_by_system(reported, split) for split in SPLITS}
-        compared = {split: compare_all(values.filter(pl.col("split") == split), tested, BASELINE) for split in SPLITS}
+    name = project.chosen(sys.argv[1:], tuple(project.BRANCHES))
+    branch = project.BRANCHES[name]
+    systems = list(branch.systems)
+    if branch.baseline not in systems:
+        systems.insert(0, branch.baseline)
+    history = project.DATA / "mgt" / name / "history.csv"
+    inputs = [*map(project.measured, systems), *([history] if history.is_file() else [])]
+    with output(project.evaluation(name), inputs, {"evaluate": section}) as scratch:
+        values = read_values(systems)
+        values.write_parquet(scratch / VALUES)
+        means = means_by_system(values, section)
+        compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
+        log_tables(means, compared, section)
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
-        for split in SPLITS:
-            write_json(metrics / f"{split}.json", means[split])
-            table = report.markdown_table(means[split], compared[split], tested, BASELINE)
-            log.info("\n%s questions, points of 100\n\n%s", split, table)
-        significance = {split: {name: asdict(c) for name, c in systems.items()} for split, systems in compared.items()}
-        write_json(metrics / "significance.json", significance)
-        write_plots(plots, values, means, tested)
-        publish_files(metrics, project.METRICS)
-        publish_files(plots, project.PLOTS)
-
-
-def measure_all(section: Evaluate) -> pl.DataFrame:
-    """Columns system, split, qid, measure, value."""
-    names = list(parse([*section.measures, section.significance]))
-    parts = []
-    for split in SPLITS:
-        judgements = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-        for system in project.SYSTEMS:
-            table = per_query(read_run(project.run_file(system, split)), judgements, names)
-            parts.append(table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns))
-    return pl.concat(parts)
-
-
-def means_by_system(values: pl.DataFrame, split: str) -> report.Means:
-    """Mean of every measure over a split's questions, by system."""
-    part = values.filter(pl.col("split") == split)
-    return {system: mean(part.filter(pl.col("system") == system)) for system in project.SYSTEMS}
-
-
-def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, report.Means], tested: str) -> None:
-    """CSV for `dvc plots`, PNG for those without a browser."""
-    folder.mkdir(parents=True, exist_ok=True)
-    report.write_measures_csv(folder / "measures.csv", means)
-    report.write_recall_csv(folder / "recall.csv", means)
-    report.draw_bars(folder / "systems.png", values, tested)
-    report.draw_recall(folder / "recall.png", means)
-    if HISTORY.is_file():
-        report.draw_training(folder / "training.png", pl.read_csv(HISTORY))
-
-
-def publish_files(folder: Path, target: Path) -> None:
-    """Move each file into place whole; what else lies in `target` stays."""
-    for file in sorted(folder.iterdir()):
-        publish(file, target / file.name)
+        write_metrics(metrics, means, compared)
+        write_plots(plots, values, means, section)
+        if history.is_file():
+            report.draw_training(plots / "training.png", pl.read_csv(history))
+        publish_files(metrics, project.METRICS / name)
+        publish_files(plots, project.PLOTS / name)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,12 @@ def main() -> None:
     inputs = [project.queries("train"), project.RETRIEVER, project.embeddings("retriever")]
     with output(project.CANDIDATES, inputs, {"mine_candidates": params.mine_candidates}) as scratch:
         passages, scores = top_passages(
-            "retriever", params.mine_candidates.depth, params, section="mine_candidates", parameter="depth"
+            "retriever",
+            project.queries("train"),
+            params.mine_candidates.depth,
+            params,
+            section="mine_candidates",
+            parameter="depth",
         )
         write_table(scratch / "candidates.parquet", CANDIDATES, [candidates_table(passages, scores)])
 

@@ -10,8 +10,10 @@ def main() -> None:
     """Run the stage."""
     params = load_params()
     source = open_source(params.data)
-    with output(project.PREPARED, inputs=source.files(), params={"data": params.data, "seed": params.seed}) as scratch:
-        prepare(params.data, source, scratch, seed=params.seed)
+    hidden = params.pair.unlabelled_fraction
+    sections = {"data": params.data, "unlabelled_fraction": hidden, "seed": params.seed}
+    with output(project.PREPARED, inputs=source.files(), params=sections) as scratch:
+        prepare(params.data, source, scratch, seed=params.seed, unlabelled_fraction=hidden)
 
 
 if __name__ == "__main__":

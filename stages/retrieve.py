@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 def main() -> None:
     """Encode the questions with the system's encoder and search its index."""
     params = load_params()
-    system = project.dense_system(sys.argv[1:])
+    system = project.chosen(sys.argv[1:], tuple(project.ENCODERS))
     encoder_folder = project.ENCODERS[system]
     files = {split: project.run_file(system, split) for split in ("dev", "test")}
     target = files["dev"].parent

@@ -1,4 +1,6 @@
-"""train_mgt: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
+"""train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
+
+import sys
 
 from gnn_encoder import distributed, project
 from gnn_encoder.mgt.phases import train_gnn_encoder
@@ -10,6 +12,7 @@ from gnn_encoder.training.history import write_history
 def main() -> None:
     """Train both phases and save the best of them."""
     params = load_params()
+    system = project.gnn_system(project.chosen(sys.argv[1:], project.GNN_SYSTEMS), params)
     inputs = [
         *(
             project.PASSAGES,
@@ -20,15 +23,16 @@ def main() -> None:
         ),
         *(
             project.EXAMPLES,
-            project.DUAL_ENCODER,
-            project.embeddings("dual_encoder"),
-            project.GRAPH,
-            project.EDGE_FEATURES,
+            project.ENCODERS[system.base],
+            project.embeddings(system.base),
+            system.nodes,
+            system.graph,
+            system.edge_features,
         ),
     ]
-    sections = {"mgt": params.mgt, "encoder": params.encoder, "seed": params.seed}
-    with output(project.MGT, inputs, sections) as scratch:
-        encoder, gnn, history = train_gnn_encoder(params, scratch)
+    sections = {"mgt": params.mgt, "base": system.base, "encoder": params.encoder, "seed": params.seed}
+    with output(system.model, inputs, sections) as scratch:
+        encoder, gnn, history = train_gnn_encoder(system, params, scratch)
         if distributed.is_first():
             encoder.save(scratch / "encoder")
             gnn.save(scratch)

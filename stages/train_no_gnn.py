@@ -7,6 +7,7 @@ from gnn_encoder.stage import output, run
 from gnn_encoder.training.history import write_history
 
 BUDGET = (
+    "init",
     "gnn_epochs",
     "epochs",
     "batch_size",
@@ -31,7 +32,7 @@ def main() -> None:
             project.queries("dev"),
             project.qrels("dev"),
         ),
-        *(project.EXAMPLES, project.DUAL_ENCODER, project.embeddings("dual_encoder")),
+        *(project.EXAMPLES, project.ENCODERS[params.mgt.init], project.embeddings(params.mgt.init)),
     ]
     budget = {name: getattr(params.mgt, name) for name in BUDGET + WATCHED}
     sections = {"train_no_gnn": params.train_no_gnn, "encoder": params.encoder, "seed": params.seed, "mgt": budget}

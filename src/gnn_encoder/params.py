@@ -103,7 +103,7 @@ class Denoise(Section):
 class Stage(Contrastive):
     """One of the two stages of PAIR, or of Dual-Cross-Encoder: pre-training and fine-tuning."""
 
-    epochs: Annotated[int, Field(ge=0)]  # type: ignore[assignment]  # 0: this stage is left out
+    epochs: Annotated[int, Field(ge=0)]  # 0: this stage is left out
 
 
 class PairStage(Stage):
@@ -115,6 +115,7 @@ class PairStage(Stage):
 class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
+    teacher: TrainCrossEncoder | None  # the M_ce that labels; null: that of train_cross_encoder
     unlabelled: str | None  # questions without labels: a text file, one a line, or a Parquet table with a column text
     unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # of the training questions: their labels are hidden
     depth: Depth  # candidates a question from the first retriever
@@ -161,6 +162,8 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
+    queries: Literal["training", "generated", "both"]  # which questions are nodes
+    generated: Count | None  # a random sample of so many generated questions; null: all
     k: Depth  # passages a question
     factory: str  # FAISS index that finds them; Flat is exact and streams
 
@@ -168,6 +171,7 @@ class BuildGraph(Section):
 class MGT(Section):
     """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
 
+    init: Literal["dual_encoder", "pair"]  # the dual-encoder that serves as M_de
     layers: Literal[1, 2]
     heads: Count
     gate: Literal["learned"] | Annotated[float, Field(ge=0, le=1)]

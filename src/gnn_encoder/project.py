@@ -1,8 +1,13 @@
-"""Where every artifact lies, relative to the project's root: the one place that knows."""
+"""Where every artifact lies, relative to the project's root, and which systems and branches there are."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from gnn_encoder.errors import UserError
+
+if TYPE_CHECKING:
+    from gnn_encoder.params import Params
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
@@ -13,22 +18,82 @@ CANDIDATES = DATA / "candidates"
 CROSS_ENCODER = DATA / "cross_encoder"
 EXAMPLES = DATA / "examples"
 DUAL_ENCODER = DATA / "dual_encoder"
-GRAPH = DATA / "graph"
-EDGE_FEATURES = DATA / "edge_features"
-MGT = DATA / "mgt"
+PAIR_TEACHER = DATA / "pair_teacher"
+PAIR_LABELS = DATA / "pair_labels"
+PAIR_SIMILARITY = DATA / "pair_similarity"
+GENERATOR = DATA / "generator"
+GENERATED = DATA / "generated"
 NO_GNN = DATA / "no_gnn"
-EVALUATION = DATA / "evaluation"
+COMPARISON = DATA / "comparison"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNNSystem:
+    """A GNN-encoder: the dual-encoder that serves as its M_de, and the questions that are nodes of its graph."""
+
+    name: str
+    base: str
+    queries: Literal["training", "generated", "both"]
+
+    @property
+    def nodes(self) -> Path:
+        """The questions of the graph."""
+        return nodes(self.queries)
+
+    @property
+    def graph(self) -> Path:
+        """Edges."""
+        return DATA / "graph" / self.name
+
+    @property
+    def edge_features(self) -> Path:
+        """M_ce's embeddings of the edges."""
+        return DATA / "edge_features" / self.name
+
+    @property
+    def model(self) -> Path:
+        """The GNN; its dual-encoder is in `encoder/`."""
+        return DATA / "mgt" / self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """Systems that are judged together, and the one that they are compared with."""
+
+    systems: tuple[str, ...]
+    baseline: str
+
 
 # The dense systems and the folder of the dual-encoder that encodes their queries.
 ENCODERS = {
     "retriever": RETRIEVER,
     "dual_encoder": DUAL_ENCODER,
     "no_gnn": NO_GNN,
-    "gnn_encoder": MGT / "encoder",
+    "gnn_encoder": DATA / "mgt" / "gnn_encoder" / "encoder",
+    "pair_no_psr": DATA / "pair_no_psr",
+    "pair": DATA / "pair",
+    "dual_cross_dpr": DATA / "dual_cross_dpr",
+    "dual_cross": DATA / "dual_cross",
+    "gnn_encoder_pair": DATA / "mgt" / "gnn_encoder_pair" / "encoder",
+    "gnn_encoder_generated": DATA / "mgt" / "gnn_encoder_generated" / "encoder",
 }
-SYSTEMS = ("bm25", *ENCODERS)
+NODES = ("training", "generated", "both")
+GNN_SYSTEMS = ("gnn_encoder", "gnn_encoder_pair", "gnn_encoder_generated")
+PAIR_SYSTEMS = ("pair_no_psr", "pair")
+DUAL_CROSS_SYSTEMS = ("dual_cross_dpr", "dual_cross")
+
+BRANCHES = {
+    "gnn_encoder": Branch(
+        systems=("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"), baseline="dual_encoder"
+    ),
+    "pair": Branch(systems=PAIR_SYSTEMS, baseline="pair_no_psr"),
+    "dual_cross": Branch(systems=DUAL_CROSS_SYSTEMS, baseline="dual_cross_dpr"),
+    "gnn_encoder_pair": Branch(systems=("gnn_encoder_pair",), baseline="pair"),
+    "gnn_encoder_generated": Branch(systems=("gnn_encoder_generated",), baseline="gnn_encoder"),
+}
+BRANCH_OF = {system: name for name, branch in BRANCHES.items() for system in branch.systems}
 
 
 def queries(split: str) -> Path:
@@ -39,6 +104,11 @@ def queries(split: str) -> Path:
 def qrels(split: str) -> Path:
     """Judgements of a split."""
     return PREPARED / "qrels" / f"{split}.parquet"
+
+
+def nodes(which: str) -> Path:
+    """Questions that are nodes of a graph: training, generated or both."""
+    return DATA / "nodes" / which
 
 
 def embeddings(system: str) -> Path:
@@ -56,12 +126,36 @@ def run_file(system: str, split: str) -> Path:
     return (BM25 if system == "bm25" else DATA / "runs" / system) / f"{split}.trec.gz"
 
 
-def dense_system(arguments: list[str]) -> str:
-    """The system a stage script was called with.
+def measured(system: str) -> Path:
+    """What a system's runs are worth, question by question."""
+    return DATA / "measures" / BRANCH_OF[system] / system
+
+
+def evaluation(branch: str) -> Path:
+    """A branch's systems compared."""
+    return DATA / "evaluation" / branch
+
+
+def pretrained(system: str) -> Path:
+    """An encoder of PAIR's or of Dual-Cross-Encoder's between its two stages of training."""
+    return DATA / f"{system}_pretrained"
+
+
+def gnn_system(name: str, params: "Params") -> GNNSystem:
+    """What a GNN-encoder is made from; `mgt.init` and `build_graph.queries` say it of the main one."""
+    if name == "gnn_encoder_pair":
+        return GNNSystem(name=name, base="pair", queries="training")
+    if name == "gnn_encoder_generated":
+        return GNNSystem(name=name, base="dual_encoder", queries="both")
+    return GNNSystem(name=name, base=params.mgt.init, queries=params.build_graph.queries)
+
+
+def chosen(arguments: list[str], names: tuple[str, ...]) -> str:
+    """The one of `names` that a stage script was called with.
 
     Raises:
-        UserError: none, or not one of the dense systems.
+        UserError: none, or another.
     """
-    if len(arguments) != 1 or arguments[0] not in ENCODERS:
-        raise UserError(f"argument is {' '.join(arguments)!r}: must be one of {', '.join(ENCODERS)}")
+    if len(arguments) != 1 or arguments[0] not in names:
+        raise UserError(f"argument is {' '.join(arguments)!r}: must be one of {', '.join(names)}")
     return arguments[0]

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 from gnn_encoder.errors import UserError
 
 SPLITS = ("train", "dev", "test")
+UNLABELLED = "unlabelled"  # questions that PAIR gives pseudo-labels
 
 PASSAGES = pa.schema([("pid", pa.string()), ("title", pa.string()), ("text", pa.string())])
 QUERIES = pa.schema([("qid", pa.string()), ("text", pa.string()), ("answers", pa.list_(pa.string()))])
@@ -18,6 +19,9 @@ CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank",
 
 # What a contrastive model trains on: one row a training question that has a positive.
 EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
+
+# The passage that each generated node of the graph was made from.
+SOURCES = pa.schema([("passage", pa.int32())])
 
 
 def edge_features(dimension: int) -> pa.Schema:

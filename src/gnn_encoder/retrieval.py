@@ -1,5 +1,6 @@
-"""Top passages of the training questions by one of the dense systems."""
+"""Top passages of a table of questions by one of the dense systems."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,23 @@ from gnn_encoder.params import Params
 
 
 def top_passages(
-    system: str, k: int, params: Params, *, factory: str = "Flat", section: str, parameter: str
+    system: str,
+    questions: Path,
+    k: int,
+    params: Params,
+    *,
+    factory: str = "Flat",
+    section: str,
+    parameter: str,
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float32]]:
-    """Passage rows and scores, best first. *Shape:* both (training questions, k).
+    """Passage rows and scores, best first. *Shape:* both (questions, k).
 
     Args:
         factory: FAISS factory string; Flat streams over the matrix in constant memory.
         section: where in params.yaml k (named `parameter`) and the factory come from, for errors.
     """
     encoder = DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision).for_inference()
-    tokens = open_queries("train", encoder, params)
+    tokens = open_queries(questions, encoder)
     queries = embed_questions(encoder, tokens, params.encoder.batch_tokens)
     distributed.barrier()
     return top_k(

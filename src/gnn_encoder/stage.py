@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from gnn_encoder.storage.atomic import publish, write_json
 from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 
 SCRATCH = Path(".scratch")
+TIMES = Path("data/times")  # how long each artifact took here; no output of a stage, or no run would equal another
 WORK = ".work"  # subfolder of an artifact under construction for what only resuming needs; dropped at the end
 log = logging.getLogger(__name__)
 
@@ -36,9 +38,10 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
     for path in inputs:
         if not path.exists():
             raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+    started = time.monotonic()
     plain = {name: p.model_dump() if isinstance(p, BaseModel) else p for name, p in params.items()}
     key = fingerprint(*inputs, params=plain, code=code_fingerprint(), target=target.as_posix())
-    name = "-".join(target.parts[1:] or target.parts)
+    name = artifact_name(target)
     scratch = SCRATCH / name / key
     aside = SCRATCH / name / f"{key}{WORK}"
     if aside.exists() and distributed.is_first():  # killed in the last step
@@ -55,12 +58,23 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
     distributed.barrier()
     if distributed.is_first():
         if not (scratch / MANIFEST).exists():
-            write_json(scratch / MANIFEST, {"fingerprint": key, "params": plain})
+            # Not of the code: an artifact that other code makes again as it was must not run what follows again.
+            of = fingerprint(*inputs, params=plain, target=target.as_posix())
+            write_json(scratch / MANIFEST, {"fingerprint": of, "params": plain})
         # Not deleted before the artifact is in place: a kill in between would lose a whole training.
         (scratch / WORK).rename(aside)
         publish(scratch, target)
+        # A resumed run's time is that of its last part: worth nothing.
+        seconds = None if resumed else round(time.monotonic() - started, 1)
+        record = {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]}
+        write_json(TIMES / f"{name}.json", record)
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
+
+
+def artifact_name(target: Path) -> str:
+    """An artifact's name in one word: its place below data/."""
+    return "-".join(target.parts[1:] or target.parts)
 
 
 def run(main: Callable[[], None]) -> None:

@@ -1,10 +1,10 @@
 """Source -> passages, queries and qrels tables, all of them checked, with the splits cut and sampled."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,15 +17,14 @@ from gnn_encoder.data.insuranceqa import InsuranceQA
 from gnn_encoder.data.rows import Judgement, Place, Source
 from gnn_encoder.errors import UserError
 from gnn_encoder.params import Data
-from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS
+from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.tables import ROW_GROUP, write_table
+from gnn_encoder.storage.tables import batched, write_table
 
 log = logging.getLogger(__name__)
-Row = TypeVar("Row")
 
 # Each draw has its own stream of random numbers: another sample size does not change which questions are dev.
-CUT, SAMPLE = 1, 2
+CUT, SAMPLE, HIDE = 1, 2, 3
 
 
 class Split(NamedTuple):
@@ -48,8 +47,12 @@ def open_source(data: Data) -> Source:
     return Beir(Path(data.path))
 
 
-def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
+def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
     """Write passages.parquet, queries/, qrels/ and statistics.json to `folder`.
+
+    Args:
+        unlabelled_fraction: of the training questions, whose labels are hidden: PAIR gives them pseudo-labels, and
+            qrels/unlabelled.parquet keeps what those are judged by.
 
     Memory: 8 bytes a passage, the judgements, and one batch of rows.
 
@@ -58,8 +61,8 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
     """
     pids = _write_passages(source, folder / "passages.parquet")
     judged = {split: _read_judgements(source, split, pids) for split in source.splits}
-    splits = choose_questions(data, judged, seed)
-    for name in SPLITS:
+    splits = choose_questions(data, judged, seed, unlabelled_fraction)
+    for name in (*SPLITS, UNLABELLED):
         origin, qids = splits[name]
         _write_queries(source, origin, qids, judged[origin], folder / "queries" / f"{name}.parquet")
         kept = judged[origin].filter(pl.col("qid").is_in(qids.implode()))
@@ -71,9 +74,12 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
 
 
-def choose_questions(data: Data, judged: dict[str, pl.DataFrame], seed: int) -> dict[str, Split]:
+def choose_questions(
+    data: Data, judged: dict[str, pl.DataFrame], seed: int, unlabelled_fraction: float = 0.0
+) -> dict[str, Split]:
     """Which questions each split has: all with a positive judgement, a dev split cut from train where the source has
-    none, a sample of train where `data.train_queries` asks for one.
+    none, a sample of train where `data.train_queries` asks for one, and questions of train's that it leaves out as
+    unlabelled ones.
 
     Args:
         judged: judgements (qid, pid, grade) of each split of the source.
@@ -89,20 +95,28 @@ def choose_questions(data: Data, judged: dict[str, pl.DataFrame], seed: int) -> 
             raise UserError("qrels of split train: 1 question is too few to cut a dev split from; add questions")
         log.info("no dev split in the source: %d training questions, drawn with seed %d, become dev", len(dev), seed)
         splits["dev"] = Split("train", dev)
+    hidden = round(unlabelled_fraction * len(train))
     if data.train_queries is not None and data.train_queries < len(train):
         log.info("train: a sample of %d of %d questions, seed %d", data.train_queries, len(train), seed)
-        train, _ = _cut(train, data.train_queries, [seed, SAMPLE])
-    elif data.train_queries is not None:
-        log.info("train: data.train_queries is %d, there are %d questions: all taken", data.train_queries, len(train))
-    return splits | {"train": Split("train", train)}
+        train, others = _cut(train, data.train_queries, [seed, SAMPLE])
+        unlabelled, _ = _cut(others, hidden, [seed, HIDE])
+    else:
+        if data.train_queries is not None:
+            log.info("train: data.train_queries is %d, there are %d: all taken", data.train_queries, len(train))
+        unlabelled, train = _cut(train, hidden, [seed, HIDE])
+    if hidden:
+        log.info("unlabelled: the labels of %d other training questions are hidden, seed %d", len(unlabelled), seed)
+    return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
 def describe(folder: Path) -> dict[str, dict[str, float]]:
     """Counts and means of the prepared tables; lengths in characters."""
     passages = folder / "passages.parquet"
     statistics = {"passages": {"passages": _count(passages), "mean_characters": _mean_characters(passages)}}
-    for name in SPLITS:
+    for name in (*SPLITS, UNLABELLED):
         queries, qrels = folder / "queries" / f"{name}.parquet", folder / "qrels" / f"{name}.parquet"
+        if _count(queries) == 0:  # nobody asked for unlabelled questions
+            continue
         statistics[name] = {
             "questions": _count(queries),
             "judgements": _count(qrels),
@@ -117,7 +131,7 @@ def _write_passages(source: Source, path: Path) -> Ids:
     rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in _batched(rows):
+        for batch in batched(rows):
             pids.add([row.pid for _, row in batch])
             yield pa.record_batch([list(column) for column in zip(*(row for _, row in batch), strict=True)], PASSAGES)
 
@@ -130,7 +144,7 @@ def _write_passages(source: Source, path: Path) -> Ids:
 def _read_judgements(source: Source, split: str, pids: Ids) -> pl.DataFrame:
     """All judgements of a split; every pid exists, no pair is judged twice."""
     schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
-    batches = _batched(row for _, row in source.judgements(split))
+    batches = batched(row for _, row in source.judgements(split))
     table = pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
     unknown = np.flatnonzero(~pids.contain(table["pid"]))
     if len(unknown):
@@ -148,7 +162,7 @@ def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.Da
     qids = Ids()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in _batched(source.queries(origin)):
+        for batch in batched(source.queries(origin)):
             names = [row.qid for _, row in batch]
             qids.add(names)
             kept = pl.Series(names, dtype=pl.String).is_in(chosen.implode()).to_list()
@@ -193,12 +207,6 @@ def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Se
 
 def _judgement(source: Source, split: str, row: int) -> tuple[Place, Judgement]:
     return next(islice(source.judgements(split), row, None))
-
-
-def _batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    iterator = iter(rows)
-    while batch := list(islice(iterator, ROW_GROUP)):
-        yield batch
 
 
 def _count(path: Path) -> int:

@@ -160,15 +160,16 @@ def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np
     return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
 
 
-def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
+def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None = None) -> TextTokens:
     """Tokens of a table of passages or queries, made on first use and kept in the scratch place.
 
     A passage with a title is read as `title [SEP] text`, as DPR does.
 
     Args:
         table: passages.parquet or a queries table.
-        max_tokens: no text needs more; what is longer is cut.
+        max_tokens: no text needs more; what is longer is cut. None: as many as the tokenizer's model takes.
     """
+    max_tokens = max_tokens or tokenizer.model_max_length
     tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
     tokenizer._tokenizer.no_padding()
     state = tokenizer._tokenizer.to_str()

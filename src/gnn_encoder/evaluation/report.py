@@ -1,5 +1,6 @@
 """What an evaluation shows: a Markdown table, CSV for `dvc plots`, PNG pictures."""
 
+import operator
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,23 +8,27 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.evaluation.significance import Comparison, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
+Comparisons = dict[str, Comparison]  # system -> it against its baseline
 RECALL = re.compile(r"^R@(\d+)$")
 
 
-def markdown_table(means: Means, comparisons: dict[str, Comparison], measure: str, baseline: str) -> str:
-    """Systems by measures in points (0..100), with each system's difference from `baseline` in `measure` and its p."""
+def markdown_table(means: Means, comparisons: Comparisons, measure: str) -> str:
+    """Systems by measures in points (0..100), with each one's difference from its baseline in `measure` and its p."""
     names = list(next(iter(means.values())))
-    header = ["system", *names, f"{measure} against {baseline}", "95% interval", "p"]
+    header = ["system", *names, f"{measure} against", "", "95% interval", "p (Holm)"]
     rows = []
     for system, values in means.items():
         found = comparisons.get(system)
-        test = [f"{100 * found.difference:+.1f}", _interval(found), _p(found.p)] if found else ["", "", ""]
+        test = [""] * 4
+        if found:
+            test = [found.baseline, f"{100 * found.difference:+.1f}", _interval(found), _p(found.p_holm)]
         rows.append([system, *(f"{100 * values[name]:.1f}" for name in names), *test])
     return _markdown(header, rows)
 
@@ -98,6 +103,50 @@ def draw_training(path: Path, history: pl.DataFrame) -> None:
             axes.grid(alpha=0.3)
             if axes.lines:
                 axes.legend()
+
+
+def costs_table(costs: dict[str, Costs]) -> str:
+    """What each system costs, as Markdown."""
+    header = ["system", "vectors a passage", "bytes a passage", "encode ms", "search ms", "training s"]
+    rows = []
+    for system, cost in costs.items():
+        seconds = "" if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
+        numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", seconds]
+        rows.append([system, f"{cost.vectors_a_passage:g}", *numbers])
+    return _markdown(header, rows)
+
+
+def draw_costs(path: Path, values: pl.DataFrame, costs: dict[str, Costs], measure: str) -> None:
+    """Mean of `measure` with its 95% interval against bytes a passage, and against milliseconds a question.
+
+    `values`: columns system, value, of one split.
+    """
+    with _figure(path, panels=2) as panels:
+        for axes, label, of in (
+            (panels[0], "index bytes a passage", operator.attrgetter("bytes_a_passage")),
+            (panels[1], "ms a question (encode and search)", operator.attrgetter("latency_ms")),
+        ):
+            for system, cost in costs.items():
+                numbers = values.filter(system=system)["value"].to_numpy()
+                average, (low, high) = numbers.mean(), interval(numbers)
+                error = [[100 * (average - low)], [100 * (high - average)]]
+                axes.errorbar(of(cost), 100 * average, yerr=error, fmt="o", capsize=3, label=system)
+            axes.set(xlabel=label, ylabel=f"{measure} (points)")
+            axes.grid(alpha=0.3)
+        panels[1].legend(fontsize="small")
+
+
+def draw_similarities(path: Path, found: dict[str, dict[str, float]]) -> None:
+    """Mean s(p+, q) and s(p+, p-) of each system with their standard deviations.
+
+    `found`: system -> `s(p+,q)`, `s(p+,p-)`, and each with ` std`.
+    """
+    with _figure(path, panels=2) as panels:
+        for axes, name in zip(panels, ("s(p+,p-)", "s(p+,q)"), strict=True):
+            for system, values in found.items():
+                bars = axes.bar(system, values[name], yerr=values[f"{name} std"], capsize=4)
+                axes.bar_label(bars, fmt="%.3f", label_type="center", color="white")
+            axes.set(title=name, ylabel="mean and standard deviation")
 
 
 def _interval(found: Comparison) -> str:

@@ -1,6 +1,6 @@
-"""Whether two systems differ on the same questions: the paired t-test."""
+"""Whether two systems differ on the same questions: the paired t-test, corrected when there are several."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -12,50 +12,73 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of questions."""
+    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of questions.
 
+    `p_holm` is the p after Holm's correction for the comparisons made together; a single one's is its own p.
+    """
+
+    baseline: str
     difference: float
     low: float
     high: float
     p: float
+    p_holm: float
     queries: int
 
 
-def compare(system: NDArray[np.float64], baseline: NDArray[np.float64]) -> Comparison:
+def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: str = "") -> Comparison:
     """Paired t-test of two systems' values on the same questions, in the same order.
 
     Where every question has one and the same difference there is no spread to test against: no difference at all has
     p = 1 and the interval [0, 0]; another one has p = 0. A single question proves nothing: p = 1 and every
     difference that values in 0..1 allow.
 
+    Args:
+        name: what the baseline is called.
+
     *Shape:* (questions,) each.
     """
     differences = system - baseline
-    n_queries, mean = len(differences), float(differences.mean())
-    if n_queries == 1:
-        return Comparison(difference=mean, low=-1.0, high=1.0, p=1.0, queries=1)
-    if np.ptp(differences) == 0:
-        return Comparison(difference=mean, low=mean, high=mean, p=float(mean == 0), queries=n_queries)
-    test = stats.ttest_rel(system, baseline)
-    interval = test.confidence_interval(LEVEL)
-    return Comparison(
-        difference=mean, low=float(interval.low), high=float(interval.high), p=float(test.pvalue), queries=n_queries
-    )
+    mean = float(differences.mean())
+    low, high, p = mean, mean, float(mean == 0)
+    if len(differences) == 1:
+        low, high, p = -1.0, 1.0, 1.0
+    elif np.ptp(differences) > 0:
+        test = stats.ttest_rel(system, baseline)
+        found = test.confidence_interval(LEVEL)
+        low, high, p = float(found.low), float(found.high), float(test.pvalue)
+    return Comparison(baseline=name, difference=mean, low=low, high=high, p=p, p_holm=p, queries=len(differences))
 
 
-def compare_all(values: pl.DataFrame, measure: str, baseline: str) -> dict[str, Comparison]:
-    """Every system but the baseline against it.
+def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Holm's step-down correction: the i-th smallest of n times (n - i + 1), never below a smaller one's, at most 1.
+
+    *Shape:* (n,) -> (n,).
+    """
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(stepped)
+    corrected[order] = np.minimum(1.0, stepped)
+    return corrected
+
+
+def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, Comparison]:
+    """Each system against its baseline, with Holm's correction over all of them.
 
     Args:
-        values: Columns system, qid, measure, value, of one split; every system has the same questions.
-        measure: The one that is tested.
-        baseline: A system in `values`.
+        values: Columns system, qid, value, of one measure and split; every system has the same questions.
+        baselines: System -> the one that it is compared with; both are in `values`.
     """
-    chosen = values.filter(pl.col("measure") == measure)
-    wide = chosen.pivot("system", index="qid", values="value", maintain_order=True)
-    reference = wide[baseline].to_numpy()
-    systems = [name for name in wide.columns if name not in ("qid", baseline)]
-    return {name: compare(wide[name].to_numpy(), reference) for name in systems}
+    wide = values.pivot("system", index="qid", values="value", maintain_order=True)
+    found = {
+        name: compare(wide[name].to_numpy(), wide[baseline].to_numpy(), baseline)
+        for name, baseline in baselines.items()
+    }
+    corrected = holm(np.array([comparison.p for comparison in found.values()]))
+    return {
+        name: replace(comparison, p_holm=float(p))
+        for (name, comparison), p in zip(found.items(), corrected, strict=True)
+    }
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:

@@ -4,43 +4,50 @@ from gnn_encoder import project
 from gnn_encoder.encoders.device import device
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import Neighbourhood
+from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.judgements import Rows, pair_keys, relevant_pairs
+from gnn_encoder.project import GNNSystem
 from gnn_encoder.storage.arrays import open_matrix
 from gnn_encoder.storage.tables import count_rows, read_candidates
 
 
-def open_graph() -> Graph:
+def open_graph(system: GNNSystem, nodes: Nodes) -> Graph:
     """The query-passage graph of `build_graph`."""
-    edges = read_candidates(project.GRAPH / "edges.parquet")
-    return Graph.from_edges(edges, count_rows(project.queries("train")), count_rows(project.PASSAGES))
+    edges = read_candidates(system.graph / "edges.parquet")
+    return Graph.from_edges(edges, len(nodes), count_rows(project.PASSAGES))
 
 
-def open_graph_features(graph: Graph) -> EdgeFeatures:
+def open_graph_features(system: GNNSystem, graph: Graph) -> EdgeFeatures:
     """Its cross-encoder features."""
-    return open_features(project.EDGE_FEATURES, graph.n * graph.k, graph.n, graph.m)
+    return open_features(system.edge_features, graph.n * graph.k, graph.n, graph.m)
 
 
 def open_neighbourhood(
-    graph: Graph,
-    features: EdgeFeatures | None,
+    system: GNNSystem,
+    nodes: Nodes,
     *,
+    edge_features: str,
     labelled_edges: bool,
     max_neighbours: int | None,
     self_loops_only: bool,
 ) -> Neighbourhood:
-    """The graph with its cached passages and features; without labelled edges where those are to be dropped."""
+    """The graph with its cached passages and features; without labelled edges where those are to be dropped.
+
+    A generated question counts as labelled with the passage it was made from.
+    """
+    graph = open_graph(system, nodes)
     return Neighbourhood(
         graph,
-        open_matrix(project.embeddings("dual_encoder")),
-        features,
-        keep_edge=None if labelled_edges else ~graph.labelled_edges(_known_pairs(graph)),
+        open_matrix(project.embeddings(system.base)),
+        open_graph_features(system, graph) if edge_features == "cross_encoder" else None,
+        keep_edge=None if labelled_edges else ~graph.labelled_edges(_labelled_keys(graph, nodes)),
         max_neighbours=max_neighbours,
         self_loops_only=self_loops_only,
         device=device(),
     )
 
 
-def _known_pairs(graph: Graph) -> Rows:
+def _labelled_keys(graph: Graph, nodes: Nodes) -> Rows:
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    return pair_keys(pairs, graph.m)
+    return pair_keys(nodes.labelled_pairs(pairs), graph.m)

@@ -11,16 +11,19 @@ from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.device import device
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.graph.artifacts import open_graph, open_graph_features, open_neighbourhood
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.graph.artifacts import open_neighbourhood
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, read_nodes
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.mgt.dev import DevSample, dev_sample, sample_questions
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.params import Params
+from gnn_encoder.project import GNNSystem
 from gnn_encoder.stage import WORK
 from gnn_encoder.storage.arrays import check_shape
 from gnn_encoder.storage.tables import count_rows
@@ -31,26 +34,29 @@ from gnn_encoder.training.loop import History, Settings, fit, parameter_group
 log = logging.getLogger(__name__)
 
 
-def train_gnn_encoder(params: Params, scratch: Path) -> tuple[DualEncoder, QueryPassageGNN, History]:
+def train_gnn_encoder(system: GNNSystem, params: Params, scratch: Path) -> tuple[DualEncoder, QueryPassageGNN, History]:
     """Phase one, then phase two from its best weights. Phase two starts by scoring them, so it never ends below."""
     mgt = params.mgt
-    encoder = DualEncoder.load(project.DUAL_ENCODER, precision=params.encoder.precision, dropout=mgt.dropout)
-    examples, dev = read_training_examples(), read_dev_sample(params, encoder)
-    graph = open_graph()
-    features = open_graph_features(graph) if mgt.edge_features == "cross_encoder" else None
+    encoder = load_base(system.base, params)
+    nodes = read_nodes(system.nodes)
     near = open_neighbourhood(
-        graph,
-        features,
+        system,
+        nodes,
+        edge_features=mgt.edge_features,
         labelled_edges=mgt.masking == "mgt",
         max_neighbours=mgt.max_neighbours,
         self_loops_only=mgt.graph == "self_loops",
     )
-    gnn = new_gnn(params, encoder.dimension, features)
-    history = _phase_one(
-        params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.gnn_epochs), scratch
+    gnn = new_gnn(params, encoder.dimension, near.features)
+    examples, dev = read_training_examples(), read_dev_sample(system.base, params, encoder)
+    beta = mgt.beta if mgt.masking == "mgt" else None
+    one, two = (
+        _supervise(params, examples, dev, encoder, _schedule(params, examples, epochs, beta), nodes)
+        for epochs in (mgt.gnn_epochs, mgt.epochs)
     )
-    history += _phase_two(params, encoder, gnn, near, _supervision(params, examples, dev, encoder, mgt.epochs), scratch)
-    return encoder, gnn, history
+    texts = system.nodes / QUESTIONS
+    history = _phase_one(params, encoder, gnn, near, one, texts, scratch)
+    return encoder, gnn, history + _phase_two(params, encoder, gnn, near, two, texts, scratch)
 
 
 def _phase_one(
@@ -59,18 +65,24 @@ def _phase_one(
     gnn: QueryPassageGNN,
     near: Neighbourhood,
     supervision: Supervision,
+    nodes: Path,
     scratch: Path,
 ) -> History:
     if len(supervision) == 0:
         return []
     tokens = params.encoder.batch_tokens
     encoder.eval()
-    queries = torch.from_numpy(embed_questions(encoder, open_queries("train", encoder, params), tokens))
+    node_queries = torch.from_numpy(embed_questions(encoder, open_queries(nodes, encoder), tokens))
+    training = supervision.nodes.training
+    queries = (
+        node_queries[:training] if training else torch.from_numpy(embed_questions(encoder, _train(encoder), tokens))
+    )
     task = GNNTask(
         gnn,
         near,
         supervision,
         queries=queries,
+        node_queries=node_queries,
         dev_queries=supervision.dev_queries(encoder, tokens),
         scale=encoder.scale,
     )
@@ -85,15 +97,17 @@ def _phase_two(
     gnn: QueryPassageGNN,
     near: Neighbourhood,
     supervision: Supervision,
+    nodes: Path,
     scratch: Path,
 ) -> History:
     if len(supervision) == 0:
         return []
     encoder.freeze_lower(params.encoder.frozen_layers)
-    texts = Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params))
+    passages = open_passages(encoder)
     task = JointTask(
         encoder,
-        texts,
+        Texts(encoder, _train(encoder), passages),
+        Texts(encoder, open_queries(nodes, encoder), passages),
         gnn,
         near,
         supervision,
@@ -111,15 +125,20 @@ def _phase_two(
 def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     """M_de trained on without the graph, for as many passes over the same questions as both phases together."""
     mgt = params.mgt
-    encoder = DualEncoder.load(project.DUAL_ENCODER, precision=params.encoder.precision, dropout=mgt.dropout)
-    examples, dev = read_training_examples(), read_dev_sample(params, encoder)
+    encoder = load_base(mgt.init, params)
+    examples, dev = read_training_examples(), read_dev_sample(mgt.init, params, encoder)
     schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, beta=None)
-    supervision = _supervise(params, examples, dev, encoder, schedule)
+    supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    texts = Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params))
+    texts = Texts(encoder, _train(encoder), open_passages(encoder))
     task = NoGNNTask(encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=params.encoder.batch_tokens)
     groups = [parameter_group(encoder, params.train_no_gnn.learning_rate)]
     return encoder, fit(task, groups, _settings("no_gnn", params), scratch / WORK / "no_gnn")
+
+
+def load_base(system: str, params: Params) -> DualEncoder:
+    """The dual-encoder that training starts from."""
+    return DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision, dropout=params.mgt.dropout)
 
 
 def read_training_examples() -> Examples:
@@ -128,13 +147,15 @@ def read_training_examples() -> Examples:
     return read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
 
 
-def read_dev_sample(params: Params, encoder: DualEncoder) -> DevSample:
-    """The fixed dev sample, its pool found by M_de in M_de's passage matrix."""
+def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:
+    """The fixed dev sample, its pool found by M_de, which is `system`'s encoder, in its passage matrix."""
     pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
     rows = sample_questions(pairs, params.mgt.dev_queries, params.seed)
     encoder.eval()
-    embedded = embed_questions(encoder, open_queries("dev", encoder, params), params.encoder.batch_tokens, rows)
-    n_passages, cached = count_rows(project.PASSAGES), project.embeddings("dual_encoder")
+    embedded = embed_questions(
+        encoder, open_queries(project.queries("dev"), encoder), params.encoder.batch_tokens, rows
+    )
+    n_passages, cached = count_rows(project.PASSAGES), project.embeddings(system)
     check_shape(cached, (n_passages, encoder.dimension))
     retrieved, _ = top_k(cached, embedded, min(params.mgt.dev_depth, n_passages), name="mgt.dev_depth")
     return dev_sample(rows, pairs, retrieved)
@@ -157,9 +178,8 @@ def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> Qu
     return QueryPassageGNN(config).to(device())
 
 
-def _supervision(params: Params, examples: Examples, dev: DevSample, encoder: DualEncoder, epochs: int) -> Supervision:
-    beta = params.mgt.beta if params.mgt.masking == "mgt" else None
-    return _supervise(params, examples, dev, encoder, _schedule(params, examples, epochs, beta))
+def _train(encoder: DualEncoder) -> TextTokens:
+    return open_queries(project.queries("train"), encoder)
 
 
 def _schedule(params: Params, examples: Examples, epochs: int, beta: float | None) -> MaskedSchedule:
@@ -168,7 +188,7 @@ def _schedule(params: Params, examples: Examples, epochs: int, beta: float | Non
 
 
 def _supervise(
-    params: Params, examples: Examples, dev: DevSample, encoder: DualEncoder, schedule: MaskedSchedule
+    params: Params, examples: Examples, dev: DevSample, encoder: DualEncoder, schedule: MaskedSchedule, nodes: Nodes
 ) -> Supervision:
     return Supervision(
         examples=examples,
@@ -176,7 +196,8 @@ def _supervise(
         negatives=params.mgt.negatives,
         seed=params.seed,
         dev=dev,
-        dev_texts=open_queries("dev", encoder, params),
+        dev_texts=open_queries(project.queries("dev"), encoder),
+        nodes=nodes,
     )
 
 

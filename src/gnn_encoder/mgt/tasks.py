@@ -16,6 +16,7 @@ from gnn_encoder.encoders.tokens import TextTokens
 from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank, no_grad_eval
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.training.contrastive import (
@@ -41,16 +42,18 @@ class Supervision:
     seed: int
     dev: DevSample
     dev_texts: TextTokens
+    nodes: Nodes  # of the graph; the control does not look at them
 
     def __len__(self) -> int:
         return len(self.schedule)
 
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
-        """This rank's share of a step's batch, and the question rows of its fold Q_t."""
+        """This rank's share of a step's batch, and the nodes that are out of the graph because of its fold Q_t."""
         step = self.schedule[number]
         generator = np.random.default_rng([self.seed, number, distributed.rank()])
         drawn = draw_batch(self.examples, local_share(step.items), self.negatives, generator)
-        return drawn, self.examples.queries[step.fold]
+        fold = self.examples.queries[step.fold]
+        return drawn, self.nodes.masked(fold, self.examples.relevant(fold))
 
     def dev_queries(self, encoder: DualEncoder, batch_tokens: int) -> Tensor:
         """The sampled dev questions by `encoder`. *Shape:* (q, d)."""
@@ -58,15 +61,15 @@ class Supervision:
         return torch.from_numpy(rows).to(device())
 
 
-def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, fold: Rows) -> tuple[Subgraph, Rows]:
-    """What informs a batch's passages when the fold is out of the graph, and where each passage stands in it.
+def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, masked: Rows) -> tuple[Subgraph, Rows]:
+    """What informs a batch's passages without the masked nodes, and where each passage stands in it.
 
     Raises:
-        RuntimeError: a masked question is reachable.
+        RuntimeError: a masked node is reachable.
     """
     passages, position = np.unique(batch.passages, return_inverse=True)
-    subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, fold))
-    check_no_leak(fold, subgraph.questions)
+    subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
+    check_no_leak(masked, subgraph.questions)
     return subgraph, position
 
 
@@ -80,20 +83,22 @@ class GNNTask:
         supervision: Supervision,
         *,
         queries: Tensor,
+        node_queries: Tensor,
         dev_queries: Tensor,
         scale: float,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"gnn": gnn}
         self._gnn, self._neighbourhood, self._supervision = gnn, neighbourhood, supervision
-        self._queries, self._dev_queries, self._scale = queries, dev_queries, scale
+        self._queries, self._node_queries = queries, node_queries
+        self._dev_queries, self._scale = dev_queries, scale
 
     def __len__(self) -> int:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
         """Eq. 6-12 on cached embeddings."""
-        batch, fold = self._supervision.batch(number)
-        subgraph, position = subgraph_of(self._neighbourhood, batch, fold)
+        batch, masked = self._supervision.batch(number)
+        subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
         informed = self._informed(subgraph)
         queries = self._queries[torch.from_numpy(batch.queries)].to(informed.device)
         loss = batch_loss(queries, informed[position], batch, self._supervision.examples, self._scale)
@@ -109,7 +114,7 @@ class GNNTask:
 
     def _informed(self, subgraph: Subgraph) -> Tensor:
         near = self._neighbourhood
-        h_q = self._queries[torch.from_numpy(subgraph.questions)].to(near.device)
+        h_q = self._node_queries[torch.from_numpy(subgraph.questions)].to(near.device)
         return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
 
 
@@ -120,6 +125,7 @@ class JointTask:
         self,
         encoder: DualEncoder,
         texts: Texts,
+        node_texts: Texts,
         gnn: QueryPassageGNN,
         neighbourhood: Neighbourhood,
         supervision: Supervision,
@@ -128,7 +134,7 @@ class JointTask:
         batch_tokens: int,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
-        self._encoder, self._texts, self._gnn = encoder, texts, gnn
+        self._encoder, self._texts, self._node_texts, self._gnn = encoder, texts, node_texts, gnn
         self._neighbourhood, self._supervision = neighbourhood, supervision
         self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
         encoder.train()
@@ -138,15 +144,15 @@ class JointTask:
 
     def step(self, number: int) -> float:
         """Algorithm 1, lines 7-11."""
-        batch, fold = self._supervision.batch(number)
-        subgraph, position = subgraph_of(self._neighbourhood, batch, fold)
+        batch, masked = self._supervision.batch(number)
+        subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
         encoder, texts, size = self._encoder, self._texts, self._chunk_size
         queries = represent_queries(encoder, texts, batch.queries, size)
         passages = represent_passages(encoder, texts, subgraph.passages, size)
         sides = [queries, passages]
         h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
         if len(subgraph.questions):
-            neighbours = represent_queries(encoder, texts, subgraph.questions, size)
+            neighbours = represent_queries(encoder, self._node_texts, subgraph.questions, size)
             sides.append(neighbours)
             h_q = neighbours.value
         informed = self._neighbourhood.passages_informed(self._gnn, subgraph, passages.value, h_q)
@@ -164,7 +170,8 @@ class JointTask:
             parts = []
             for rows in _parts(dev.pool):
                 subgraph = self._neighbourhood.around(rows)
-                h_q = embed_questions(self._encoder, self._texts.query_tokens, self._batch_tokens, subgraph.questions)
+                nodes = self._node_texts.query_tokens
+                h_q = embed_questions(self._encoder, nodes, self._batch_tokens, subgraph.questions)
                 h_p = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, rows)
                 parts.append(
                     self._neighbourhood.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))

@@ -1,8 +1,9 @@
 """Parquet tables: streamed in, written in row groups, read as numpy columns."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from gnn_encoder.records import CANDIDATES, open_parquet, open_table
 
 ROW_GROUP = 16_384
+Row = TypeVar("Row")
 
 
 def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table]) -> int:
@@ -24,6 +26,13 @@ def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch 
             writer.write_table(table.cast(schema), row_group_size=ROW_GROUP)
             rows += table.num_rows
     return rows
+
+
+def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Lists of a row group's size, the last one shorter."""
+    iterator = iter(rows)
+    while batch := list(islice(iterator, ROW_GROUP)):
+        yield batch
 
 
 def count_rows(path: Path) -> int:

@@ -1,18 +1,68 @@
 """Training M_ce: binary cross-entropy on labelled positives and candidates, so that its scores mean probabilities."""
 
+from pathlib import Path
+from typing import cast
+
 import numpy as np
+import polars as pl
 import torch
 import torch.nn.functional as F
 from torch import nn
+from transformers import PreTrainedModel
 
-from gnn_encoder import distributed
+from gnn_encoder import distributed, project
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.pretrained import Source, check_length
+from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.encoders.tokens import TextTokens, pair_batch
-from gnn_encoder.judgements import contains
+from gnn_encoder.judgements import contains, relevant_pairs
+from gnn_encoder.params import Params, TrainCrossEncoder
+from gnn_encoder.stage import WORK
+from gnn_encoder.storage.tables import count_rows, read_candidates
 from gnn_encoder.training.contrastive import local_share
-from gnn_encoder.training.examples import Examples, Rows, draw_batch, epoch_batches
+from gnn_encoder.training.examples import (
+    Examples,
+    Rows,
+    draw_batch,
+    epoch_batches,
+    examples_from_candidates,
+    to_examples,
+)
+from gnn_encoder.training.history import write_history
+from gnn_encoder.training.loop import Settings, fit, parameter_group
 
 PAIRS_AT_A_TIME = 64  # pairs in one forward and backward; gradients add up over a batch
+
+
+def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, scratch: Path) -> None:
+    """Train on labelled positives against mined candidates; write the model folder into `scratch`, with `history.csv`.
+
+    Args:
+        section: where `settings` stand in params.yaml, for errors.
+    """
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    candidates = pl.DataFrame(read_candidates(project.CANDIDATES / "candidates.parquet"))
+    base = params.encoder
+    same = settings.model in (None, base.model)
+    source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
+    model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
+    check_length(cast(PreTrainedModel, model.model), f"{section}.max_length", settings.max_length)
+    task = CrossEncoderTask(
+        model,
+        open_queries(project.queries("train"), model),
+        open_passages(model),
+        to_examples(examples_from_candidates(pairs, candidates), pairs, count_rows(project.PASSAGES)),
+        max_length=settings.max_length,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        negatives=settings.negatives,
+        seed=params.seed,
+    )
+    how = Settings(name="cross-encoder", warmup=settings.warmup, seed=params.seed)
+    history = fit(task, [parameter_group(model, settings.learning_rate)], how, scratch / WORK)
+    if distributed.is_first():
+        model.save(scratch)
+        write_history(scratch / "history.csv", history)
 
 
 class CrossEncoderTask:

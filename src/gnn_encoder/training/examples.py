@@ -52,6 +52,14 @@ class Examples:
         keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
         return contains(self.known, keys)
 
+    def relevant(self, queries: Rows) -> Rows:
+        """Passages judged relevant for any of the questions, repeated where for several. *Shape:* (q,) -> (p,)."""
+        first = np.searchsorted(self.known, queries * self.n_passages)
+        count = np.searchsorted(self.known, (queries + 1) * self.n_passages) - first
+        at = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+        passages: Rows = self.known[at] % self.n_passages
+        return passages
+
 
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     """Labelled positives, and as negatives the candidates that are not judged relevant: the EXAMPLES table."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gnn_encoder import distributed
+from gnn_encoder import distributed, project
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.params import Contrastive, Params
@@ -14,19 +14,32 @@ from gnn_encoder.training.loop import Settings, fit, parameter_group
 
 
 def train_dual_encoder(
-    encoder: DualEncoder, examples: Examples, settings: Contrastive, params: Params, scratch: Path
+    encoder: DualEncoder,
+    examples: Examples,
+    settings: Contrastive,
+    params: Params,
+    scratch: Path,
+    *,
+    questions: Path = project.queries("train"),
+    alpha: float = 0.0,
 ) -> None:
-    """Train by Eq. 2 and write the model folder into `scratch`, with `history.csv`."""
+    """Train by Eq. 2, or by PAIR's Eq. 6, and write the model folder into `scratch`, with `history.csv`.
+
+    Args:
+        questions: the table that `examples` are rows of.
+        alpha: weight of the passage-centric loss.
+    """
     encoder.freeze_lower(params.encoder.frozen_layers)
     task = ContrastiveTask(
         encoder,
-        Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params)),
+        Texts(encoder, open_queries(questions, encoder), open_passages(encoder)),
         examples,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         negatives=settings.negatives,
         chunk_size=settings.chunk_size,
         seed=params.seed,
+        alpha=alpha,
     )
     how = Settings(name="contrastive", warmup=settings.warmup, seed=params.seed)
     history = fit(task, [parameter_group(encoder, settings.learning_rate)], how, scratch / WORK)

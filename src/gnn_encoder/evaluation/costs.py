@@ -1,0 +1,84 @@
+"""What a system costs: vectors and bytes a passage, milliseconds a question, seconds of making it."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gnn_encoder import project
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.index.build import INDEX
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.params import Params
+from gnn_encoder.stage import TIMES, artifact_name
+from gnn_encoder.storage.tables import read_column
+
+QUESTIONS = 200  # of dev, asked one at a time
+WARM_UP = 20
+DEPTH = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Of one dense system. `training_seconds` is null where an artifact on the way was not made here in one run."""
+
+    vectors_a_passage: float
+    bytes_a_passage: float
+    search_ms: float  # median of one question's search for its top 100, encoded already
+    encode_ms: float  # median of encoding one question
+    training_seconds: float | None
+
+    @property
+    def latency_ms(self) -> float:
+        """Milliseconds from a question to its passages."""
+        return self.encode_ms + self.search_ms
+
+
+def measure_costs(system: str, params: Params) -> Costs:
+    """Measure a system as it stands in the current folder."""
+    index = PassageIndex.open(project.index(system))
+    encoder = DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision).for_inference()
+    texts = read_column(project.queries("dev"), "text").slice(0, QUESTIONS + WARM_UP).to_pylist()
+    encode, search = [], []
+    for text in texts:
+        start = time.perf_counter()
+        vector = encoder.embed_queries([text])
+        encoded = time.perf_counter()
+        index.search(vector, min(DEPTH, index.passages))
+        encode.append(encoded - start)
+        search.append(time.perf_counter() - encoded)
+    warm = WARM_UP if len(texts) > WARM_UP else 0
+    return Costs(
+        vectors_a_passage=index.index.ntotal / index.passages,
+        bytes_a_passage=(index.folder / INDEX).stat().st_size / index.passages,
+        search_ms=1000 * float(np.median(search[warm:])),
+        encode_ms=1000 * float(np.median(encode[warm:])),
+        training_seconds=training_seconds(project.ENCODERS[system]),
+    )
+
+
+def training_seconds(model: Path) -> float | None:
+    """Seconds that a model and all that it was made from took, the prepared tables left out."""
+    seconds, waiting, seen = 0.0, [model], set()
+    while waiting:
+        record = _record(waiting.pop())
+        if record is None or record in seen:
+            continue
+        seen.add(record)
+        found = json.loads(record.read_text(encoding="utf-8"))
+        if found["seconds"] is None:
+            return None
+        seconds += found["seconds"]
+        waiting += map(Path, found["inputs"])
+    return seconds if seen else None
+
+
+def _record(path: Path) -> Path | None:
+    """The record of the artifact that a path is, or lies in; None for tables and what was not made by a stage."""
+    for folder in (path, *path.parents):
+        record = TIMES / f"{artifact_name(folder)}.json"
+        if folder != project.PREPARED and folder.parts and record.is_file():
+            return record
+    return None

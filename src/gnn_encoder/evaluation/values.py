@@ -1,0 +1,82 @@
+"""The measured systems as one table, and what is told of them: means, comparisons, tables."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+
+from gnn_encoder import project
+from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.measures import mean, parse
+from gnn_encoder.evaluation.significance import compare_pairs
+from gnn_encoder.params import Evaluate
+from gnn_encoder.storage.atomic import publish, write_json
+
+log = logging.getLogger(__name__)
+JUDGED = ("dev", "test")
+VALUES = "values.parquet"
+
+
+def read_values(systems: Iterable[str]) -> pl.DataFrame:
+    """Columns system, split, qid, measure, value of what `measure` wrote, in the order of `systems`."""
+    return pl.concat([pl.read_parquet(project.measured(system) / VALUES) for system in systems])
+
+
+def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, report.Means]:
+    """Split -> system -> measure -> mean, of the measures that are reported."""
+    reported = values.filter(pl.col("measure").is_in(list(parse(section.measures))))
+    return {
+        split: {name: mean(part) for (name,), part in rows.group_by("system", maintain_order=True)}
+        for (split,), rows in reported.group_by("split", maintain_order=True)
+    }
+
+
+def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, str]) -> dict[str, report.Comparisons]:
+    """Split -> system -> its comparison with its baseline, corrected for there being several.
+
+    Args:
+        baselines: the system that each is compared with; those without one are not compared.
+    """
+    (tested,) = parse([section.significance])
+    chosen = values.filter(pl.col("measure") == tested)
+    return {split: compare_pairs(rows, baselines) for (split,), rows in chosen.group_by("split", maintain_order=True)}
+
+
+def write_metrics(
+    folder: Path, means: dict[str, report.Means], comparisons: dict[str, report.Comparisons], name: str = "significance"
+) -> None:
+    """SPLIT.json with the means, NAME.json with the comparisons."""
+    for split, systems in means.items():
+        write_json(folder / f"{split}.json", systems)
+    write_comparisons(folder / f"{name}.json", comparisons)
+
+
+def write_comparisons(path: Path, comparisons: dict[str, report.Comparisons]) -> None:
+    """Split -> system -> the fields of its comparison."""
+    write_json(path, {split: {name: asdict(c) for name, c in rows.items()} for split, rows in comparisons.items()})
+
+
+def log_tables(means: dict[str, report.Means], comparisons: dict[str, report.Comparisons], section: Evaluate) -> None:
+    """Print one table a split."""
+    (tested,) = parse([section.significance])
+    for split, systems in means.items():
+        table = report.markdown_table(systems, comparisons[split], tested)
+        log.info("\n%s questions, points of 100\n\n%s", split, table)
+
+
+def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, report.Means], section: Evaluate) -> None:
+    """CSV for `dvc plots`, PNG for those without a browser."""
+    (tested,) = parse([section.significance])
+    folder.mkdir(parents=True, exist_ok=True)
+    report.write_measures_csv(folder / "measures.csv", means)
+    report.write_recall_csv(folder / "recall.csv", means)
+    report.draw_bars(folder / "systems.png", values, tested)
+    report.draw_recall(folder / "recall.png", means)
+
+
+def publish_files(folder: Path, target: Path) -> None:
+    """Move each file into place whole; what else lies in `target` stays."""
+    for file in sorted(folder.iterdir()):
+        publish(file, target / file.name)

@@ -1,0 +1,71 @@
+"""Pseudo-labels by the teacher M_ce, and how often they are right (PAIR, sections 3.3 and 4.6)."""
+
+from typing import Any
+
+import polars as pl
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.params import Pair
+
+THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
+
+
+def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.DataFrame:
+    """Turn scored candidates of unlabelled questions into the EXAMPLES table.
+
+    A candidate above `s_pos` is a positive, one below `s_neg` a hard negative, the others are neither. A question
+    without a positive is left out; one without a negative keeps an empty list (random passages stand in, in training).
+
+    Args:
+        scored: columns query, passage, score (M_ce's, 0..1).
+    """
+    positives = _lists(scored.filter(pl.col("score") > s_pos), "positives")
+    negatives = _lists(scored.filter(pl.col("score") < s_neg), "negatives")
+    table = positives.join(negatives, on="query", how="left").sort("query")
+    return table.with_columns(pl.col("negatives").fill_null([]))
+
+
+def check_found(scored: pl.DataFrame, labelled: pl.DataFrame, pair: Pair) -> None:
+    """Make sure that there is something to train on.
+
+    Raises:
+        UserError: no candidate scored above `pair.s_pos`.
+    """
+    if labelled.is_empty():
+        best = scored["score"].to_numpy().max()
+        raise UserError(
+            f"pair.s_pos is {pair.s_pos}: no candidate of {scored['query'].n_unique()} unlabelled questions scores "
+            f"above it, the best {best:.2f}; lower it, or train the teacher longer (pair.teacher)"
+        )
+
+
+def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: float) -> dict[str, Any]:
+    """How many pseudo-labels there are at a pair of thresholds, and which share is right (Table 5).
+
+    A pseudo-positive is right when it is judged relevant, a pseudo-negative when it is not. Judgements are incomplete,
+    so the first is a lower bound, the second an upper one.
+
+    Args:
+        scored: columns query, passage, score, of questions whose labels are known.
+        pairs: their judged-relevant pairs, columns query, passage.
+    """
+    judged = scored.join(pairs.with_columns(relevant=pl.lit(True)), on=["query", "passage"], how="left")
+    relevant = judged["relevant"].fill_null(False)
+    positive, negative = judged["score"] > s_pos, judged["score"] < s_neg
+    return {
+        "s_pos": s_pos,
+        "s_neg": s_neg,
+        "positives": int(positive.sum()),
+        "accuracy_of_positives": _share(positive & relevant, positive),
+        "negatives": int(negative.sum()),
+        "accuracy_of_negatives": _share(negative & ~relevant, negative),
+    }
+
+
+def _share(part: pl.Series, whole: pl.Series) -> float | None:
+    count = int(whole.sum())
+    return int(part.sum()) / count if count else None
+
+
+def _lists(pairs: pl.DataFrame, name: str) -> pl.DataFrame:
+    return pairs.sort("query", "passage").group_by("query", maintain_order=True).agg(pl.col("passage").alias(name))

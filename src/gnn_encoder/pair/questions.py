@@ -1,0 +1,57 @@
+"""The unlabelled questions: those whose labels are hidden, then a user's own, as one table."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from gnn_encoder.data.lines import read_lines
+from gnn_encoder.data.rows import Place, check_text
+from gnn_encoder.errors import UserError
+from gnn_encoder.records import QUERIES, open_parquet, open_table
+from gnn_encoder.storage.tables import batched, write_table
+
+
+def write_questions(path: Path, hidden: Path, own: Path | None) -> None:
+    """Write a queries table.
+
+    Args:
+        hidden: table of the questions whose labels are hidden.
+        own: a text file, one question a line, plain or gzip; or a Parquet table with a column `text`, such as that of
+            the generated questions.
+
+    Raises:
+        UserError: `own` is missing, is no such file, or a question is empty; or there is no question at all.
+    """
+
+    def questions() -> Iterator[pa.RecordBatch]:
+        yield from open_table(hidden, QUERIES).iter_batches()
+        first = 0
+        for texts in batched(read_questions(own) if own else ()):
+            qids = [f"unlabelled-{first + i}" for i in range(len(texts))]
+            yield pa.record_batch([qids, texts, [[] for _ in texts]], QUERIES)
+            first += len(texts)
+
+    if not write_table(path, QUERIES, questions()):
+        raise UserError(
+            "pair: no unlabelled questions; set pair.unlabelled_fraction above 0 or pair.unlabelled to a file of them, "
+            "or pair.pseudo_labels to false"
+        )
+
+
+def read_questions(path: Path) -> Iterable[str]:
+    """Stream a user's questions, checked."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; correct pair.unlabelled, or set it to null")
+    if path.suffix != ".parquet":
+        for number, line in read_lines(path):
+            yield check_text(Place(path, f"line {number}"), "question", " ".join(line.split()))
+        return
+    table = open_parquet(path)
+    if "text" not in table.schema_arrow.names:
+        raise UserError(f"{path}: has no column text, which pair.unlabelled must have")
+    row = 0
+    for batch in table.iter_batches(columns=["text"]):
+        for text in batch.column("text").to_pylist():
+            yield check_text(Place(path, f"row {row}"), "question", text)
+            row += 1

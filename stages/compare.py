@@ -1,0 +1,65 @@
+"""compare: every system in one table, with what it costs; significance against M_de and against its own baseline."""
+
+import logging
+from dataclasses import asdict
+
+from tqdm import tqdm
+
+from gnn_encoder import project
+from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.costs import measure_costs
+from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.values import (
+    VALUES,
+    compare_with,
+    log_tables,
+    means_by_system,
+    publish_files,
+    read_values,
+    write_comparisons,
+    write_metrics,
+    write_plots,
+)
+from gnn_encoder.params import load_params
+from gnn_encoder.stage import WORK, output, run
+from gnn_encoder.storage.atomic import write_json
+
+log = logging.getLogger(__name__)
+REFERENCE = "dual_encoder"  # M_de
+
+
+def main() -> None:
+    """Compare all, measure costs, write metrics and plots, print the tables."""
+    params = load_params()
+    section = params.evaluate
+    systems = tuple(project.BRANCH_OF)
+    inputs = [*map(project.measured, systems), *map(project.index, project.ENCODERS)]
+    own = {
+        system: branch.baseline
+        for branch in project.BRANCHES.values()
+        for system in branch.systems
+        if system != branch.baseline
+    }
+    with output(project.COMPARISON, inputs, {"evaluate": section}) as scratch:
+        values = read_values(systems)
+        values.write_parquet(scratch / VALUES)
+        means = means_by_system(values, section)
+        compared = compare_with(values, section, {system: REFERENCE for system in systems if system != REFERENCE})
+        against_own = compare_with(values, section, own)
+        costs = {system: measure_costs(system, params) for system in tqdm(project.ENCODERS, desc="costs", disable=None)}
+        log_tables(means, compared, section)
+        log_tables(means, against_own, section)
+        log.info("\n%s", report.costs_table(costs))
+        metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
+        write_metrics(metrics, means, compared)
+        write_comparisons(metrics / "baselines.json", against_own)
+        write_json(metrics / "costs.json", {system: asdict(cost) for system, cost in costs.items()})
+        write_plots(plots, values, means, section)
+        (tested,) = parse([section.significance])
+        report.draw_costs(plots / "costs.png", values.filter(split="test", measure=tested), costs, tested)
+        publish_files(metrics, project.METRICS)
+        publish_files(plots, project.PLOTS)
+
+
+if __name__ == "__main__":
+    run(main)

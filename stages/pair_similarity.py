@@ -1,0 +1,66 @@
+"""pair_similarity: mean s(p+, q) and s(p+, p-) with and without the passage-centric loss (PAIR, Figure 4)."""
+
+import logging
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder import project
+from gnn_encoder.encoders.corpus import embed_questions
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_queries
+from gnn_encoder.evaluation.report import draw_similarities
+from gnn_encoder.evaluation.runs import read_run
+from gnn_encoder.evaluation.values import publish_files
+from gnn_encoder.judgements import relevant_pairs
+from gnn_encoder.pair.similarity import similarities, triples
+from gnn_encoder.params import load_params
+from gnn_encoder.stage import WORK, output, run
+from gnn_encoder.storage.arrays import gather, open_matrix
+from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.tables import read_column
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """On the dev questions; hard negatives are the first retriever's, the same for both encoders."""
+    params = load_params()
+    systems = project.PAIR_SYSTEMS
+    run_file = project.run_file("retriever", "dev")
+    inputs = [
+        *(project.PASSAGES, project.queries("dev"), project.qrels("dev"), run_file),
+        *(project.ENCODERS[system] for system in systems),
+        *(project.embeddings(system) for system in systems),
+    ]
+    with output(project.PAIR_SIMILARITY, inputs, {"precision": params.encoder.precision}) as scratch:
+        pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
+        chosen = triples(pairs, as_rows(read_run(run_file)))
+        positive, negative = (chosen[name].to_numpy().astype(np.int64) for name in ("passage", "negative"))
+        found = {}
+        for system in systems:
+            encoder = DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision).for_inference()
+            questions = open_queries(project.queries("dev"), encoder)
+            rows = chosen["query"].to_numpy().astype(np.int64)
+            queries = embed_questions(encoder, questions, params.encoder.batch_tokens, rows)
+            matrix = open_matrix(project.embeddings(system))
+            vectors = (gather(matrix, rows).astype(np.float32) for rows in (positive, negative))
+            found[system] = similarities(queries, *vectors)
+            log.info("%s: %s", system, ", ".join(f"{name} {value:.3f}" for name, value in found[system].items()))
+        write_json(scratch / "similarity.json", found)
+        plots = scratch / WORK / "plots"
+        draw_similarities(plots / "similarity.png", found)
+        publish_files(plots, project.PLOTS / "pair")
+
+
+def as_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """A run's questions and passages as rows of their tables: columns query, passage, rank."""
+    names = {"query": ("qid", project.queries("dev")), "passage": ("pid", project.PASSAGES)}
+    for row, (name, path) in names.items():
+        ids = pl.DataFrame({name: pl.Series(read_column(path, name))}).with_row_index(row)
+        table = table.join(ids.with_columns(pl.col(row).cast(pl.Int32)), on=name)
+    return table.select("query", "passage", "rank")
+
+
+if __name__ == "__main__":
+    run(main)
