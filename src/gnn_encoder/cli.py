@@ -24,7 +24,18 @@ if TYPE_CHECKING:
 
     from gnn_encoder.index.search import PassageIndex, TableRows
 
-System = Literal["retriever", "dual_encoder", "no_gnn", "gnn_encoder"]
+System = Literal[
+    "retriever",
+    "dual_encoder",
+    "no_gnn",
+    "gnn_encoder",
+    "pair_no_psr",
+    "pair",
+    "dual_cross_dpr",
+    "dual_cross",
+    "gnn_encoder_pair",
+    "gnn_encoder_generated",
+]
 app = typer.Typer(
     name="gnn-encoder",
     help="Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched.",

@@ -286,7 +286,7 @@ def test_bad_path(path: str | None, message: str) -> None:
 
 def test_batches_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(TINY, tmp_path / "whole")
-    monkeypatch.setattr("gnn_encoder.data.prepare.ROW_GROUP", 7)
+    monkeypatch.setattr("gnn_encoder.storage.tables.ROW_GROUP", 7)
     parts = run(TINY, tmp_path / "parts")
     for path in whole.rglob("*.parquet"):
         assert rows(path) == rows(parts / path.relative_to(whole))

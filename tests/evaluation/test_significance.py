@@ -1,16 +1,22 @@
 import warnings
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from gnn_encoder.evaluation.significance import Comparison, compare, compare_all, interval
+from gnn_encoder.evaluation.significance import Comparison, compare, compare_pairs, holm, interval
 
 
 @pytest.fixture(autouse=True)
 def warnings_are_errors() -> None:
     warnings.simplefilter("error")
+
+
+def comparison(*, p: float, **values: Any) -> Comparison:
+    return Comparison(baseline="", p=p, p_holm=p, **values)
 
 
 def test_by_hand() -> None:
@@ -33,36 +39,50 @@ def test_p_agrees_with_the_interval() -> None:
 
 def test_no_difference() -> None:
     values = np.array([0.5, 1.0, 0.25])
-    assert compare(values, values) == Comparison(difference=0.0, low=0.0, high=0.0, p=1.0, queries=3)
+    assert compare(values, values) == comparison(difference=0.0, low=0.0, high=0.0, p=1.0, queries=3)
 
 
 def test_one_and_the_same_difference() -> None:
     found = compare(np.array([1.0, 1.0]), np.array([0.5, 0.5]))
-    assert found == Comparison(difference=0.5, low=0.5, high=0.5, p=0.0, queries=2)
+    assert found == comparison(difference=0.5, low=0.5, high=0.5, p=0.0, queries=2)
 
 
 def test_a_single_question_proves_nothing() -> None:
     found = compare(np.array([1.0]), np.array([0.5]))
-    assert found == Comparison(difference=0.5, low=-1.0, high=1.0, p=1.0, queries=1)
+    assert found == comparison(difference=0.5, low=-1.0, high=1.0, p=1.0, queries=1)
 
 
 def test_pairs_by_question_whatever_the_order() -> None:
     values = pl.DataFrame(
         [
-            ("dual_encoder", "q1", "RR@10", 0.2),
-            ("dual_encoder", "q2", "RR@10", 0.8),
-            ("dual_encoder", "q3", "RR@10", 0.5),
-            ("gnn_encoder", "q3", "RR@10", 0.6),
-            ("gnn_encoder", "q2", "RR@10", 0.9),
-            ("gnn_encoder", "q1", "RR@10", 0.5),
-            ("gnn_encoder", "q1", "R@5", 0.0),
+            ("dual_encoder", "q1", 0.2),
+            ("dual_encoder", "q2", 0.8),
+            ("dual_encoder", "q3", 0.5),
+            ("gnn_encoder", "q3", 0.6),
+            ("gnn_encoder", "q2", 0.9),
+            ("gnn_encoder", "q1", 0.5),
+            ("pair", "q2", 0.9),
+            ("pair", "q1", 0.9),
+            ("pair", "q3", 0.6),
         ],
-        schema=["system", "qid", "measure", "value"],
+        schema=["system", "qid", "value"],
         orient="row",
     )
-    found = compare_all(values, "RR@10", "dual_encoder")
-    assert list(found) == ["gnn_encoder"]
-    assert found["gnn_encoder"] == compare(np.array([0.5, 0.9, 0.6]), np.array([0.2, 0.8, 0.5]))
+    found = compare_pairs(values, {"gnn_encoder": "dual_encoder", "pair": "gnn_encoder"})
+    assert list(found) == ["gnn_encoder", "pair"]
+    gnn = compare(np.array([0.5, 0.9, 0.6]), np.array([0.2, 0.8, 0.5]), "dual_encoder")
+    pair = compare(np.array([0.9, 0.9, 0.6]), np.array([0.5, 0.9, 0.6]), "gnn_encoder")
+    assert gnn.p < pair.p
+    assert found["gnn_encoder"] == replace(gnn, p_holm=2 * gnn.p)
+    assert found["pair"] == replace(pair, p_holm=pair.p)
+
+
+def test_holm_by_hand() -> None:
+    # sorted .01 .02 .03 .4: times 4 3 2 1 is .04 .06 .06 .4
+    np.testing.assert_allclose(holm(np.array([0.02, 0.4, 0.01, 0.03])), [0.06, 0.4, 0.04, 0.06])
+    np.testing.assert_allclose(holm(np.array([0.5, 0.4, 0.9])), [1.0, 1.0, 1.0])
+    np.testing.assert_allclose(holm(np.array([0.03])), [0.03])
+    assert len(holm(np.array([]))) == 0
 
 
 def test_interval_of_a_mean() -> None:

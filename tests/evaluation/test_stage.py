@@ -1,4 +1,4 @@
-"""stages/evaluate.py on runs of a few questions."""
+"""stages/measure.py, evaluate.py on runs of a few questions."""
 
 import json
 import shutil
@@ -26,31 +26,45 @@ RANKINGS = {
     "dual_encoder": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
     "no_gnn": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [0, 2, 1]],
+    "gnn_encoder_generated": [[0, 1, 2], [1, 0, 2], [2, 0, 1]],
 }
 
 
-def evaluate(folder: Path) -> subprocess.CompletedProcess[str]:
-    script = str(ROOT / "stages" / "evaluate.py")
-    return subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
+def stage(folder: Path, name: str, argument: str) -> subprocess.CompletedProcess[str]:
+    script = str(ROOT / "stages" / f"{name}.py")
+    return subprocess.run([sys.executable, script, argument], cwd=folder, capture_output=True, text=True)
+
+
+def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedProcess[str]:
+    return stage(folder, "evaluate", branch)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose systems have been measured. Read only: `folder` is a copy of it."""
+    root = tmp_path_factory.mktemp("measured")
+    shutil.copy(ROOT / "params.yaml", root)
+    for split in ("dev", "test"):
+        table = pa.table([["q0", "q1", "q2"], ["p0", "p1", "p2"], [1, 1, 1]], schema=QRELS)
+        write_table(root / project.qrels(split), QRELS, [table])
+        for system, rows in RANKINGS.items():
+            path = root / project.run_file(system, split)
+            write_run(path, ["q0", "q1", "q2"], PIDS, np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3), system)
+    for system in RANKINGS:
+        done = stage(root, "measure", system)
+        assert done.returncode == 0, done.stderr
+    return root
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    for split in ("dev", "test"):
-        table = pa.table([["q0", "q1", "q2"], ["p0", "p1", "p2"], [1, 1, 1]], schema=QRELS)
-        write_table(tmp_path / project.qrels(split), QRELS, [table])
-        for system, rows in RANKINGS.items():
-            path = tmp_path / project.run_file(system, split)
-            write_run(path, ["q0", "q1", "q2"], PIDS, np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3), system)
-    return tmp_path
+def folder(measured: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(measured, tmp_path / "project")
 
 
 def test_metrics(folder: Path) -> None:
     done = evaluate(folder)
     assert done.returncode == 0, done.stderr
-    metrics = json.loads((folder / "metrics" / "test.json").read_text())
-    assert list(metrics) == list(project.SYSTEMS)
+    metrics = json.loads((folder / "metrics" / "gnn_encoder" / "test.json").read_text())
     reciprocal_ranks = {
         "bm25": (1 / 2 + 0 + 1 / 3) / 3,
         "retriever": (1 / 2 + 1 / 2 + 1 / 3) / 3,
@@ -58,53 +72,76 @@ def test_metrics(folder: Path) -> None:
         "no_gnn": (1 + 1 / 2 + 1 / 3) / 3,
         "gnn_encoder": (1 + 1 + 1 / 2) / 3,
     }
+    assert list(metrics) == list(project.BRANCHES["gnn_encoder"].systems) == list(reciprocal_ranks)
     assert {name: values["RR@10"] for name, values in metrics.items()} == pytest.approx(reciprocal_ranks, abs=1e-12)
-    significance = json.loads((folder / "metrics" / "significance.json").read_text())
-    same = {"difference": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "queries": 3}
-    assert significance["dev"]["no_gnn"] == same
+    significance = json.loads((folder / "metrics" / "gnn_encoder" / "significance.json").read_text())
+    same = {"baseline": "dual_encoder", "difference": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
+    assert significance["dev"]["no_gnn"] == same | {"queries": 3}
     assert significance["test"]["gnn_encoder"]["difference"] == pytest.approx(2 / 9, abs=1e-12)
     assert "dual_encoder" not in significance["test"]
-    assert "| gnn_encoder" in done.stderr and "NaN" not in (folder / "metrics" / "significance.json").read_text()
+    assert "| gnn_encoder" in done.stderr
+    assert "NaN" not in (folder / "metrics" / "gnn_encoder" / "significance.json").read_text()
+
+
+def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
+    done = evaluate(folder, "gnn_encoder_generated")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((folder / "metrics" / "gnn_encoder_generated" / "significance.json").read_text())["test"]
+    assert list(found) == ["gnn_encoder_generated"]
+    assert found["gnn_encoder_generated"]["baseline"] == "gnn_encoder"
+    assert found["gnn_encoder_generated"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
 
 
 def test_per_query_values_and_plots(folder: Path) -> None:
-    (folder / "data" / "mgt").mkdir()
-    (folder / "data" / "mgt" / "history.csv").write_text("phase,step,loss,dev_rr10\ngnn,1,2.0,\ngnn,2,,0.4\n")
-    (folder / "plots").mkdir()
-    (folder / "plots" / "mine.txt").write_text("kept")
+    history = folder / "data" / "mgt" / "gnn_encoder" / "history.csv"
+    history.parent.mkdir(parents=True)
+    history.write_text("phase,step,loss,dev_rr10\ngnn,1,2.0,\ngnn,2,,0.4\n")
+    plots = folder / "plots" / "gnn_encoder"
+    plots.mkdir(parents=True)
+    (plots / "mine.txt").write_text("kept")
     assert evaluate(folder).returncode == 0
-    values = pl.read_parquet(folder / "data" / "evaluation" / "per_query.parquet")
+    values = pl.read_parquet(folder / "data" / "evaluation" / "gnn_encoder" / "values.parquet")
     assert values.columns == ["system", "split", "qid", "measure", "value"]
     found = values.filter(system="gnn_encoder", split="dev", measure="RR@10").select("qid", "value").rows()
     assert found == [("q0", 1.0), ("q1", 1.0), ("q2", 0.5)]
-    assert sorted(path.name for path in (folder / "plots").iterdir()) == [
+    assert sorted(path.name for path in plots.iterdir()) == [
         *("measures.csv", "mine.txt", "recall.csv", "recall.png", "systems.png", "training.png")
     ]
 
 
 def test_same_metrics_twice(folder: Path) -> None:
+    metrics = folder / "metrics" / "gnn_encoder"
     evaluate(folder)
-    first = {path.name: path.read_bytes() for path in (folder / "metrics").iterdir()}
+    first = {path.name: path.read_bytes() for path in metrics.iterdir()}
     evaluate(folder)
-    assert {path.name: path.read_bytes() for path in (folder / "metrics").iterdir()} == first
+    assert {path.name: path.read_bytes() for path in metrics.iterdir()} == first
 
 
 def test_a_bad_run_leaves_everything_as_it_was(folder: Path) -> None:
-    evaluate(folder)
-    before = {path: path.read_bytes() for name in ("metrics", "plots") for path in (folder / name).iterdir()}
+    before = {path: path.read_bytes() for path in (folder / "data" / "measures").rglob("*") if path.is_file()}
     run = folder / project.run_file("no_gnn", "test")
     run.write_bytes(run.read_bytes()[:40])
-    done = evaluate(folder)
+    done = stage(folder, "measure", "no_gnn")
     assert done.returncode == 2
     assert done.stderr.startswith("error: data/runs/no_gnn/test.trec.gz: truncated") and done.stderr.count("\n") == 1
-    assert {path: path.read_bytes() for path in before} == before
+    assert before and {path: path.read_bytes() for path in before} == before
 
 
-def test_unknown_measure(folder: Path) -> None:
+def test_a_system_that_is_not_measured_is_named(folder: Path) -> None:
+    shutil.rmtree(folder / project.measured("no_gnn"))
+    done = evaluate(folder)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: data/measures/gnn_encoder/no_gnn: no such file; run the stage that makes it first (`dvc repro`)\n",
+    )
+
+
+@pytest.mark.parametrize(("name", "argument"), [("measure", "bm25"), ("evaluate", "gnn_encoder")])
+def test_unknown_measure(folder: Path, name: str, argument: str) -> None:
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["evaluate"]["measures"] = ["RRR@10"]
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    done = evaluate(folder)
+    done = stage(folder, name, argument)
     assert (done.returncode, done.stderr) == (
         2,
         "error: evaluate.measures has 'RRR@10': no measure of ir-measures; did you mean RR@10?\n",

@@ -74,7 +74,5 @@ def test_a_planted_leak_is_found() -> None:
     propagation = propagation_mask(graph.n, fold)
     propagation[fold[0]] = True
     edges, _ = graph.passage_edges(np.unique(graph.passages[fold]), propagation)
-    with pytest.raises(
-        RuntimeError, match=f"1 supervised questions can be reached in the graph, such as row {fold[0]}"
-    ):
+    with pytest.raises(RuntimeError, match=f"1 masked questions can be reached in the graph, such as row {fold[0]}"):
         check_no_leak(fold, edges // graph.k)

@@ -1,7 +1,6 @@
 """Steps of both phases and of the control against one plain computation of Eq. 6-12 over the whole graph."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.tokens import open_tokens
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank
 from gnn_encoder.mgt.schedule import MaskedSchedule
@@ -19,20 +20,24 @@ from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, su
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, TrainingBatch
 
+from ..encoders.conftest import text, write_questions
 from ..training.conftest import tiny_encoder
 
 N, M, K = 8, 12, 3
+SOURCES = {"training": [], "both": [0, 5, 11, 3], "generated": [4, 0, 11, 8, 1]}  # of the generated questions
 STEPS = range(4)  # one pass: 4 folds of 2 questions
 
 
 class World:
     """Everything a task needs, with caches that are no encoder's: what reads the wrong kind of embedding is caught."""
 
-    def __init__(self, model: Path, texts: Texts, examples: Examples, **network: Any) -> None:
+    def __init__(self, model: Path, texts: Texts, node_texts: Texts, examples: Examples, kind: str) -> None:
         self.encoder = tiny_encoder(model).float()
-        self.texts, self.examples = texts, examples
-        passages = (np.arange(N)[:, None] * 5 + np.arange(K) * 2) % M
-        graph = Graph(passages=passages, score=np.linspace(1, 0, N * K), n_passages=M)
+        self.texts, self.node_texts, self.examples = texts, node_texts, examples
+        self.nodes = Nodes(training=0 if kind == "generated" else N, sources=np.array(SOURCES[kind], dtype=np.int32))
+        n = len(self.nodes)
+        passages = (np.arange(n)[:, None] * 5 + np.arange(K) * 2) % M
+        graph = Graph(passages=passages, score=np.linspace(1, 0, n * K), n_passages=M)
         d = self.encoder.dimension
         self.cached = np.sin(np.arange(M * d, dtype=np.float32) * 0.7).reshape(M, d) / 4
         self.near = Neighbourhood(
@@ -67,6 +72,7 @@ class World:
             seed=1,
             dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
             dev_texts=texts.query_tokens,
+            nodes=self.nodes,
         )
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
@@ -75,9 +81,19 @@ class World:
             texts.passages(np.arange(M))
         )
 
-    def informed(self, h_q: Tensor, h_p: Tensor, masked: np.ndarray) -> Tensor:
-        """h'_p of the whole corpus, the masked questions cut out of the graph before anything is computed."""
-        kept = np.setdiff1d(np.arange(N), masked)
+    def node_embeddings(self) -> Tensor:
+        return self.encoder.encode_queries(self.node_texts.queries(np.arange(len(self.nodes))))
+
+    def masked(self, number: int) -> list[int]:
+        """Nodes that must be out of the graph in a step, question by question."""
+        fold = self.examples.queries[self.supervision.schedule[number].fold].tolist()
+        relevant = {key % M for key in self.examples.known.tolist() if key // M in fold}
+        generated = [self.nodes.training + i for i, p in enumerate(self.nodes.sources.tolist()) if p in relevant]
+        return [q for q in fold if self.nodes.training] + generated
+
+    def informed(self, h_q: Tensor, h_p: Tensor, masked: list[int]) -> Tensor:
+        """h'_p of the whole corpus from nodes h_q, the masked ones cut out of the graph before anything is computed."""
+        kept = np.setdiff1d(np.arange(len(self.nodes)), masked)
         passages = self.near.graph.passages
         neighbours = torch.from_numpy(self.cached)[torch.from_numpy(passages[kept]).long()]
         h_q_prime = self.gnn.interactive_queries(h_q[kept], neighbours)
@@ -96,9 +112,14 @@ class World:
         return mean_reciprocal_rank(h_q[dev.queries], passages, dev.relevant)
 
 
-@pytest.fixture
-def world(tiny_model: Path, texts: Texts, examples: Examples) -> World:
-    return World(tiny_model, texts, examples)
+@pytest.fixture(params=SOURCES)
+def world(tiny_model: Path, tables: Path, texts: Texts, examples: Examples, request: pytest.FixtureRequest) -> World:
+    own = [] if request.param == "generated" else [text(20 + i, 2 + i) for i in range(N)]
+    generated = [text(40 + i, 3 + i) for i in range(len(SOURCES[request.param]))]
+    write_questions(tables / "nodes.parquet", own + generated)
+    encoder = tiny_encoder(tiny_model)
+    node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer), texts.passage_tokens)
+    return World(tiny_model, texts, node_texts, examples, request.param)
 
 
 def gradients(modules: list[nn.Module]) -> list[Tensor]:
@@ -118,16 +139,16 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
 
 def joint_task(world: World) -> JointTask:
     w = world
-    return JointTask(w.encoder, w.texts, w.gnn, w.near, w.supervision, chunk_size=3, batch_tokens=64)
+    return JointTask(w.encoder, w.texts, w.node_texts, w.gnn, w.near, w.supervision, chunk_size=3, batch_tokens=64)
 
 
 @pytest.mark.parametrize("number", STEPS)
 def test_joint_step(world: World, number: int) -> None:
     loss = joint_task(world).step(number)
     found = gradients([world.encoder, world.gnn])
-    batch, fold = world.supervision.batch(number)
+    batch, _ = world.supervision.batch(number)
     h_q, h_p = world.embeddings()
-    expected = world.loss(batch, h_q, world.informed(h_q, h_p, fold))
+    expected = world.loss(batch, h_q, world.informed(world.node_embeddings(), h_p, world.masked(number)))
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert_same(found, gradients([world.encoder, world.gnn]))
@@ -135,8 +156,15 @@ def test_joint_step(world: World, number: int) -> None:
 
 def gnn_task(world: World, queries: Tensor) -> GNNTask:
     dev = queries[world.supervision.dev.queries]
+    scale = world.encoder.scale
     return GNNTask(
-        world.gnn, world.near, world.supervision, queries=queries, dev_queries=dev, scale=world.encoder.scale
+        world.gnn,
+        world.near,
+        world.supervision,
+        queries=queries,
+        node_queries=world.node_embeddings().detach(),
+        dev_queries=dev,
+        scale=scale,
     )
 
 
@@ -145,8 +173,9 @@ def test_step_of_the_gnn_alone(world: World, number: int) -> None:
     h_q, h_p = world.embeddings()[0].detach(), torch.from_numpy(world.cached)
     loss = gnn_task(world, h_q).step(number)
     found = gradients([world.gnn])
-    batch, fold = world.supervision.batch(number)
-    expected = world.loss(batch, h_q, world.informed(h_q, h_p, fold))
+    batch, _ = world.supervision.batch(number)
+    informed = world.informed(world.node_embeddings().detach(), h_p, world.masked(number))
+    expected = world.loss(batch, h_q, informed)
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert_same(found, gradients([world.gnn]))
@@ -165,12 +194,13 @@ def test_step_of_the_control(world: World, number: int) -> None:
 
 def test_dev_scores(world: World) -> None:
     """All questions are in the graph then."""
-    nobody = np.empty(0, dtype=np.int64)
+    nobody: list[int] = []
     with torch.no_grad():
         h_q, h_p = world.embeddings()
+        nodes = world.node_embeddings()
         cached = torch.from_numpy(world.cached)
-        joint = world.dev_score(h_q, world.informed(h_q, h_p, nobody))
-        alone = world.dev_score(h_q, world.informed(h_q, cached, nobody))
+        joint = world.dev_score(h_q, world.informed(nodes, h_p, nobody))
+        alone = world.dev_score(h_q, world.informed(nodes, cached, nobody))
         plain = world.dev_score(h_q, h_p)
     assert joint_task(world).evaluate() == pytest.approx(joint)
     assert gnn_task(world, h_q).evaluate() == pytest.approx(alone)
@@ -182,10 +212,12 @@ def test_dev_scores(world: World) -> None:
 def test_every_question_trains_once_a_pass_and_never_informs_its_batch(world: World) -> None:
     trained = []
     for number in STEPS:
-        batch, fold = world.supervision.batch(number)
-        subgraph, position = subgraph_of(world.near, batch, fold)
-        assert not set(subgraph.questions) & set(batch.queries)
-        assert set(batch.queries) <= set(fold)
+        batch, masked = world.supervision.batch(number)
+        subgraph, position = subgraph_of(world.near, batch, masked)
+        assert sorted(masked.tolist()) == sorted(world.masked(number))
+        assert not set(subgraph.questions) & set(world.masked(number))
+        if world.nodes.training:
+            assert set(batch.queries) <= set(masked)
         assert (subgraph.passages[position] == batch.passages).all()
         trained += batch.queries.tolist()
     assert sorted(trained) == list(range(N))
@@ -193,7 +225,7 @@ def test_every_question_trains_once_a_pass_and_never_informs_its_batch(world: Wo
 
 def test_a_planted_leak_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.mgt.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
-    with pytest.raises(RuntimeError, match="supervised questions can be reached"):
+    with pytest.raises(RuntimeError, match="masked questions can be reached"):
         for number in STEPS:
             joint_task(world).step(number)
 

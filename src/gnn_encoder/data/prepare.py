@@ -102,7 +102,8 @@ def choose_questions(
         unlabelled, _ = _cut(others, hidden, [seed, HIDE])
     else:
         if data.train_queries is not None:
-            log.info("train: data.train_queries is %d, there are %d: all taken", data.train_queries, len(train))
+            wanted = data.train_queries
+            log.info("train: data.train_queries is %d, there are %d questions: all taken", wanted, len(train))
         unlabelled, train = _cut(train, hidden, [seed, HIDE])
     if hidden:
         log.info("unlabelled: the labels of %d other training questions are hidden, seed %d", len(unlabelled), seed)

@@ -76,6 +76,7 @@ def score_pairs(
     def scores(batch: Batch) -> Tensor:
         return model.scores(batch).unsqueeze(1)
 
+    folder.mkdir(parents=True, exist_ok=True)
     _each_window(model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
     parts = [np.load(_score_part(folder, w)) for w in range(_count(pairs))]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.evaluation.significance import Comparison, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from gnn_encoder.evaluation.costs import Costs
 
 Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
 Comparisons = dict[str, Comparison]  # system -> it against its baseline
@@ -105,7 +106,7 @@ def draw_training(path: Path, history: pl.DataFrame) -> None:
                 axes.legend()
 
 
-def costs_table(costs: dict[str, Costs]) -> str:
+def costs_table(costs: "dict[str, Costs]") -> str:
     """What each system costs, as Markdown."""
     header = ["system", "vectors a passage", "bytes a passage", "encode ms", "search ms", "training s"]
     rows = []
@@ -116,7 +117,7 @@ def costs_table(costs: dict[str, Costs]) -> str:
     return _markdown(header, rows)
 
 
-def draw_costs(path: Path, values: pl.DataFrame, costs: dict[str, Costs], measure: str) -> None:
+def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", measure: str) -> None:
     """Mean of `measure` with its 95% interval against bytes a passage, and against milliseconds a question.
 
     `values`: columns system, value, of one split.

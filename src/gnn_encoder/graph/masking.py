@@ -37,23 +37,23 @@ def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
     return list(np.array_split(np.random.default_rng([seed, epoch]).permutation(rows), count))
 
 
-def propagation_mask(n: int, fold: Ints) -> NDArray[np.bool_]:
-    """True for the questions that are in the graph: all but the fold's. *Shape:* (n,)."""
+def propagation_mask(n: int, masked: Ints) -> NDArray[np.bool_]:
+    """True for the questions that are in the graph: all but the masked ones. *Shape:* (n,)."""
     mask = np.ones(n, dtype=bool)
-    mask[fold] = False
+    mask[masked] = False
     return mask
 
 
-def check_no_leak(supervision: Ints, reachable_queries: Ints) -> None:
+def check_no_leak(masked: Ints, reachable_queries: Ints) -> None:
     """Make sure that no question trains on embeddings that know it.
 
     Args:
-        supervision: questions of the batch. *Shape:* (b,).
+        masked: questions that are to be out of the graph. *Shape:* (b,).
         reachable_queries: questions whose node or edge the batch's passages can read. *Shape:* (E,).
 
     Raises:
-        RuntimeError: a supervised question is reachable.
+        RuntimeError: a masked question is reachable.
     """
-    leaked = np.intersect1d(supervision, reachable_queries)
+    leaked = np.intersect1d(masked, reachable_queries)
     if len(leaked):
-        raise RuntimeError(f"{len(leaked)} supervised questions can be reached in the graph, such as row {leaked[0]}")
+        raise RuntimeError(f"{len(leaked)} masked questions can be reached in the graph, such as row {leaked[0]}")

@@ -1,0 +1,67 @@
+"""Which questions are in the graph, and which of them must be out of it while others train."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, draw, read_nodes, write_nodes
+from gnn_encoder.records import QUERIES
+from gnn_encoder.storage.tables import write_table
+
+# Three training questions, then questions generated from passages 7, 4, 7 and 9.
+NODES = Nodes(training=3, sources=np.array([7, 4, 7, 9], dtype=np.int32))
+
+
+def table(path: Path, prefix: str, count: int) -> Path:
+    names = [f"{prefix}{i}" for i in range(count)]
+    batches = [pa.record_batch([[name], [f"text of {name}"], [[]]], QUERIES) for name in names]
+    write_table(path, QUERIES, batches)  # a row group each: rows are taken across batches
+    return path
+
+
+def test_masked_by_hand() -> None:
+    assert len(NODES) == 7
+    assert NODES.masked(np.array([1]), np.array([7, 2])).tolist() == [1, 3, 5]
+    assert NODES.masked(np.array([0, 2]), np.array([4, 9, 9])).tolist() == [0, 2, 4, 6]
+    assert NODES.masked(np.array([1]), np.array([5])).tolist() == [1]
+    assert NODES.masked(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)).tolist() == []
+
+
+def test_training_questions_that_are_no_nodes_are_not_masked_but_their_passages_questions_are() -> None:
+    generated = Nodes(training=0, sources=np.array([7, 4], dtype=np.int32))
+    assert generated.masked(np.array([0, 1]), np.array([4])).tolist() == [1]
+    assert NO_NODES.masked(np.array([0, 1]), np.array([4])).tolist() == []
+
+
+def test_labelled_pairs_by_hand() -> None:
+    pairs = pl.DataFrame({"query": [0, 2], "passage": [5, 7]}, schema={"query": pl.Int32, "passage": pl.Int32})
+    assert NODES.labelled_pairs(pairs).rows() == [(0, 5), (2, 7), (3, 7), (4, 4), (5, 7), (6, 9)]
+    generated = Nodes(training=0, sources=np.array([7], dtype=np.int32))
+    assert generated.labelled_pairs(pairs).rows() == [(0, 7)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "sources"),
+    [
+        ("training", ["t0", "t1"], []),
+        ("generated", ["g1", "g2", "g5"], [0, 1, 2]),
+        ("both", ["t0", "t1", "g1", "g2", "g5"], [0, 1, 2]),
+    ],
+)
+def test_nodes_are_written_in_order(tmp_path: Path, kind: str, texts: list[str], sources: list[int]) -> None:
+    training = table(tmp_path / "train.parquet", "t", 2) if kind != "generated" else None
+    generated = table(tmp_path / "generated.parquet", "g", 6) if kind != "training" else None
+    write_nodes(tmp_path, training=training, generated=generated, views=2, chosen=np.array([1, 2, 5]))
+    assert pl.read_parquet(tmp_path / QUESTIONS)["qid"].to_list() == texts
+    nodes = read_nodes(tmp_path)
+    assert (nodes.training, nodes.sources.tolist()) == (2 if training else 0, sources)
+
+
+def test_draw() -> None:
+    assert draw(4, None, 0).tolist() == draw(4, 9, 0).tolist() == [0, 1, 2, 3]
+    drawn = draw(100, 10, 5)
+    assert len(set(drawn.tolist())) == 10 and (np.diff(drawn) > 0).all() and drawn.max() < 100
+    assert drawn.tolist() == draw(100, 10, 5).tolist() != draw(100, 10, 6).tolist()
