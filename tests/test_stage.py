@@ -1,6 +1,7 @@
 """How a stage's artifact is built: whole, kept over an error, keyed by what decides it; and how errors are told."""
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from safetensors import SafetensorError
 
 from gnn_encoder.errors import UserError
-from gnn_encoder.stage import output, report_errors
+from gnn_encoder.stage import TIMES, output, report_errors
 from gnn_encoder.storage.atomic import publish
 
 
@@ -44,6 +45,25 @@ def test_is_published_whole_with_a_manifest_and_without_work(root: Path) -> None
         assert not TARGET.exists()
     assert sorted(path.name for path in TARGET.iterdir()) == ["a.txt", "manifest.json"]
     assert [path for path in (root / ".scratch").rglob("*") if path.is_file()] == []
+
+
+def test_how_long_it_took_is_recorded_beside_the_artifacts() -> None:
+    build("one", k=1)
+    found = json.loads((TIMES / "thing.json").read_text())
+    assert 0 <= found["seconds"] < 60 and found["inputs"] == ["input.txt"]
+    interrupted("two", k=2)
+    build("two", k=2)
+    assert json.loads((TIMES / "thing.json").read_text())["seconds"] is None
+
+
+def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    build("one", k=1)
+    before = {path: path.read_bytes() for path in TARGET.iterdir()}
+    monkeypatch.setattr("gnn_encoder.stage.code_fingerprint", lambda: "of other code")
+    build("one", k=1)
+    assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
+    build("one", k=2)
+    assert {path: path.read_bytes() for path in TARGET.iterdir()} != before
 
 
 def test_replaces_the_old_artifact(root: Path) -> None:

@@ -167,6 +167,26 @@ def test_train_sample(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "data.train_queries is 61, there are 60 questions: all taken" in caplog.text
 
 
+def test_hidden_labels(tmp_path: Path) -> None:
+    """Questions of no other split, with the judgements that pseudo-labels are judged by; the sample stays as it was."""
+    plain, target = run(TINY, tmp_path / "plain", train_queries=20), tmp_path / "out"
+    data = Data(source="beir", path=str(TINY), train_queries=20, dev_fraction=0.2)
+    prepare(data, open_source(data), target, seed=1, unlabelled_fraction=0.5)
+    assert qids(target, "train") == qids(plain, "train") and len(qids(target, "unlabelled")) == 30
+    assert not set(qids(target, "unlabelled")) & set(qids(target, "train"))
+    judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
+    assert set(judged) == set(qids(target, "unlabelled"))
+    assert json.loads((target / "statistics.json").read_text())["unlabelled"]["questions"] == 30
+    assert qids(plain, "unlabelled") == []
+
+
+def test_hidden_labels_are_taken_from_the_labelled_where_none_are_left_over(tmp_path: Path) -> None:
+    data = Data(source="beir", path=str(TINY), train_queries=None, dev_fraction=0.2)
+    prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.25)
+    hidden, train = qids(tmp_path / "out", "unlabelled"), qids(tmp_path / "out", "train")
+    assert (len(hidden), len(train)) == (15, 45) and not set(hidden) & set(train)
+
+
 def append(name: str, text: str | bytes) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         with (folder / name).open("ab") as file:

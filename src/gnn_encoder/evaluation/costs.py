@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -60,25 +61,26 @@ def measure_costs(system: str, params: Params) -> Costs:
 
 
 def training_seconds(model: Path) -> float | None:
-    """Seconds that a model and all that it was made from took, the prepared tables left out."""
+    """Seconds that a model and all that it was made from took, the prepared tables and a user's files left out."""
     seconds, waiting, seen = 0.0, [model], set()
     while waiting:
-        record = _record(waiting.pop())
-        if record is None or record in seen:
+        path = waiting.pop()
+        if project.PREPARED in path.parents or project.DATA not in path.parents:
             continue
-        seen.add(record)
-        found = json.loads(record.read_text(encoding="utf-8"))
+        record = _record(path)
+        if record is None:
+            return None
+        found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
         if found["seconds"] is None:
             return None
-        seconds += found["seconds"]
-        waiting += map(Path, found["inputs"])
-    return seconds if seen else None
+        if record not in seen:
+            seen.add(record)
+            seconds += found["seconds"]
+            waiting += map(Path, found["inputs"])
+    return seconds
 
 
 def _record(path: Path) -> Path | None:
-    """The record of the artifact that a path is, or lies in; None for tables and what was not made by a stage."""
-    for folder in (path, *path.parents):
-        record = TIMES / f"{artifact_name(folder)}.json"
-        if folder != project.PREPARED and folder.parts and record.is_file():
-            return record
-    return None
+    """The record of the artifact that a path is, or lies in."""
+    records = (TIMES / f"{artifact_name(folder)}.json" for folder in (path, *path.parents) if folder.parts)
+    return next((record for record in records if record.is_file()), None)
