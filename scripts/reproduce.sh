@@ -1,28 +1,37 @@
 #!/usr/bin/env bash
-# The main job: makes the environment, runs every stage of dvc.yaml that is out of date, prints the results.
+# The main job: makes the environment, runs every stage of the GNN-encoder branch that is out of date, prints the results.
 #
 #   scripts/reproduce.sh [cpu|gpu] [dvc repro's arguments...]
+#
+# With arguments it runs what they name: evaluate@pair, evaluate@dual_cross, ..., or all branches with compare.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 accelerator=()
 case ${1:-} in cpu | gpu) accelerator=("$1") && shift ;; esac
+[ $# -gt 0 ] || set -- evaluate@gnn_encoder
 bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"}
 
 export GNN_ENCODER_PYTHON=$PWD/.venv/bin/python
 printf 'reproduce: dvc repro %s\n' "$*"
 .venv/bin/python -m dvc repro "$@"
 
-if [ -e metrics/test.json ]; then # a run may have been of some stages only
-    "$GNN_ENCODER_PYTHON" - <<'PYTHON'
+"$GNN_ENCODER_PYTHON" - <<'PYTHON'
 import json
+from pathlib import Path
 
-with open("metrics/test.json", encoding="utf-8") as file:
-    results = json.load(file)
+# The comparison of all systems where it has been made, else each branch's evaluation.
+every = Path("metrics/test.json")
+files = [every] if every.is_file() else sorted(Path("metrics").glob("*/test.json"))
+results = {}
+for file in files:
+    results |= json.loads(file.read_text(encoding="utf-8"))
 measures = list(dict.fromkeys(measure for values in results.values() for measure in values))
-print("\nTest questions, in points\n" + " " * 14 + "".join(f"{measure:>11}" for measure in measures))
+width = max(map(len, results), default=0)
+if results:
+    print("\nTest questions, in points\n" + " " * width + "".join(f"{measure:>11}" for measure in measures))
 for system, values in results.items():
-    print(f"{system:14}" + "".join(f"{100 * values[m]:11.2f}" if m in values else f"{'':11}" for m in measures))
-print("More: metrics/significance.json, plots/, `dvc metrics show`, `dvc exp show`")
+    print(f"{system:{width}}" + "".join(f"{100 * values[m]:11.2f}" if m in values else f"{'':11}" for m in measures))
+if results:
+    print("More: metrics/, plots/, `dvc metrics show`, `dvc exp show`")
 PYTHON
-fi
