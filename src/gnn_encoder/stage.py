@@ -18,7 +18,7 @@ from gnn_encoder.storage.atomic import publish, write_json
 from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 
 SCRATCH = Path(".scratch")
-TIMES = Path("data/times")  # how long each artifact took here; no output of a stage, or no run would equal another
+TIMES = SCRATCH / "times"  # how long each artifact took here; in none of them, or no run would equal another
 WORK = ".work"  # subfolder of an artifact under construction for what only resuming needs; dropped at the end
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,12 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
             # Not of the code: an artifact that other code makes again as it was must not run what follows again.
             of = fingerprint(*inputs, params=plain, target=target.as_posix())
             write_json(scratch / MANIFEST, {"fingerprint": of, "params": plain})
+        # A resumed run's time is that of its last part: worth nothing.
+        seconds = None if resumed else round(time.monotonic() - started, 1)
+        write_json(TIMES / f"{name}.json", {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]})
         # Not deleted before the artifact is in place: a kill in between would lose a whole training.
         (scratch / WORK).rename(aside)
         publish(scratch, target)
-        # A resumed run's time is that of its last part: worth nothing.
-        seconds = None if resumed else round(time.monotonic() - started, 1)
-        record = {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]}
-        write_json(TIMES / f"{name}.json", record)
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
 

@@ -144,27 +144,27 @@ def test_source(refused: Callable[..., None], name: str) -> None:
 # --- params.yaml ------------------------------------------------------------------------------------------------------
 
 PARAMS = {
-    "unknown": (params(mgt__betta=0.1), "train_mgt", ["params.yaml", "mgt.betta", "not a parameter"]),
-    "mistyped": (params(mgt__heads="four"), "train_mgt", ["params.yaml", "mgt.heads", "'four'", "integer"]),
+    "unknown": (params(mgt__betta=0.1), "train_mgt gnn_encoder", ["params.yaml", "mgt.betta", "not a parameter"]),
+    "mistyped": (params(mgt__heads="four"), "train_mgt gnn_encoder", ["params.yaml", "mgt.heads", "'four'", "integer"]),
     "text for a flag": (params(encoder__shared="yes"), "prepare", ["encoder.shared", "'yes'", "boolean"]),
-    "beta 0": (params(mgt__beta=0.0), "train_mgt", ["mgt.beta is 0.0", "greater than 0"]),
-    "beta 1": (params(mgt__beta=1.0), "train_mgt", ["mgt.beta is 1.0", "less than 1"]),
-    "beta 1.5": (params(mgt__beta=1.5), "train_mgt", ["mgt.beta is 1.5", "less than 1"]),
+    "beta 0": (params(mgt__beta=0.0), "train_mgt gnn_encoder", ["mgt.beta is 0.0", "greater than 0"]),
+    "beta 1": (params(mgt__beta=1.0), "train_mgt gnn_encoder", ["mgt.beta is 1.0", "less than 1"]),
+    "beta 1.5": (params(mgt__beta=1.5), "train_mgt gnn_encoder", ["mgt.beta is 1.5", "less than 1"]),
     "not YAML": (
         lambda p: (p.folder / "params.yaml").write_text("a: [1\nb"),
         "bm25",
         ["params.yaml", "not valid YAML"],
     ),
     "no params.yaml": (remove("params.yaml"), "bm25", ["params.yaml", "no such file"]),
-    "k beyond the corpus": (params(build_graph__k=121), "build_graph", ["build_graph.k is 121", "120"]),
+    "k beyond the corpus": (params(build_graph__k=121), "build_graph gnn_encoder", ["build_graph.k is 121", "120"]),
     "depth beyond the corpus": (
         params(mine_candidates__depth=121),
         "mine_candidates",
         ["mine_candidates.depth is 121", "120"],
     ),
     "no FAISS factory": (params(index__factory="Flatt"), "build_index retriever", ["index.factory is 'Flatt'"]),
-    "unknown measure": (params(evaluate__measures=["RRR@10"]), "evaluate", ["evaluate.measures", "RRR@10"]),
-    "heads that do not divide": (params(mgt__heads=5), "train_mgt", ["heads", "5", "32"]),
+    "unknown measure": (params(evaluate__measures=["RRR@10"]), "measure bm25", ["evaluate.measures", "RRR@10"]),
+    "heads that do not divide": (params(mgt__heads=5), "train_mgt gnn_encoder", ["heads", "5", "32"]),
     "unknown system": (lambda p: None, "cache_passages bm26", ["bm26", "gnn_encoder"]),
 }
 
@@ -218,22 +218,27 @@ def test_models(refused: Callable[..., None], name: str) -> None:
 # --- artifacts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["build_graph", "build_index dual_encoder", "train_mgt", "train_no_gnn"])
+@pytest.mark.parametrize(
+    "command", ["build_graph gnn_encoder", "build_index dual_encoder", "train_mgt gnn_encoder", "train_no_gnn"]
+)
 def test_nan_in_embeddings(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(with_nan), command, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
 
 
-@pytest.mark.parametrize("command", ["build_graph", "build_index dual_encoder", "train_mgt", "encode_corpus"])
+@pytest.mark.parametrize(
+    "command",
+    ["build_graph gnn_encoder", "build_index dual_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"],
+)
 def test_an_embedding_file_shorter_than_its_manifest(refused: Callable[..., None], command: str) -> None:
     refused(cut_off(f"{MATRIX}/embeddings.npy", 0.5), command, f"{MATRIX}/embeddings.npy", "(120, 32) float16")
 
 
-@pytest.mark.parametrize("command", ["build_graph", "train_mgt", "encode_corpus"])
+@pytest.mark.parametrize("command", ["build_graph gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"])
 def test_embeddings_of_another_dimension(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(lambda matrix: matrix[:, :16].copy()), command, "16", "32")
 
 
-@pytest.mark.parametrize("command", ["build_index dual_encoder", "train_mgt", "encode_corpus"])
+@pytest.mark.parametrize("command", ["build_index dual_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"])
 def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(lambda matrix: matrix[:119].copy()), command, "119", "120")
 
@@ -244,8 +249,10 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
         ("data/prepared/passages.parquet", "bm25"),
         ("data/candidates/candidates.parquet", "train_cross_encoder"),
         ("data/examples/examples.parquet", "train_dual_encoder"),
-        ("data/graph/edges.parquet", "embed_edges"),
-        ("data/runs/retriever/dev.trec.gz", "evaluate"),
+        ("data/graph/gnn_encoder/edges.parquet", "embed_edges gnn_encoder"),
+        ("data/runs/retriever/dev.trec.gz", "measure retriever"),
+        ("data/nodes/both/sources.parquet", "train_mgt gnn_encoder_generated"),
+        ("data/pair_labels/pretrain.parquet", "pair_pretrain pair"),
     ],
 )
 def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, command: str) -> None:
@@ -253,7 +260,9 @@ def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, co
 
 
 def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:
-    refused(remove("data/graph"), "train_mgt", "data/graph", "no such file", "dvc repro")
+    refused(
+        remove("data/graph/gnn_encoder"), "train_mgt gnn_encoder", "data/graph/gnn_encoder", "no such file", "dvc repro"
+    )
 
 
 def test_a_shell_sees_one_line_and_status_2(stages: Any, fresh: Any) -> None:
@@ -301,13 +310,16 @@ FULL = [
     ("train_cross_encoder", 1000),
     ("cache_passages retriever", 8),
     ("denoise", 0),
-    ("build_graph", 0),
-    ("embed_edges", 12),
-    ("train_mgt", 200),
-    ("encode_corpus", 8),
+    ("build_graph gnn_encoder", 0),
+    ("embed_edges gnn_encoder", 12),
+    ("train_mgt gnn_encoder", 200),
+    ("encode_corpus gnn_encoder", 8),
     ("build_index retriever", 8),
     ("retrieve retriever", 8),
-    ("evaluate", 16),
+    ("measure retriever", 8),
+    ("pair_label", 0),
+    ("pair_pretrain pair", 200),
+    ("evaluate gnn_encoder", 16),
 ]
 
 

@@ -13,10 +13,18 @@ import polars as pl
 import pytest
 import yaml
 
-SYSTEMS = ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder")
+BRANCHES = {
+    "gnn_encoder": ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
+    "pair": ("pair_no_psr", "pair"),
+    "dual_cross": ("dual_cross_dpr", "dual_cross"),
+    "gnn_encoder_pair": ("gnn_encoder_pair",),
+    "gnn_encoder_generated": ("gnn_encoder_generated",),
+}
+SYSTEMS = tuple(system for systems in BRANCHES.values() for system in systems)
 DENSE = SYSTEMS[1:]
+GNN = ("gnn_encoder", "gnn_encoder_pair", "gnn_encoder_generated")
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
-OUTPUTS = ("data", "metrics", "plots")
+DEV = "metrics/gnn_encoder/dev.json"
 
 
 def started(ran: Any) -> list[str]:
@@ -43,12 +51,12 @@ def test_every_stage_ran_once(reproduced: tuple[Any, Any]) -> None:
     assert sorted(started(ran)) == sorted(every)
     assert {f"{name}@{system}" for name in ("cache_passages", "build_index", "retrieve") for system in DENSE} - set(
         every
-    ) == {"cache_passages@gnn_encoder"}, "encode_corpus makes GNN-encoder's matrix"
+    ) == {f"cache_passages@{system}" for system in (*GNN, "dual_cross")}, "others make these matrices"
 
 
 def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
     assert project.git("status", "--porcelain") == ""
-    caches = {"tokens", "unpacked_features"}
+    caches = {"tokens", "unpacked_features", "times"}
     files = [path for path in (project.folder / ".scratch").rglob("*") if path.is_file()]
     left = [path for path in files if not caches.intersection(path.parts)]
     assert left == []
@@ -89,7 +97,7 @@ def test_runs_are_valid_trec(project: Any, params: dict[str, Any], system: str, 
 
 
 def test_per_query_values_average_to_the_metrics(project: Any) -> None:
-    values = pl.read_parquet(project.folder / "data" / "evaluation" / "per_query.parquet")
+    values = pl.read_parquet(project.folder / "data" / "comparison" / "values.parquet")
     assert values.columns == ["system", "split", "qid", "measure", "value"]
     means = values.group_by("system", "split", "measure").agg(pl.col("value").mean(), pl.col("qid").n_unique())
     assert means["qid"].to_list() == [15] * len(means), "each of a split's 15 questions counts"
@@ -109,7 +117,40 @@ def test_significance_is_against_the_dual_encoder(project: Any) -> None:
         for system, values in systems.items():
             difference = metrics[split][system]["RR@10"] - metrics[split]["dual_encoder"]["RR@10"]
             assert values["difference"] == pytest.approx(difference, abs=1e-6)
-            assert values["p"] is None or 0 <= values["p"] <= 1
+            assert values["baseline"] == "dual_encoder" and 0 <= values["p"] <= values["p_holm"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("branch", "baseline"),
+    [
+        ("gnn_encoder", "dual_encoder"),
+        ("pair", "pair_no_psr"),
+        ("dual_cross", "dual_cross_dpr"),
+        ("gnn_encoder_pair", "pair"),
+        ("gnn_encoder_generated", "gnn_encoder"),
+    ],
+)
+def test_every_branch_is_evaluated_against_its_baseline(project: Any, branch: str, baseline: str) -> None:
+    every = json.loads((project.folder / "metrics" / "test.json").read_text())
+    found = json.loads((project.folder / "metrics" / branch / "test.json").read_text())
+    assert found == {system: every[system] for system in found}
+    assert set(found) == {baseline, *BRANCHES[branch]}
+    compared = json.loads((project.folder / "metrics" / branch / "significance.json").read_text())["test"]
+    together = json.loads((project.folder / "metrics" / "baselines.json").read_text())["test"]
+    assert set(compared) == set(found) - {baseline}
+    for system, values in compared.items():
+        assert values["baseline"] == together[system]["baseline"] == baseline
+        assert values["p"] == together[system]["p"]
+
+
+def test_costs_of_every_dense_system(project: Any, params: dict[str, Any]) -> None:
+    costs = json.loads((project.folder / "metrics" / "costs.json").read_text())
+    assert tuple(costs) == DENSE
+    for system, cost in costs.items():
+        views = params["dual_cross"]["views"] if system == "dual_cross" else 1
+        assert cost["vectors_a_passage"] == views
+        assert cost["bytes_a_passage"] == pytest.approx(views * 32 * 4, rel=0.1)
+        assert cost["search_ms"] > 0 and cost["encode_ms"] > 0 and cost["training_seconds"] > 0
 
 
 @pytest.mark.parametrize("system", DENSE)
@@ -118,7 +159,7 @@ def test_indexes_hold_the_matrix(project: Any, system: str) -> None:
     index = faiss.read_index(str(data / "indexes" / system / "index.faiss"))
     matrix = np.load(data / "embeddings" / system / "embeddings.npy").astype(np.float32)
     np.testing.assert_array_equal(index.reconstruct_n(0, index.ntotal), matrix)
-    if system != "gnn_encoder":
+    if system not in GNN:
         np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1.0, atol=2e-3)
     pids = pl.read_parquet(data / "indexes" / system / "pids.parquet")["pid"]
     assert pids.equals(pl.read_parquet(data / "prepared" / "passages.parquet")["pid"])
@@ -126,12 +167,25 @@ def test_indexes_hold_the_matrix(project: Any, system: str) -> None:
 
 def test_the_graph_informs_the_passages_it_links(project: Any) -> None:
     data = project.folder / "data"
-    edges = pl.read_parquet(data / "graph" / "edges.parquet")
+    edges = pl.read_parquet(data / "graph" / "gnn_encoder" / "edges.parquet")
     assert edges.group_by("query").len()["len"].to_list() == [5] * 60
     plain, informed = (np.load(data / "embeddings" / s / "embeddings.npy") for s in ("dual_encoder", "gnn_encoder"))
     assert plain.shape == informed.shape == (120, 32)
     linked = edges["passage"].unique().to_numpy()
     assert (plain[linked] != informed[linked]).any(axis=1).all()
+
+
+def test_generated_questions_are_in_the_graph_that_asks_for_them(project: Any, params: dict[str, Any]) -> None:
+    data = project.folder / "data"
+    generated = params["build_graph"]["generated"]
+    sources = pl.read_parquet(data / "nodes" / "both" / "sources.parquet")["passage"]
+    edges = pl.read_parquet(data / "graph" / "gnn_encoder_generated" / "edges.parquet")
+    assert len(sources) == generated and edges["query"].n_unique() == 60 + generated
+    questions = pl.read_parquet(data / "nodes" / "both" / "questions.parquet")["qid"].to_list()
+    assert questions[:60] == pl.read_parquet(data / "prepared" / "queries" / "train.parquet")["qid"].to_list()
+    pids = pl.read_parquet(data / "prepared" / "passages.parquet")["pid"]
+    made_from = [qid.rpartition("-")[0] for qid in questions[60:]]
+    assert made_from == pids[sources].to_list()
 
 
 def test_search_prints_passages(project: Any) -> None:
@@ -157,17 +211,18 @@ def test_a_second_repro_runs_nothing(project: Any) -> None:
 def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     before, committed = copy.hashes("data"), measured(copy)
-    ran = copy.dvc("exp", "run", "--name", "half", "-S", "mgt.beta=0.5")
+    ran = copy.dvc("exp", "run", "--name", "half", "-S", "mgt.beta=0.5", "evaluate@gnn_encoder")
     assert ran.status == 0, ran.output
     assert sorted(started(ran)) == sorted(
-        ["train_mgt", "encode_corpus", "build_index@gnn_encoder", "retrieve@gnn_encoder", "evaluate"]
+        f"{stage}@gnn_encoder"
+        for stage in ("train_mgt", "encode_corpus", "build_index", "retrieve", "measure", "evaluate")
     )
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["mgt"]["beta"] == 0.5
     after = copy.hashes("data")
     changed = {name for name in before | after if before.get(name) != after.get(name)}
     depends = (
-        "data/mgt/", "data/embeddings/gnn_encoder/", "data/indexes/gnn_encoder/", "data/runs/gnn_encoder/",
-        "data/evaluation/",
+        "data/mgt/gnn_encoder/", "data/embeddings/gnn_encoder/", "data/indexes/gnn_encoder/", "data/runs/gnn_encoder/",
+        "data/measures/gnn_encoder/gnn_encoder/", "data/evaluation/gnn_encoder/",
     )  # fmt: skip
     assert changed and all(name.startswith(depends) for name in changed)
 
@@ -185,49 +240,74 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
         if value != old["dev"][system][measure]
     }
     assert expected and all(name.startswith("gnn_encoder.") for name in expected)
-    difference = copy.dvc("metrics", "diff", "--json", "--targets", "metrics/dev.json")
+    difference = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert difference.status == 0, difference.output
-    changes = json.loads(difference.stdout)["metrics/dev.json"]
+    changes = json.loads(difference.stdout)[DEV]
     assert {name: (change["old"], change["new"]) for name, change in changes.items()} == expected
 
 
 def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
-    committed = json.loads((copy.folder / "metrics" / "dev.json").read_text())
-    ran = copy.dvc("exp", "run", "-S", "retrieve.depth=3")
+    committed = json.loads((copy.folder / DEV).read_text())
+    ran = copy.dvc("exp", "run", "-S", "retrieve.depth=3", "evaluate@gnn_encoder")
     assert ran.status == 0, ran.output
-    assert sorted(started(ran)) == sorted(["bm25", *(f"retrieve@{system}" for system in DENSE), "evaluate"])
-    shown = copy.dvc("metrics", "diff", "--json", "--targets", "metrics/dev.json")
+    systems = BRANCHES["gnn_encoder"]
+    retrieved, measured_ = ([f"{stage}@{system}" for system in systems] for stage in ("retrieve", "measure"))
+    assert sorted(started(ran)) == sorted(["bm25", *retrieved[1:], *measured_, "evaluate@gnn_encoder"])
+    shown = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert shown.status == 0, shown.output
-    change = json.loads(shown.stdout)["metrics/dev.json"]["dual_encoder.R@20"]
+    change = json.loads(shown.stdout)[DEV]["dual_encoder.R@20"]
     assert change["old"] == committed["dual_encoder"]["R@20"] > change["new"]
 
 
 def measured(project: Any) -> dict[str, str]:
-    return {split: (project.folder / "metrics" / f"{split}.json").read_text() for split in ("dev", "test")}
+    folder = project.folder / "metrics" / "gnn_encoder"
+    return {split: (folder / f"{split}.json").read_text() for split in ("dev", "test")}
+
+
+def outputs(project: Any) -> dict[str, str]:
+    """All that stages wrote but what tells of time."""
+    timed = ("metrics/costs.json", "plots/costs.png", "data/views_curve/", "plots/dual_cross/views")
+    found: dict[str, str] = project.hashes("data", "metrics", "plots")
+    return {name: value for name, value in found.items() if not name.startswith(timed)}
+
+
+def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, copy_of: Callable[..., Any]) -> None:
+    copy = copy_of(project)
+    copy.set_params(pair__pretrain__alpha=0.3)
+    planned = copy.dvc("repro", "--dry")
+    assert planned.status == 0, planned.output
+    names = {name.partition("@")[0] for name in started(planned)}
+    assert {"pair_pretrain", "pair_finetune", "compare"} <= names
+    others = {"train_mgt@gnn_encoder", "dual_cross_pretrain@dual_cross", "train_generator", "evaluate@gnn_encoder"}
+    assert not others & set(started(planned))
+    copy.set_params(pair__pretrain__alpha=0.1, dual_cross__top_k=3)
+    planned = copy.dvc("repro", "--dry", "evaluate@pair", "evaluate@gnn_encoder", "evaluate@gnn_encoder_pair")
+    assert planned.status == 0 and started(planned) == [], planned.output
 
 
 def test_the_dag_is_drawn(project: Any) -> None:
     ran = project.dvc("dag", "--md")
     assert ran.status == 0, ran.output
     assert ran.stdout.lstrip().startswith("```mermaid")
-    for name in ("prepare", "train_mgt", "encode_corpus", "evaluate"):
+    for name in ("prepare", "train_mgt@gnn_encoder", "encode_corpus@gnn_encoder", "evaluate@pair"):
         assert f'["{name}"]' in ran.stdout
 
 
 def test_the_same_seed_makes_the_same_bytes(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
-    before = copy.hashes(*OUTPUTS)
-    ran = copy.dvc("repro", "--force", "--single-item", "train_retriever", "train_cross_encoder", "train_mgt")
+    before = outputs(copy)
+    stages = ["pair_pretrain@pair", "train_cross_encoder", "train_mgt@gnn_encoder", "train_retriever"]
+    ran = copy.dvc("repro", "--force", "--single-item", *stages)
     assert ran.status == 0, ran.output
-    assert sorted(started(ran)) == ["train_cross_encoder", "train_mgt", "train_retriever"]
-    assert copy.hashes(*OUTPUTS) == before
+    assert sorted(started(ran)) == stages
+    assert outputs(copy) == before
 
 
 def test_the_same_experiment_twice_has_the_same_metrics(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
-    before = copy.hashes(*OUTPUTS)
+    before = outputs(copy)
     ran = copy.dvc("repro", "--force", "--downstream", "train_dual_encoder")
     assert ran.status == 0, ran.output
-    assert {"train_dual_encoder", "train_mgt", "encode_corpus", "evaluate"} <= set(started(ran))
-    assert copy.hashes(*OUTPUTS) == before
+    assert {"train_dual_encoder", "train_mgt@gnn_encoder", "encode_corpus@gnn_encoder", "compare"} <= set(started(ran))
+    assert outputs(copy) == before
