@@ -19,9 +19,11 @@ from gnn_encoder.encoders.corpus import embed_questions, encode_corpus, transfor
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.graph.artifacts import open_graph, open_graph_features, open_neighbourhood
+from gnn_encoder.graph.artifacts import open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
+from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
 from gnn_encoder.params import Params, load_params
 from gnn_encoder.stage import report_errors
 from gnn_encoder.storage.tables import count_rows
@@ -37,11 +39,14 @@ class Corpus:
     def __init__(self, params: Params, folder: Path) -> None:
         self._params = params
         self._plain, self._informed = folder / "plain", folder / "informed"
-        self._encoder = DualEncoder.load(project.MGT / "encoder", precision=params.encoder.precision).for_inference()
+        self._system = project.gnn_system("gnn_encoder", params)
+        self._nodes = read_nodes(self._system.nodes)
+        model, precision = self._system.model, params.encoder.precision
+        self._encoder = DualEncoder.load(model / "encoder", precision=precision).for_inference()
         self._passages: TextTokens = open_passages(self._encoder)
-        self._questions: TextTokens = open_queries(project.queries("train"), self._encoder)
-        self._gnn = QueryPassageGNN.load(project.MGT)
-        self._features()  # train_mgt has unpacked them
+        self._questions: TextTokens = open_queries(self._system.nodes / QUESTIONS, self._encoder)
+        self._gnn = QueryPassageGNN.load(model)
+        self._neighbourhood()  # train_mgt has unpacked the edge features
 
     def encode(self) -> float:
         """Seconds for the plain passage embeddings."""
@@ -60,21 +65,21 @@ class Corpus:
         )
 
     def _inform(self) -> None:
-        graph = open_graph()
-        near = open_neighbourhood(
-            graph,
-            self._features(),
-            labelled_edges=self._params.encode_corpus.labelled_edges,
-            max_neighbours=self._params.mgt.max_neighbours,
-            self_loops_only=self._gnn.config.graph == "self_loops",
-        )
+        near = self._neighbourhood()
         questions = embed_questions(self._encoder, self._questions, self._params.encoder.batch_tokens)
         inform = CorpusGNN(self._gnn.to(near.device), near, questions)
         dtype = self._params.cache_passages.dtype
         transform_corpus(self._plain, self._informed, dtype=dtype, manifest=MANIFEST, transform=inform)
 
-    def _features(self) -> object:
-        return open_graph_features(open_graph()) if self._gnn.config.edge_features == "cross_encoder" else None
+    def _neighbourhood(self) -> Neighbourhood:
+        return open_neighbourhood(
+            self._system,
+            self._nodes,
+            edge_features=self._gnn.config.edge_features,
+            labelled_edges=self._params.encode_corpus.labelled_edges,
+            max_neighbours=self._params.mgt.max_neighbours,
+            self_loops_only=self._gnn.config.graph == "self_loops",
+        )
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ import harness
 # Nothing heavy is imported before the stages have run: a child's account begins with what its parent held.
 STAGES = {
     "cache_passages": ["cache_passages.py", "dual_encoder"],
-    "build_graph": ["build_graph.py"],
-    "embed_edges": ["embed_edges.py"],
-    "encode_corpus": ["encode_corpus.py"],
+    "build_graph": ["build_graph.py", "gnn_encoder"],
+    "embed_edges": ["embed_edges.py", "gnn_encoder"],
+    "encode_corpus": ["encode_corpus.py", "gnn_encoder"],
 }
 FIELDS = {"RssAnon": "anonymous_mib", "RssFile": "mapped_mib"}
 ALLOWED_GROWTH = 0.10

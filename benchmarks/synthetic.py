@@ -18,6 +18,7 @@ from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.nodes import write_nodes
 from gnn_encoder.params import Params, load_params
 from gnn_encoder.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.storage.arrays import iterate_blocks
@@ -37,6 +38,7 @@ def write_project(folder: Path, n_passages: int) -> None:
         n_passages: of 8 to 12 words.
     """
     params = load_params()
+    system = project.gnn_system("gnn_encoder", params)
     torch.manual_seed(params.seed)
     tokenizer = load_tokenizer(Source(params.encoder.model))
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,10 +54,10 @@ def write_project(folder: Path, n_passages: int) -> None:
     )
     _dual_encoder(config, tokenizer, params).save(folder / project.DUAL_ENCODER)
     # Other weights than M_de's, as after joint training: encode_corpus encodes the passages again.
-    _dual_encoder(config, tokenizer, params).save(folder / project.MGT / "encoder")
+    _dual_encoder(config, tokenizer, params).save(folder / system.model / "encoder")
     cross_encoder = BertForSequenceClassification(config)
     CrossEncoder(model=cross_encoder, tokenizer=tokenizer, precision="auto").save(folder / project.CROSS_ENCODER)
-    _gnn(params).save(folder / project.MGT)
+    _gnn(params).save(folder / system.model)
 
 
 def _dual_encoder(config: BertConfig, tokenizer: PreTrainedTokenizerBase, params: Params) -> DualEncoder:
@@ -78,7 +80,10 @@ def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) ->
     qids = [f"q{i}" for i in range(QUESTIONS)]
     answers: list[list[str]] = [[]] * QUESTIONS
     questions = pa.table([qids, _texts(generator, QUESTIONS, words), answers], schema=QUERIES)
-    write_table(folder / project.queries("train"), QUERIES, [questions])
+    training = folder / project.queries("train")
+    write_table(training, QUERIES, [questions])
+    none = np.empty(0, dtype=np.int64)
+    write_nodes(folder / project.nodes("training"), training=training, generated=None, views=1, chosen=none)
     pids = [f"p{row}" for row in generator.integers(n_passages, size=QUESTIONS)]
     write_table(folder / project.qrels("train"), QRELS, [pa.table([qids, pids, [1] * QUESTIONS], schema=QRELS)])
 
@@ -103,15 +108,16 @@ def _words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 def verify(folder: Path, n_passages: int, stage: str) -> None:
     """Stop unless the stage did all of its work: a figure for work that was skipped is worth nothing."""
-    k = load_params(folder / "params.yaml").build_graph.k
+    params = load_params(folder / "params.yaml")
+    system = project.gnn_system("gnn_encoder", params)
     if stage in SYSTEMS:
         blocks = list(_written_rows(folder / project.embeddings(SYSTEMS[stage])))
         expected, found = n_passages, sum(blocks)
     else:
-        tables = {"build_graph": project.GRAPH / "edges.parquet", "embed_edges": project.EDGE_FEATURES / "edges"}
+        tables = {"build_graph": system.graph / "edges.parquet", "embed_edges": system.edge_features / "edges"}
         place = folder / tables[stage]
         parts = [place] if place.is_file() else sorted(place.glob("*.parquet"))
-        expected, found = QUESTIONS * k, sum(count_rows(part) for part in parts)
+        expected, found = QUESTIONS * params.build_graph.k, sum(count_rows(part) for part in parts)
     if found != expected:
         raise SystemExit(f"{stage}: wrote {found} rows, expected {expected}: what was measured is not the whole stage")
 

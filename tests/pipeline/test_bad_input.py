@@ -218,27 +218,28 @@ def test_models(refused: Callable[..., None], name: str) -> None:
 # --- artifacts --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "command", ["build_graph gnn_encoder", "build_index dual_encoder", "train_mgt gnn_encoder", "train_no_gnn"]
-)
+TRAIN, ENCODE, LINK = (f"{stage} gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_graph"))
+
+
+@pytest.mark.parametrize("command", [LINK, "build_index dual_encoder", TRAIN, "train_no_gnn"])
 def test_nan_in_embeddings(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(with_nan), command, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
 
 
 @pytest.mark.parametrize(
     "command",
-    ["build_graph gnn_encoder", "build_index dual_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"],
+    [LINK, "build_index dual_encoder", TRAIN, ENCODE],
 )
 def test_an_embedding_file_shorter_than_its_manifest(refused: Callable[..., None], command: str) -> None:
     refused(cut_off(f"{MATRIX}/embeddings.npy", 0.5), command, f"{MATRIX}/embeddings.npy", "(120, 32) float16")
 
 
-@pytest.mark.parametrize("command", ["build_graph gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"])
+@pytest.mark.parametrize("command", [LINK, TRAIN, ENCODE])
 def test_embeddings_of_another_dimension(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(lambda matrix: matrix[:, :16].copy()), command, "16", "32")
 
 
-@pytest.mark.parametrize("command", ["build_index dual_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"])
+@pytest.mark.parametrize("command", ["build_index dual_encoder", TRAIN, ENCODE])
 def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(lambda matrix: matrix[:119].copy()), command, "119", "120")
 
