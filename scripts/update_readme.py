@@ -1,8 +1,8 @@
-"""Fill the marked sections of README.md from what was measured: results, DAG, computed costs. Nothing is typed in.
+"""Fill the marked sections of README.md from what was measured: results, costs, DAG. Nothing is typed in.
 
-    python scripts/update_readme.py --minutes 13.2 --date 2026-01-31
+    python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
-Run it after `dvc repro`; the time is that of the run, the date the day of it.
+Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of the whole, the date the day.
 """
 
 import argparse
@@ -12,9 +12,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from gnn_encoder import project
 from gnn_encoder.encoders.device import supports_bf16
 from gnn_encoder.params import load_params
 
@@ -24,6 +26,12 @@ NAMES = {
     "dual_encoder": "M_de",
     "no_gnn": "control without GNN",
     "gnn_encoder": "**GNN-encoder**",
+    "pair_no_psr": "PAIR without L_P",
+    "pair": "**PAIR**",
+    "dual_cross_dpr": "DPR in two stages",
+    "dual_cross": "**Dual-Cross-Encoder**",
+    "gnn_encoder_pair": "GNN-encoder from PAIR",
+    "gnn_encoder_generated": "GNN-encoder, generated questions too",
 }
 
 
@@ -36,34 +44,65 @@ def processor() -> str:
     return f"{names[0] if names else platform.processor()}, {len(names)} cores, {feature}"
 
 
-def results(minutes: float, date: str) -> str:
-    """Measured quality on the test questions, with paired significance against M_de."""
-    test = json.loads(Path("metrics/test.json").read_text())
-    compared = json.loads(Path("metrics/significance.json").read_text())["test"]
+def read(name: str) -> Any:
+    """A file of metrics/."""
+    return json.loads((project.METRICS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def results(minutes: float, all_minutes: float, date: str) -> str:
+    """Measured quality on the test questions, with paired significance against M_de and against a branch's baseline."""
+    test, reference, own = read("test"), read("significance")["test"], read("baselines")["test"]
     params = load_params()
-    measures = list(next(iter(test.values())))
-    tested = params.evaluate.significance
-    lines = [
-        f"| test questions, points of 100 | {' | '.join(measures)} | {tested} against M_de |",
-        "|---|" + "---|" * (len(measures) + 1),
-    ]
+    measures, tested = list(next(iter(test.values()))), params.evaluate.significance
+    header = ["test questions, points of 100", *measures, f"{tested} against M_de", "against its own baseline"]
+    lines = [row(header), "|---" * len(header) + "|"]
     for system, values in test.items():
-        cells = " | ".join(f"{100 * values[m]:.1f}" for m in measures)
-        lines.append(f"| {NAMES[system]} | {cells} | {difference(compared.get(system))} |")
-    statistics = json.loads(Path("data/prepared/statistics.json").read_text())
+        cells = [f"{100 * values[m]:.1f}" for m in measures]
+        found = own.get(system)
+        against = f"{NAMES[found['baseline']].strip('*')}: {difference(found)}" if found else "-"
+        lines.append(row([NAMES[system], *cells, difference(reference.get(system)), against]))
+    statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
-    where = f"{processor()}, {date}: the whole `dvc repro` took {minutes:.1f} minutes"
-    last = "The last column: mean difference, its 95% interval and the p of a paired t-test over questions."
-    return "\n".join([*lines, "", f"{made}, {where}. {last}"])
+    where = f"{processor()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
+    whole = f"the whole `dvc repro` {all_minutes:.1f}"
+    last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
+    return "\n".join([*lines, "", f"{made}, {where}, {whole}. {last}"])
 
 
-def difference(row: dict[str, float] | None) -> str:
+def costs() -> str:
+    """What each dense system costs online and in training."""
+    header = ["system", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", "training, s"]
+    lines = [row(header), "|---" * len(header) + "|"]
+    for system, cost in read("costs").items():
+        seconds = "-" if cost["training_seconds"] is None else f"{cost['training_seconds']:.0f}"
+        numbers = [f"{cost['vectors_a_passage']:g}", f"{cost['bytes_a_passage']:.0f}"]
+        numbers += [f"{cost['encode_ms']:.2f}", f"{cost['search_ms']:.2f}", seconds]
+        lines.append(row([NAMES[system], *numbers]))
+    return "\n".join(lines)
+
+
+def row(cells: list[str]) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def difference(found: dict[str, float] | None) -> str:
     """A paired comparison in one cell."""
-    if row is None:
+    if found is None:
         return "-"
-    low, high = 100 * row["low"], 100 * row["high"]
-    return f"{100 * row['difference']:+.1f} [{low:+.1f}, {high:+.1f}], p = {row['p']:.1g}"
+    low, high = 100 * found["low"], 100 * found["high"]
+    return f"{100 * found['difference']:+.1f} [{low:+.1f}, {high:+.1f}], p = {found['p_holm']:.1g}"
+
+
+def stages() -> str:
+    """The DAG of DVC with a node a stage, the systems that it runs for left out."""
+    drawn = run("-m", "dvc", "dag", "--md")
+    names = {node: name.partition("@")[0] for node, name in re.findall(r'(node\d+)\["([^"]+)"\]', drawn)}
+    arrows = {(names[a], names[b]) for a, b in re.findall(r"(node\d+)-->(node\d+)", drawn)}
+    # Every stage reads the prepared tables: drawn for none but the first.
+    kept = sorted((a, b) for a, b in arrows if a != b and (a != "prepare" or b == "bm25"))
+    return "\n".join(["```mermaid", "flowchart TD", *(f"\t{a}-->{b}" for a, b in kept), "```"])
 
 
 def run(*command: str) -> str:
@@ -75,13 +114,15 @@ def main() -> None:
     """Rewrite the sections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--all-minutes", type=float, required=True)
     parser.add_argument("--date", required=True)
     arguments = parser.parse_args()
     readme = Path("README.md")
     text = readme.read_text(encoding="utf-8")
     sections = {
-        "results": results(arguments.minutes, arguments.date),
-        "dag": run("-m", "dvc", "dag", "--md"),
+        "results": results(arguments.minutes, arguments.all_minutes, arguments.date),
+        "costs": costs(),
+        "dag": stages(),
         "cost": run("benchmarks/cost.py"),
     }
     for name, content in sections.items():
