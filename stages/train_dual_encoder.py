@@ -7,7 +7,7 @@ from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
 from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.examples import read_examples
-from gnn_encoder.training.retriever import train_dual_encoder
+from gnn_encoder.training.retriever import train_dual_encoder, training_texts
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
             encoder = DualEncoder.load(project.RETRIEVER, dropout=dropout, precision=precision)
         else:
             encoder = DualEncoder.from_pretrained(params.encoder)
-        train_dual_encoder(encoder, examples, settings, params, scratch)
+        train_dual_encoder(encoder, training_texts(encoder, params), examples, settings, params, scratch)
 
 
 if __name__ == "__main__":

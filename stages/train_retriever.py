@@ -9,7 +9,7 @@ from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
 from gnn_encoder.storage.tables import count_rows, read_candidates
 from gnn_encoder.training.examples import examples_from_candidates, to_examples
-from gnn_encoder.training.retriever import train_dual_encoder
+from gnn_encoder.training.retriever import train_dual_encoder, training_texts
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
         table = examples_from_candidates(pairs, pl.DataFrame(read_candidates(candidates)))
         examples = to_examples(table, pairs, count_rows(project.PASSAGES))
         encoder = DualEncoder.from_pretrained(params.encoder)
-        train_dual_encoder(encoder, examples, params.train_retriever, params, scratch)
+        train_dual_encoder(encoder, training_texts(encoder, params), examples, params.train_retriever, params, scratch)
 
 
 if __name__ == "__main__":

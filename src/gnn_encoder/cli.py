@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gnn_encoder.index.search import PassageIndex, TableRows
 
-System = Literal["retriever", "dual_encoder", "no_gnn", "gnn_encoder"]
+System = Literal["retriever", "dual_encoder", "no_gnn", "gnn_encoder", "dual_cross", "dual_cross_dpr"]
 app = typer.Typer(
     name="gnn-encoder",
     help="Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched.",

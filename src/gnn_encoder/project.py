@@ -17,6 +17,10 @@ GRAPH = DATA / "graph"
 EDGE_FEATURES = DATA / "edge_features"
 MGT = DATA / "mgt"
 NO_GNN = DATA / "no_gnn"
+GENERATED = DATA / "generated"
+DUAL_CROSS = DATA / "dual_cross"
+DUAL_CROSS_DPR = DATA / "dual_cross_dpr"
+VIEWS_CURVE = DATA / "views_curve"
 EVALUATION = DATA / "evaluation"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
@@ -27,8 +31,13 @@ ENCODERS = {
     "dual_encoder": DUAL_ENCODER,
     "no_gnn": NO_GNN,
     "gnn_encoder": MGT / "encoder",
+    "dual_cross": DUAL_CROSS,
+    "dual_cross_dpr": DUAL_CROSS_DPR,
 }
-SYSTEMS = ("bm25", *ENCODERS)
+# What `evaluate` compares.
+SYSTEMS = ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder")
+# Trained in two stages on generated and labelled questions; the second is the first's baseline.
+TWO_STAGES = ("dual_cross", "dual_cross_dpr")
 
 
 def queries(split: str) -> Path:
@@ -39,6 +48,11 @@ def queries(split: str) -> Path:
 def qrels(split: str) -> Path:
     """Judgements of a split."""
     return PREPARED / "qrels" / f"{split}.parquet"
+
+
+def pretrained(system: str) -> Path:
+    """Dual-encoder that a system of two stages has after the first one."""
+    return ENCODERS[system].with_name(f"{ENCODERS[system].name}_pretrained")
 
 
 def embeddings(system: str) -> Path:
@@ -62,6 +76,19 @@ def dense_system(arguments: list[str]) -> str:
     Raises:
         UserError: none, or not one of the dense systems.
     """
-    if len(arguments) != 1 or arguments[0] not in ENCODERS:
-        raise UserError(f"argument is {' '.join(arguments)!r}: must be one of {', '.join(ENCODERS)}")
+    return _one_of(arguments, tuple(ENCODERS))
+
+
+def two_stage_system(arguments: list[str]) -> str:
+    """The system that a stage of Dual-Cross-Encoder's training was called with.
+
+    Raises:
+        UserError: none, or not one of them.
+    """
+    return _one_of(arguments, TWO_STAGES)
+
+
+def _one_of(arguments: list[str], systems: tuple[str, ...]) -> str:
+    if len(arguments) != 1 or arguments[0] not in systems:
+        raise UserError(f"argument is {' '.join(arguments)!r}: must be one of {', '.join(systems)}")
     return arguments[0]

@@ -12,10 +12,21 @@ def open_queries(split: str, model: DualEncoder | CrossEncoder, params: Params) 
     return open_tokens(project.queries(split), model.tokenizer, _longest(params))
 
 
+def open_generated(model: DualEncoder | CrossEncoder, params: Params) -> TextTokens:
+    """Tokens of the generated questions."""
+    return open_tokens(project.GENERATED / "questions.parquet", model.tokenizer, _longest(params))
+
+
 def open_passages(model: DualEncoder | CrossEncoder, params: Params) -> TextTokens:
     """Tokens of the passages."""
     return open_tokens(project.PASSAGES, model.tokenizer, _longest(params))
 
 
 def _longest(params: Params) -> int:
-    return max(params.encoder.passage_length, params.encoder.query_length, params.train_cross_encoder.max_length)
+    """No stage declares what only this reads: tokens beyond a model's own length are cut, and change no result."""
+    return max(
+        params.encoder.passage_length,
+        params.encoder.query_length,
+        params.train_cross_encoder.max_length,
+        params.dual_cross.max_length,
+    )

@@ -13,14 +13,19 @@ from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit, parameter_group
 
 
+def training_texts(encoder: DualEncoder, params: Params) -> Texts:
+    """The labelled training questions and the passages."""
+    return Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params))
+
+
 def train_dual_encoder(
-    encoder: DualEncoder, examples: Examples, settings: Contrastive, params: Params, scratch: Path
+    encoder: DualEncoder, texts: Texts, examples: Examples, settings: Contrastive, params: Params, scratch: Path
 ) -> None:
     """Train by Eq. 2 and write the model folder into `scratch`, with `history.csv`."""
     encoder.freeze_lower(params.encoder.frozen_layers)
     task = ContrastiveTask(
         encoder,
-        Texts(encoder, open_queries("train", encoder, params), open_passages(encoder, params)),
+        texts,
         examples,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
