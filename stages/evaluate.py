@@ -14,7 +14,7 @@ from gnn_encoder.evaluation.significance import compare_all
 from gnn_encoder.params import Evaluate, load_params
 from gnn_encoder.records import QRELS, open_table
 from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import publish, write_json
+from gnn_encoder.storage.atomic import publish_files, write_json
 
 log = logging.getLogger(__name__)
 BASELINE = "dual_encoder"
@@ -74,12 +74,6 @@ def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, report.Mean
     report.draw_recall(folder / "recall.png", means)
     if HISTORY.is_file():
         report.draw_training(folder / "training.png", pl.read_csv(HISTORY))
-
-
-def publish_files(folder: Path, target: Path) -> None:
-    """Move each file into place whole; what else lies in `target` stays."""
-    for file in sorted(folder.iterdir()):
-        publish(file, target / file.name)
 
 
 if __name__ == "__main__":
