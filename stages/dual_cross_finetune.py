@@ -3,7 +3,7 @@
 import sys
 
 from gnn_encoder import project
-from gnn_encoder.dual_cross.training import finetune
+from gnn_encoder.dual_cross.two_stages import finetune
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import output, run
 
