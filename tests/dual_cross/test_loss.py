@@ -115,7 +115,7 @@ def test_pairs_of_generated_questions(tiny_model: Path, texts: Texts, generated:
     """In pre-training the questions are those of another table; token types tell question from passage."""
     encoder = pair_encoder(tiny_model)
     batch = TrainingBatch(np.array([31, 2]), np.array([10, 0]))
-    made = Texts(encoder, generated, texts.passage_tokens).passages_of(batch, slice(0, 1))
+    made = Texts(encoder, generated, texts.passage_tokens).passages_of(batch, np.array([0]))
     question, passage = (
         generated.ids[generated.offsets[31] :],
         texts.passage_tokens.ids[texts.passage_tokens.offsets[10] :],

@@ -1,7 +1,5 @@
 """Training a dual-encoder by Eq. 2: in-batch, hard and cross-batch negatives."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -30,8 +28,8 @@ class Texts:
         """Passages by row, alone, padded."""
         return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
 
-    def passages_of(self, batch: TrainingBatch, part: slice) -> Batch:
-        """Some of a batch's passages as E_P reads them: alone, or each with the question it was drawn for.
+    def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
+        """Some of a batch's passages, by place, as E_P reads them: alone, or each with the question it was drawn for.
 
         The latter is the mapping f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8): a question's hard
         negatives stand beside that question, other questions' passages beside theirs.
@@ -42,27 +40,24 @@ class Texts:
         return pair_batch(self.query_tokens, batch.asked[part], self.passage_tokens, rows, self._template, length)
 
 
-def chunks(length: int, size: int) -> Iterator[slice]:
-    """Consecutive parts of at most `size` of `length` rows."""
-    return (slice(first, min(length, first + size)) for first in range(0, length, size))
+def chunks(rows: Rows, size: int) -> list[Rows]:
+    """Consecutive parts of at most `size` rows."""
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """Embeddings of questions that pass their gradient on to E_Q."""
-    return Representations(
-        encoder.encode_queries, [texts.queries(rows[part]) for part in chunks(len(rows), chunk_size)]
-    )
+    return Representations(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """Embeddings of passages alone that pass their gradient on to E_P."""
-    parts = chunks(len(rows), chunk_size)
-    return Representations(encoder.encode_passages, [texts.passages(rows[part]) for part in parts])
+    return Representations(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
 
 
 def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBatch, chunk_size: int) -> Representations:
     """Embeddings of a batch's passages, alone or with their questions, that pass their gradient on to E_P."""
-    parts = chunks(len(batch.passages), chunk_size)
+    parts = chunks(np.arange(len(batch.passages)), chunk_size)
     return Representations(encoder.encode_passages, [texts.passages_of(batch, part) for part in parts])
 
 
