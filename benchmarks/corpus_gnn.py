@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import harness
 
 from gnn_encoder import project
-from gnn_encoder.encoders.corpus import embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.encoders.tokens import TextTokens
@@ -60,9 +60,8 @@ class Corpus:
 
     def _encode(self) -> None:
         batch_tokens, dtype = self._params.encoder.batch_tokens, self._params.cache_passages.dtype
-        encode_corpus(
-            self._encoder, self._passages, self._plain, dtype=dtype, batch_tokens=batch_tokens, manifest=MANIFEST
-        )
+        passages = alone(self._encoder, self._passages)
+        encode_corpus(self._encoder, passages, self._plain, dtype=dtype, batch_tokens=batch_tokens, manifest=MANIFEST)
 
     def _inform(self) -> None:
         near = self._neighbourhood()

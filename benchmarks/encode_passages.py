@@ -15,7 +15,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 from texts import cosines, sample_passages, write_passages
 
-from gnn_encoder.encoders.corpus import encode_corpus
+from gnn_encoder.encoders.corpus import alone, encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.pretrained import resolve
 from gnn_encoder.encoders.tokens import open_tokens
@@ -48,7 +48,7 @@ class Ours:
         tokens = open_tokens(self._table, self._encoder.tokenizer, encoder.passage_length)
         encode_corpus(
             self._encoder,
-            tokens,
+            alone(self._encoder, tokens),
             self._folder,
             dtype=self._params.cache_passages.dtype,
             batch_tokens=encoder.batch_tokens,

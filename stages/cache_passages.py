@@ -3,7 +3,7 @@
 import sys
 
 from gnn_encoder import project
-from gnn_encoder.encoders.corpus import encode_corpus
+from gnn_encoder.encoders.corpus import alone, encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages
 from gnn_encoder.params import load_params
@@ -22,7 +22,7 @@ def main() -> None:
         encoder = DualEncoder.load(folder, precision=params.encoder.precision).for_inference()
         encode_corpus(
             encoder,
-            open_passages(encoder),
+            alone(encoder, open_passages(encoder)),
             scratch,
             dtype=params.cache_passages.dtype,
             batch_tokens=params.encoder.batch_tokens,

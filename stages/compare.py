@@ -14,7 +14,6 @@ from gnn_encoder.evaluation.values import (
     compare_with,
     log_tables,
     means_by_system,
-    publish_files,
     read_values,
     write_comparisons,
     write_metrics,
@@ -22,7 +21,7 @@ from gnn_encoder.evaluation.values import (
 )
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.atomic import publish_files, write_json
 
 log = logging.getLogger(__name__)
 REFERENCE = "dual_encoder"  # M_de

@@ -3,7 +3,7 @@
 import sys
 
 from gnn_encoder import project
-from gnn_encoder.encoders.corpus import embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.graph.artifacts import open_neighbourhood
@@ -54,10 +54,10 @@ def main() -> None:
             # Phase two kept M_de's weights: what it would recompute stands in the cache.
             transform_corpus(cached, scratch, dtype=dtype, manifest=manifest, transform=inform)
         else:
-            tokens = open_passages(encoder)
+            inputs = alone(encoder, open_passages(encoder))
             batch_tokens = params.encoder.batch_tokens
             encode_corpus(
-                encoder, tokens, scratch, dtype=dtype, batch_tokens=batch_tokens, manifest=manifest, transform=inform
+                encoder, inputs, scratch, dtype=dtype, batch_tokens=batch_tokens, manifest=manifest, transform=inform
             )
 
 

@@ -11,13 +11,13 @@ from gnn_encoder.evaluation.values import (
     compare_with,
     log_tables,
     means_by_system,
-    publish_files,
     read_values,
     write_metrics,
     write_plots,
 )
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
+from gnn_encoder.storage.atomic import publish_files
 
 
 def main() -> None:

@@ -11,13 +11,12 @@ from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation.report import draw_similarities
 from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.evaluation.values import publish_files
 from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.pair.similarity import similarities, triples
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.arrays import gather, open_matrix
-from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.storage.atomic import publish_files, write_json
 from gnn_encoder.storage.tables import read_column
 
 log = logging.getLogger(__name__)

@@ -37,9 +37,14 @@ def write_split(encoder: DualEncoder, index: PassageIndex, split: str, depth: in
     if depth > index.passages:
         log.info("retrieve.depth %d exceeds the corpus: %s's run holds all %d passages", depth, split, index.passages)
     questions = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist(), progress=True)
-    passages, scores = index.search(questions, min(depth, index.passages), name="retrieve.depth")
+    found = index.find(questions, min(depth, index.passages), name="retrieve.depth")
+    if index.views > 1:
+        vectors, most = found.vectors.mean(), found.vectors.max()
+        log.info(
+            "%s: %.0f vectors fetched a question, %d at most, %d views a passage", split, vectors, most, index.views
+        )
     qids = read_column(project.queries(split), "qid").to_pylist()
-    write_run(path, qids, index.pids(), passages, scores, index.system)
+    write_run(path, qids, index.pids(), found.passages, found.scores, index.system)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,20 @@ def test_json(root: Path) -> None:
     assert answer["passages"] == [{"rank": 1, "score": 2.0, "pid": "p1", "title": "Lives", "text": TEXTS[1]}]
 
 
+def test_a_passage_of_several_views_is_found_once_by_its_best(root: Path) -> None:
+    folder, views = project.embeddings("dual_cross"), np.array([[1, 0, 0], [0, 3, 0], [0, 2, 0], [0, 1, 5]], np.float32)
+    views = np.concatenate([views, [[0, 1.5, 0], [0, 0, 0]]]).astype(np.float32)  # two of each passage
+    names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": "f"}
+    with ArrayWriter(folder, (6, 3), "float32") as writer:
+        writer.write(0, views)
+        writer.finish(ArrayManifest(shape=(6, 3), dtype="float32", views=2, **names))
+    build(folder, project.index("dual_cross"), factory="Flat", pids=project.PASSAGES, system="dual_cross", seed=0)
+    _, out, _ = call("search", "life", "--system", "dual_cross", "--top", "9", "--json")
+    assert [(hit["rank"], hit["score"], hit["pid"]) for hit in json.loads(out)["passages"]] == [
+        *((1, 3.0, "p0"), (2, 2.0, "p1"), (3, 1.5, "p2"))
+    ]
+
+
 def test_top_beyond_the_corpus_prints_all(root: Path) -> None:
     _, out, _ = call("search", "life", "--top", "50", "--json")
     assert [hit["pid"] for hit in json.loads(out)["passages"]] == ["p1", "p2", "p0"]

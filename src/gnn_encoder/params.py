@@ -146,6 +146,7 @@ class DualCross(Section):
 
     generator: Generator
     views: Annotated[int, Field(ge=1, le=127)]  # generated questions a passage
+    questions: Count | None  # a random sample of so many generated questions pre-trains; null: all
     top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a question and its passage
     shared: bool  # one set of weights for questions and passages ("tied")

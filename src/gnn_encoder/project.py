@@ -23,6 +23,7 @@ PAIR_LABELS = DATA / "pair_labels"
 PAIR_SIMILARITY = DATA / "pair_similarity"
 GENERATOR = DATA / "generator"
 GENERATED = DATA / "generated"
+VIEWS_CURVE = DATA / "views_curve"
 NO_GNN = DATA / "no_gnn"
 COMPARISON = DATA / "comparison"
 METRICS = Path("metrics")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_encoder.encoders import corpus
-from gnn_encoder.encoders.corpus import embed_passages, embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoders.corpus import alone, embed_passages, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import TextTokens, single_batch
@@ -43,7 +43,7 @@ def one_by_one(encoder: DualEncoder, tokens: TextTokens, side: str, rows: np.nda
 
 
 def write(encoder: DualEncoder, tokens: TextTokens, folder: Path, dtype: str = "float32", **options: object) -> None:
-    encode_corpus(encoder, tokens, folder, dtype=dtype, batch_tokens=64, manifest=NAMES, **options)
+    encode_corpus(encoder, alone(encoder, tokens), folder, dtype=dtype, batch_tokens=64, manifest=NAMES, **options)
 
 
 def test_equals_one_text_at_a_time_in_row_order(encoder: DualEncoder, many: TextTokens, tmp_path: Path) -> None:

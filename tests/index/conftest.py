@@ -16,14 +16,19 @@ SaveMatrix = Callable[..., Path]
 def save_matrix(tmp_path: Path) -> SaveMatrix:
     """Saves a matrix as an embeddings folder."""
 
-    def save(matrix: np.ndarray, name: str = "embeddings") -> Path:
+    def save(matrix: np.ndarray, name: str = "embeddings", views: int = 1) -> Path:
         folder = tmp_path / name
         shape = (matrix.shape[0], matrix.shape[1])
         with ArrayWriter(folder, shape, str(matrix.dtype)) as writer:
             writer.write(0, matrix)
             writer.finish(
                 ArrayManifest(
-                    shape=shape, dtype=str(matrix.dtype), model_fingerprint="m", input_fingerprint="i", fingerprint=name
+                    shape=shape,
+                    dtype=str(matrix.dtype),
+                    model_fingerprint="m",
+                    input_fingerprint="i",
+                    fingerprint=name,
+                    views=views,
                 )
             )
         return folder

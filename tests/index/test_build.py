@@ -29,7 +29,7 @@ def test_files_of_a_flat_index(matrix: np.ndarray, save_matrix: Save, save_passa
     assert pq.read_table(folder / "pids.parquet").to_pydict() == {"pid": [f"p{i}" for i in range(500)]}
     manifest = json.loads((folder / "manifest.json").read_text())
     assert len(manifest.pop("fingerprint")) == 32
-    assert manifest == {"factory": "Flat", "passages": 500, "dimension": 16, "system": "dual_encoder"}
+    assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16, "system": "dual_encoder"}
 
 
 def test_same_bytes_twice(matrix: np.ndarray, save_matrix: Save, save_passages: Passages, tmp_path: Path) -> None:

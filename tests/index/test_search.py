@@ -98,7 +98,7 @@ def test_damaged_manifest(folder: Path, text: str) -> None:
 def test_index_of_another_manifest(folder: Path, key: str) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, key: 5}))
-    with pytest.raises(UserError, match="300 passages of dimension 4, but"):
+    with pytest.raises(UserError, match="300 vectors of dimension 4, but"):
         PassageIndex.open(folder)
 
 

@@ -1,8 +1,7 @@
-"""The corpus as a matrix on disk: E_P over every passage, window by window, resumable, over all devices."""
+"""The corpus as a matrix on disk: E_P over every passage or view, window by window, resumable, over all devices."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,33 +10,52 @@ from tqdm import tqdm
 
 from gnn_encoder import distributed
 from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_window
-from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
+from gnn_encoder.encoders.inputs import Inputs, Singles
+from gnn_encoder.encoders.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
+from gnn_encoder.encoders.tokens import Batch, Rows, TextTokens
+from gnn_encoder.errors import UserError
 from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter, iterate_blocks, read_manifest
 from gnn_encoder.storage.fingerprint import fingerprint
 
-Rows = NDArray[np.integer[Any]]
 Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
+
+
+def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
+    """Passages as E_P(p) reads them.
+
+    Raises:
+        UserError: the encoder was trained on passages together with a question.
+    """
+    settings = encoder.settings
+    if settings.pair_length is not None:
+        raise UserError(
+            f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a question, not alone; "
+            "encode views of them instead (stage encode_views)"
+        )
+    return Singles(tokens=tokens, template=encoder.template, max_length=settings.passage_length)
 
 
 def encode_corpus(
     encoder: DualEncoder,
-    tokens: TextTokens,
+    inputs: Inputs,
     folder: Path,
     *,
     dtype: str,
     batch_tokens: int,
     manifest: dict[str, str],
     transform: Transform = lambda first, embeddings: embeddings,
+    views: int = 1,
 ) -> None:
     """Write the passage matrix of a corpus.
 
     Args:
+        inputs: what E_P reads, a row of the matrix each.
         folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
         manifest: `model_fingerprint` and `input_fingerprint`.
         transform: what a window's embeddings (from row `first` on) become before they are written.
+        views: rows a passage.
     """
-    rows = len(tokens)
+    rows = len(inputs)
     if distributed.is_first():
         ArrayWriter(folder, (rows, encoder.dimension), dtype)
     distributed.barrier()
@@ -45,27 +63,19 @@ def encode_corpus(
     distributed.barrier()
     firsts = [first for first in range(0, rows, WINDOW) if first not in writer.done]
     mine = firsts[distributed.rank() :: distributed.world_size()]
-    length = encoder.settings.passage_length
-
-    def prepare(first: int) -> Prepared:
-        window = np.arange(first, min(rows, first + WINDOW))
-        prepared = prepare_window(
-            lambda positions: single_batch(tokens, window[positions], encoder.template, length),
-            tokens.lengths(window, length),
-            batch_tokens,
+    done = rows - sum(_window_size(first, rows) for first in firsts)
+    unit = "passages" if views == 1 else "views"
+    with writer, tqdm(total=rows, initial=done, desc=f"encode {unit}", unit=f" {unit}", disable=None) as bar:
+        windows = prefetch(
+            lambda first: prepare_rows(inputs, first + np.arange(_window_size(first, rows)), batch_tokens), mine
         )
-        tokens.release()
-        return prepared
-
-    done = rows - _rows(firsts, rows)
-    with writer, tqdm(total=rows, initial=done, desc="encode passages", unit=" passages", disable=None) as bar:
-        for first, prepared in prefetch(prepare, mine):
-            size = min(rows, first + WINDOW) - first
+        for first, prepared in windows:
+            size = _window_size(first, rows)
             writer.write(first, transform(first, encode_prepared(prepared, size, encoder.encode_passages)))
             bar.update(size * distributed.world_size())
     distributed.barrier()
     if distributed.is_first():
-        _finish(writer, (rows, encoder.dimension), dtype, manifest)
+        _finish(writer, (rows, encoder.dimension), dtype, manifest, views)
 
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, manifest: dict[str, str], transform: Transform) -> None:
@@ -76,15 +86,22 @@ def transform_corpus(source: Path, folder: Path, *, dtype: str, manifest: dict[s
             for first, block in iterate_blocks(source, WINDOW):
                 if first not in writer.done:
                     writer.write(first, transform(first, block))
-        _finish(writer, shape, dtype, manifest)
+        _finish(writer, shape, dtype, manifest, views=1)
     distributed.barrier()
 
 
-def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, manifest: dict[str, str]) -> None:
+def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, manifest: dict[str, str], views: int) -> None:
     key = fingerprint(dtype=dtype, **manifest)
     model, source = manifest["model_fingerprint"], manifest["input_fingerprint"]
     writer.finish(
-        ArrayManifest(shape=shape, dtype=dtype, model_fingerprint=model, input_fingerprint=source, fingerprint=key)
+        ArrayManifest(
+            shape=shape,
+            dtype=dtype,
+            model_fingerprint=model,
+            input_fingerprint=source,
+            fingerprint=key,
+            views=views,
+        )
     )
 
 
@@ -92,32 +109,23 @@ def embed_questions(
     encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
 ) -> NDArray[np.float32]:
     """E_Q over rows of a table of questions, by default all. *Shape:* (n, d)."""
-    length = encoder.settings.query_length
+    inputs = Singles(tokens=tokens, template=encoder.template, max_length=encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
-    return _embed(encoder, tokens, chosen, length, encoder.encode_queries, batch_tokens)
+    return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)
 
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
     """E_P over some passages. *Shape:* (n, d)."""
-    return _embed(encoder, tokens, rows, encoder.settings.passage_length, encoder.encode_passages, batch_tokens)
+    return _embed(encoder, alone(encoder, tokens), rows, encoder.encode_passages, batch_tokens)
 
 
 def _embed(
-    encoder: DualEncoder,
-    tokens: TextTokens,
-    rows: Rows,
-    length: int,
-    encode: Callable[[Batch], Tensor],
-    batch_tokens: int,
+    encoder: DualEncoder, inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int
 ) -> NDArray[np.float32]:
     if len(rows) == 0:
         return np.empty((0, encoder.dimension), dtype=np.float32)
-
-    def make(positions: NDArray[np.int64]) -> Batch:
-        return single_batch(tokens, rows[positions], encoder.template, length)
-
-    return encode_prepared(prepare_window(make, tokens.lengths(rows, length), batch_tokens), len(rows), encode)
+    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), len(rows), encode)
 
 
-def _rows(firsts: list[int], rows: int) -> int:
-    return sum(min(rows, first + WINDOW) - first for first in firsts)
+def _window_size(first: int, rows: int) -> int:
+    return min(rows, first + WINDOW) - first

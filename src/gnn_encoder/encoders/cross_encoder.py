@@ -56,7 +56,7 @@ class CrossEncoder(nn.Module):
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""
         with autocast(self.dtype):
-            logits: Tensor = self.model(**self._inputs(batch)).logits
+            logits: Tensor = self.model(**batch.arguments(self.model)).logits
         return logits.squeeze(-1).float()
 
     def scores(self, batch: Batch) -> Tensor:
@@ -66,16 +66,9 @@ class CrossEncoder(nn.Module):
     def embed(self, batch: Batch) -> Tensor:
         """[CLS] states of pairs: edge features h_{x-y} of section 3.2. *Shape:* (n, tokens) -> (n, d_e)."""
         with autocast(self.dtype):
-            states: Tensor = self.model.base_model(**self._inputs(batch)).last_hidden_state  # type: ignore[operator]
+            states: Tensor = self.model.base_model(**batch.arguments(self.model)).last_hidden_state  # type: ignore[operator]
         return states[:, 0].float()
 
     def for_inference(self) -> Self:
         """Drop gradients and hold the weights in the working dtype."""
         return self.eval().requires_grad_(False).to(self.dtype)
-
-    def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        batch = batch.to(next(self.model.parameters()).device)
-        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-        if getattr(self.model.config, "type_vocab_size", 0) > 1:  # RoBERTa has one segment
-            inputs["token_type_ids"] = batch.token_type_ids
-        return inputs

@@ -35,11 +35,13 @@ class DualEncoderSettings:
     shared: bool
     query_length: int
     passage_length: int
+    pair_length: int | None = None  # passages are read together with a question, in so many tokens; None: alone
 
 
 class DualEncoder(nn.Module):
     """One transformer for questions and passages, or one for each.
 
+    With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q(q) as ever, E_P(q + p) on `[CLS] q [SEP] p [SEP]`.
     Embeddings are such that a score is a plain dot product (Eq. 1): with `similarity: cosine` they have length 1.
     The temperature belongs to the loss, not to the embeddings.
     """
@@ -62,13 +64,15 @@ class DualEncoder(nn.Module):
         self.dtype = working_dtype(precision)
 
     @classmethod
-    def from_pretrained(cls, params: Encoder) -> Self:
+    def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
         """Start from the base model of `params.yaml`."""
         source = Source(params.model, params.revision, params.trust_remote_code)
         model = load_model(source, dropout=params.dropout)
         check_length(model, "encoder.query_length", params.query_length)
         check_length(model, "encoder.passage_length", params.passage_length)
-        settings = DualEncoderSettings(**{name: getattr(params, name) for name in DualEncoderSettings.__annotations__})
+        check_length(model, "dual_cross.max_length", pair_length or 0)
+        taken = DualEncoderSettings.__annotations__.keys() - {"pair_length"}
+        settings = DualEncoderSettings(**{name: getattr(params, name) for name in taken}, pair_length=pair_length)
         return cls(
             query=model,
             passage=model if params.shared else load_model(source, dropout=params.dropout),
@@ -129,16 +133,15 @@ class DualEncoder(nn.Module):
         return self._encode(self.query, batch)
 
     def encode_passages(self, batch: Batch) -> Tensor:
-        """E_P. *Shape:* (n, tokens) -> (n, d) float32."""
+        """E_P, of passages alone or of pairs. *Shape:* (n, tokens) -> (n, d) float32."""
         return self._encode(self.passage, batch)
 
     def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
-        batch = batch.to(next(model.parameters()).device)
+        arguments = batch.arguments(model)
         with autocast(self.dtype):
-            # All of a lone text's tokens are of type 0, which is every model's default; some know no types at all.
-            states = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+            states = model(**arguments).last_hidden_state
         s = self.settings
-        return embedding(states, batch.attention_mask, pooling=s.pooling, similarity=s.similarity)
+        return embedding(states, arguments["attention_mask"], pooling=s.pooling, similarity=s.similarity)
 
     def freeze_lower(self, layers: int) -> None:
         """Leave the embeddings and the lowest `layers` layers as they are in training.

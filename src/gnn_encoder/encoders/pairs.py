@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +12,10 @@ from tqdm import tqdm
 
 from gnn_encoder import distributed
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_window
-from gnn_encoder.encoders.tokens import Batch, TextTokens, pair_batch
+from gnn_encoder.encoders.inputs import Couples
+from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows
+from gnn_encoder.encoders.tokens import Batch, Rows, TextTokens
 from gnn_encoder.storage.tables import write_table
-
-Rows = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,20 +41,18 @@ def encode_pairs(
     batch_tokens: int,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield (first pair, vectors) for each window of `windows` (numbers of windows of WINDOW pairs)."""
+    inputs = Couples(
+        first=pairs.first,
+        second=pairs.second,
+        size=len(pairs),
+        rows_of=lambda rows: (pairs.first_rows[rows], pairs.second_rows[rows]),
+        template=model.template,
+        max_length=max_length,
+    )
 
     def prepare(window: int) -> Prepared:
-        part = slice(window * WINDOW, min(len(pairs), (window + 1) * WINDOW))
-        first, second = pairs.first_rows[part], pairs.second_rows[part]
-        lengths = pairs.first.lengths(first, max_length) + pairs.second.lengths(second, max_length)
-
-        def make(positions: NDArray[np.int64]) -> Batch:
-            rows = first[positions], second[positions]
-            return pair_batch(pairs.first, rows[0], pairs.second, rows[1], model.template, max_length)
-
-        prepared = prepare_window(make, np.minimum(lengths, max_length), batch_tokens)
-        pairs.first.release()
-        pairs.second.release()
-        return prepared
+        rows = np.arange(window * WINDOW, min(len(pairs), (window + 1) * WINDOW))
+        return prepare_rows(inputs, rows, batch_tokens)
 
     for window, prepared in prefetch(prepare, windows):
         size = min(len(pairs), (window + 1) * WINDOW) - window * WINDOW

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.encoders.batching import length_batches
-from gnn_encoder.encoders.tokens import Batch
+from gnn_encoder.encoders.inputs import Inputs
+from gnn_encoder.encoders.tokens import Batch, Rows
 
 WINDOW = 8_192  # rows that are sorted, encoded and written together: what a kill can lose
 
@@ -33,6 +34,13 @@ def prepare_window(
 ) -> Prepared:
     """The padded batches of a window, longest first."""
     return [(positions, make_batch(positions)) for positions in length_batches(lengths, batch_tokens)]
+
+
+def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
+    """The padded batches of some rows, longest first; what was read of the texts is given back."""
+    prepared = prepare_window(lambda positions: inputs.batch(rows[positions]), inputs.lengths(rows), batch_tokens)
+    inputs.release()
+    return prepared
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
@@ -42,6 +42,14 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
         return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.token_type_ids.to(device))
+
+    def arguments(self, model: nn.Module) -> dict[str, Tensor]:
+        """What a transformer is called with, on its device; token types where it tells any apart (RoBERTa does not)."""
+        batch = self.to(next(model.parameters()).device)
+        arguments = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        if getattr(model.config, "type_vocab_size", 0) > 1:
+            arguments["token_type_ids"] = batch.token_type_ids
+        return arguments
 
 
 class Template:

@@ -137,6 +137,25 @@ def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", meas
         panels[1].legend(fontsize="small")
 
 
+def draw_views(path: Path, curve: pl.DataFrame, measure: str) -> None:
+    """Quality, size and time against the number of views a passage.
+
+    `curve`: columns views, `measure`, index_bytes, milliseconds.
+    """
+    with _figure(path, panels=3) as panels:
+        drawn = (
+            (100 * curve[measure], f"{measure} (points)"),
+            (curve["index_bytes"] / 1024, "index (KiB a passage)"),
+            (curve["milliseconds"], "search (ms a question, one thread)"),
+        )
+        for axes, (values, label) in zip(panels, drawn, strict=True):
+            axes.plot(curve["views"], values, marker="o")
+            axes.set(xlabel="views a passage", ylabel=label, xticks=curve["views"].to_list())
+            axes.grid(alpha=0.3)
+        for axes in panels[1:]:
+            axes.set_ylim(bottom=0)
+
+
 def draw_similarities(path: Path, found: dict[str, dict[str, float]]) -> None:
     """Mean s(p+, q) and s(p+, p-) of each system with their standard deviations.
 

@@ -12,7 +12,7 @@ from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.significance import compare_pairs
 from gnn_encoder.params import Evaluate
-from gnn_encoder.storage.atomic import publish, write_json
+from gnn_encoder.storage.atomic import write_json
 
 log = logging.getLogger(__name__)
 JUDGED = ("dev", "test")
@@ -74,9 +74,3 @@ def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, report.Mean
     report.write_recall_csv(folder / "recall.csv", means)
     report.draw_bars(folder / "systems.png", values, tested)
     report.draw_recall(folder / "recall.png", means)
-
-
-def publish_files(folder: Path, target: Path) -> None:
-    """Move each file into place whole; what else lies in `target` stays."""
-    for file in sorted(folder.iterdir()):
-        publish(file, target / file.name)

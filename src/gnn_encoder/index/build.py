@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.errors import UserError
+from gnn_encoder.index.views import check_views, iterate_views
 from gnn_encoder.records import PASSAGES, open_table
-from gnn_encoder.storage.arrays import iterate_blocks, open_matrix, read_manifest
+from gnn_encoder.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.storage.atomic import write_json
 from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 from gnn_encoder.storage.tables import count_rows, write_table
@@ -26,62 +27,78 @@ TRAINING_BYTES = 2**30  # float32 sample that quantisers learn from
 PROBED = 16  # an inverted file searches one in so many of its lists, and 8 at least
 
 
-def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
+def build(
+    embeddings_folder: Path,
+    folder: Path,
+    *,
+    factory: str,
+    pids: Path,
+    system: str,
+    seed: int,
+    views: int | None = None,
+) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
 
     Args:
-        embeddings_folder: Matrix of passage embeddings. *Shape:* (passages, d).
+        embeddings_folder: Matrix of passage embeddings. *Shape:* (passages * views, d).
         folder: Where to; made if missing.
         factory: FAISS factory string; "Flat" is exact (IndexFlatIP).
-        pids: The passages table; its column `pid` names the matrix's rows.
+        pids: The passages table; its column `pid` names the matrix's passages.
         system: Whose embeddings they are.
         seed: Chooses the sample that an index with quantisers is trained on.
+        views: Only the first so many views of each passage; by default all that the matrix has.
 
     Raises:
         UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
     """
-    n_passages, dimension = read_manifest(embeddings_folder).shape
+    matrix = read_manifest(embeddings_folder)
+    n_passages, views = matrix.shape[0] // matrix.views, check_views(views, matrix.views)
     if count_rows(pids) != n_passages:
         raise UserError(
             f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    index = fill(embeddings_folder, factory, seed)
+    index = fill(embeddings_folder, factory, seed, views=views)
     faiss.write_index(index, str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
     manifest = {
         "fingerprint": fingerprint(
-            embeddings_folder, pids, factory=factory, system=system, seed=seed, code=code_fingerprint()
+            embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views, code=code_fingerprint()
         ),
         "factory": factory,
         "passages": n_passages,
-        "dimension": dimension,
+        "views": views,
+        "dimension": matrix.shape[1],
         "system": system,
     }
     write_json(folder / MANIFEST, manifest)
 
 
-def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory") -> Any:
+def fill(
+    embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory", views: int | None = None
+) -> Any:
     """Make an index by its factory string, train it where it learns, and add every passage.
 
     A graph (HNSW) depends on the timing of threads: for the same bytes twice, build it with OMP_NUM_THREADS=1.
 
     Args:
-        embeddings_folder: *Shape:* (passages, d).
+        embeddings_folder: *Shape:* (passages * views, d).
         factory: FAISS factory string, for inner product.
         seed: Of the training sample.
         name: The parameter that `factory` comes from.
+        views: Only the first so many views of each passage; by default all.
 
     Returns:
         A faiss.Index in memory.
     """
-    n_passages, dimension = read_manifest(embeddings_folder).shape
-    index = _make(dimension, factory, name)
+    matrix = read_manifest(embeddings_folder)
+    index = _make(matrix.shape[1], factory, name)
     if not index.is_trained:
-        _train(index, _sample(embeddings_folder, seed), factory, name)
+        _train(index, _sample(embeddings_folder, seed, views), factory, name)
+    n_passages = matrix.shape[0] // matrix.views
     with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True, disable=None) as bar:
-        for _, block in iterate_blocks(embeddings_folder):
-            index.add(block)
+        for _, block in iterate_views(embeddings_folder, views):
+            index.add(block.reshape(-1, index.d))
             bar.update(len(block))
     _widen_search(index)
     return index
@@ -111,11 +128,14 @@ def _train(index: Any, sample: NDArray[np.float32], factory: str, name: str) -> 
         ) from error
 
 
-def _sample(embeddings_folder: Path, seed: int) -> NDArray[np.float32]:
+def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDArray[np.float32]:
     """Rows drawn without replacement, read in the file's order. *Shape:* (sample, d)."""
-    matrix = open_matrix(embeddings_folder)
-    size = min(len(matrix), max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
-    rows = np.sort(np.random.default_rng(seed).choice(len(matrix), size=size, replace=False))
+    matrix, stored = open_matrix(embeddings_folder), read_manifest(embeddings_folder).views
+    taken = check_views(views, stored)
+    n_vectors = len(matrix) // stored * taken
+    size = min(n_vectors, max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
+    drawn = np.sort(np.random.default_rng(seed).choice(n_vectors, size=size, replace=False))
+    rows = drawn // taken * stored + drawn % taken
     sample = np.ascontiguousarray(matrix[rows], dtype=np.float32)
     finite = np.isfinite(sample).all(axis=1)
     if not finite.all():

@@ -1,4 +1,7 @@
-"""Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus."""
+"""Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus.
+
+Of a passage with several views the best one counts (Dual-Cross-Encoder Eq. 11).
+"""
 
 from pathlib import Path
 
@@ -8,11 +11,16 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.errors import UserError
-from gnn_encoder.storage.arrays import block_size, iterate_blocks, read_manifest
-
-Rows = NDArray[np.int64]
-Scores = NDArray[np.float32]
-MERGE_ENTRIES = 2**22  # results of one chunk of questions that are sorted at a time
+from gnn_encoder.index.views import (
+    MERGE_ENTRIES,
+    Rows,
+    Scores,
+    best_views,
+    by_score_then_row,
+    check_views,
+    iterate_views,
+)
+from gnn_encoder.storage.arrays import block_size, read_manifest
 
 
 def top_k(
@@ -22,15 +30,17 @@ def top_k(
     *,
     name: str = "k",
     block_rows: int | None = None,
+    views: int | None = None,
 ) -> tuple[Rows, Scores]:
     """Find the k passages with the largest inner product; of equal ones the lower row comes first.
 
     Args:
-        embeddings_folder: Matrix of passage embeddings on disk. *Shape:* (passages, d).
+        embeddings_folder: Matrix of passage embeddings on disk. *Shape:* (passages * views, d).
         queries: *Shape:* (n, d).
         k: Passages a question.
         name: The parameter that `k` comes from, for the message when it is too large.
-        block_rows: Passages in memory at a time; by default 64 MiB of them, and no more than 65,536.
+        block_rows: Vectors in memory at a time; by default 64 MiB of them, and no more than 65,536.
+        views: Only the first so many views of each passage count; by default all.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
@@ -38,20 +48,25 @@ def top_k(
     Raises:
         UserError: k exceeds the corpus, dimensions differ, or a value is not finite.
     """
-    n_passages, dimension = read_manifest(embeddings_folder).shape
+    manifest = read_manifest(embeddings_folder)
+    n_rows, dimension = manifest.shape
+    n_passages = n_rows // manifest.views
     check_k(k, n_passages, name)
+    views = check_views(views, manifest.views)
     queries = check_queries(queries, dimension)
     passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
     scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
     chunk = max(1, MERGE_ENTRIES // k)
-    n_blocks = -(-n_passages // (block_rows or block_size(dimension)))
-    blocks = iterate_blocks(embeddings_folder, block_rows)
+    n_blocks = -(-n_rows // (block_rows or block_size(dimension)))
+    blocks = iterate_views(embeddings_folder, views, block_rows)
     with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=n_blocks < 8 or None) as bar:
-        for first_row, block in blocks:
-            for start in range(0, len(queries), chunk):
-                part = slice(start, start + chunk)
-                found, found_scores = block_top_k(block, queries[part], k)
-                _merge(passages[part], scores[part], found + first_row, found_scores)
+        for first, block in blocks:
+            for view in range(views):  # the best k by the maximum are among the best k by each view
+                vectors = np.ascontiguousarray(block[:, view])
+                for start in range(0, len(queries), chunk):
+                    part = slice(start, start + chunk)
+                    found, found_scores = block_top_k(vectors, queries[part], k)
+                    _merge(passages[part], scores[part], found + first, found_scores, views)
             bar.update(len(block))
     return passages, scores
 
@@ -106,23 +121,23 @@ def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.fl
     return np.ascontiguousarray(queries, dtype=np.float32)
 
 
-def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
-    """Order each question's results: best first, lower row first among equals. *Shape:* (n, k) each."""
-    order = np.lexsort((rows, -scores), axis=-1)
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
-
-
 def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Scores, Rows]:
     scores, rows = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
     rows, scores = by_score_then_row(rows, scores)
     return scores, rows
 
 
-def _merge(passages: Rows, scores: Scores, new_passages: Rows, new_scores: Scores) -> None:
-    """Merge a later block's results into the best so far, in place. A stable sort leaves earlier rows first."""
+def _merge(passages: Rows, scores: Scores, new_passages: Rows, new_scores: Scores, views: int) -> None:
+    """Merge a later block's results into the best so far, in place.
+
+    With one view no passage comes twice, and a stable sort leaves earlier rows first.
+    """
     k = passages.shape[1]
     all_passages = np.concatenate([passages, new_passages], axis=1)
     all_scores = np.concatenate([scores, new_scores], axis=1)
+    if views > 1:
+        passages[:], scores[:] = best_views(all_passages, all_scores, k)
+        return
     order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
     passages[:] = np.take_along_axis(all_passages, order, axis=1)
     scores[:] = np.take_along_axis(all_scores, order, axis=1)

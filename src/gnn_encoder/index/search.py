@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.errors import UserError
 from gnn_encoder.index import build, exact
+from gnn_encoder.index.views import Found, Rows, Scores, search_views
 from gnn_encoder.records import open_table
 from gnn_encoder.storage.arrays import read_manifest
 from gnn_encoder.storage.fingerprint import MANIFEST
@@ -25,13 +26,14 @@ GROUPS_KEPT = 8  # row groups of a table that stay in memory between questions
 class PassageIndex:
     """An index on disk, open for searching.
 
-    *Shape:* `passages` rows of `dimension` columns.
+    *Shape:* `passages` times `views` rows of `dimension` columns.
     """
 
     folder: Path
     factory: str
     system: str
     passages: int
+    views: int
     dimension: int
     index: Any  # faiss.Index
 
@@ -44,15 +46,15 @@ class PassageIndex:
         """
         fields = _read_manifest(folder)
         index = _map_index(folder / build.INDEX)
-        if (index.ntotal, index.d) != (fields["passages"], fields["dimension"]):
+        if (index.ntotal, index.d) != (fields["passages"] * fields["views"], fields["dimension"]):
             raise UserError(
-                f"{folder / build.INDEX}: {index.ntotal} passages of dimension {index.d}, but {folder / MANIFEST} says "
-                f"{fields['passages']} of {fields['dimension']}; build the index again"
+                f"{folder / build.INDEX}: {index.ntotal} vectors of dimension {index.d}, but {folder / MANIFEST} says "
+                f"{fields['passages']} passages times {fields['views']} of {fields['dimension']}; build the index again"
             )
         del fields["fingerprint"]
         return cls(folder=folder, index=index, **fields)
 
-    def search(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[exact.Rows, exact.Scores]:
+    def search(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
         """Find k passages a question, best first.
 
         Args:
@@ -63,10 +65,13 @@ class PassageIndex:
         Returns:
             Rows of the passages table (-1 where an approximate index found fewer) and scores. *Shape:* (n, k) each.
         """
+        found = self.find(queries, k, name=name)
+        return found.passages, found.scores
+
+    def find(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> Found:
+        """As `search`, with the number of vectors that it took."""
         exact.check_k(k, self.passages, name)
-        queries = exact.check_queries(queries, self.dimension)
-        scores, rows = self.index.search(queries, k)
-        return exact.by_score_then_row(rows, scores)
+        return search_views(self.index, self.views, exact.check_queries(queries, self.dimension), k)
 
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
@@ -104,11 +109,11 @@ def top_k(
     section: str,
     parameter: str = "k",
     seed: int = 0,
-) -> tuple[exact.Rows, exact.Scores]:
+) -> tuple[Rows, Scores]:
     """Find the k best passages a question: exactly and streaming with "Flat", else by an index made for this call.
 
     Args:
-        embeddings_folder: *Shape:* (passages, d).
+        embeddings_folder: *Shape:* (passages * views, d).
         queries: *Shape:* (n, d).
         k: Passages a question.
         factory: FAISS factory string.
@@ -122,17 +127,17 @@ def top_k(
     name = f"{section}.{parameter}"
     if factory == "Flat":
         return exact.top_k(embeddings_folder, queries, k, name=name)
-    n_passages, dimension = read_manifest(embeddings_folder).shape
-    exact.check_k(k, n_passages, name)
-    queries = exact.check_queries(queries, dimension)
+    matrix = read_manifest(embeddings_folder)
+    exact.check_k(k, matrix.shape[0] // matrix.views, name)
+    queries = exact.check_queries(queries, matrix.shape[1])
     index = build.fill(embeddings_folder, factory, seed, name=f"{section}.factory")
-    scores, rows = index.search(queries, k)
-    if (rows < 0).any():
+    found = search_views(index, matrix.views, queries, k)
+    if (found.passages < 0).any():
         raise UserError(
             f"{section}.factory is {factory!r}: it finds fewer than {name} = {k} passages for some questions; "
             "take Flat or fewer lists"
         )
-    return exact.by_score_then_row(rows, scores)
+    return found.passages, found.scores
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -143,7 +148,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{folder / MANIFEST}: not valid JSON ({error}); build the index again") from error
-    expected = {"fingerprint", "factory", "passages", "dimension", "system"}
+    expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
     if not isinstance(fields, dict) or set(fields) != expected:
         raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
     return fields

@@ -31,6 +31,7 @@ class ArrayManifest:
     model_fingerprint: str
     input_fingerprint: str
     fingerprint: str
+    views: int = 1  # rows a passage: row r is view r % views of passage r // views
     complete: bool = True
 
 
@@ -111,6 +112,7 @@ def read_manifest(folder: Path) -> ArrayManifest:
     try:
         header = np.load(matrix, mmap_mode="r")
         fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
+        fits &= manifest.shape[0] % manifest.views == 0
     except (ValueError, EOFError):  # numpy's words for a file cut short, and for an empty one
         fits = False
     if not (manifest.complete and fits):

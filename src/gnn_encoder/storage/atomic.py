@@ -23,6 +23,12 @@ def publish(source: Path, target: Path) -> None:
         source.replace(target)
 
 
+def publish_files(folder: Path, target: Path) -> None:
+    """Move each file of `folder` into place in `target`, whole; what else lies there stays."""
+    for file in sorted(folder.iterdir()):
+        publish(file, target / file.name)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a small file whole: beside its place first, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnn_encoder import distributed
 from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
+from gnn_encoder.encoders.tokens import Batch, TextTokens, pair_batch, single_batch
 from gnn_encoder.errors import UserError
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations
@@ -25,8 +25,19 @@ class Texts:
         return single_batch(self.query_tokens, rows, self._template, self._settings.query_length)
 
     def passages(self, rows: Rows) -> Batch:
-        """Passages by row, padded."""
+        """Passages by row, alone, padded."""
         return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
+
+    def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
+        """Some of a batch's passages, by place, as E_P reads them: alone, or each with the question it was drawn for.
+
+        The latter is the mapping f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8): a question's hard
+        negatives stand beside that question, other questions' passages beside theirs.
+        """
+        rows, length = batch.passages[part], self._settings.pair_length
+        if length is None:
+            return self.passages(rows)
+        return pair_batch(self.query_tokens, batch.asked[part], self.passage_tokens, rows, self._template, length)
 
 
 def chunks(rows: Rows, size: int) -> list[Rows]:
@@ -40,8 +51,14 @@ def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
-    """Embeddings of passages that pass their gradient on to E_P."""
+    """Embeddings of passages alone that pass their gradient on to E_P."""
     return Representations(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
+
+
+def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBatch, chunk_size: int) -> Representations:
+    """Embeddings of a batch's passages, alone or with their questions, that pass their gradient on to E_P."""
+    parts = chunks(np.arange(len(batch.passages)), chunk_size)
+    return Representations(encoder.encode_passages, [texts.passages_of(batch, part) for part in parts])
 
 
 def batch_loss(
@@ -141,9 +158,9 @@ def contrastive_step(
     *,
     alpha: float = 0.0,
 ) -> float:
-    """Forward and backward of one batch by plain Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
+    """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     queries = represent_queries(encoder, texts, batch.queries, chunk_size)
-    passages = represent_passages(encoder, texts, batch.passages, chunk_size)
+    passages = represent_passages_of(encoder, texts, batch, chunk_size)
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
     queries.backward()

@@ -103,6 +103,12 @@ class TrainingBatch:
     queries: Rows  # (b,)
     passages: Rows  # (b * (1 + negatives),)
 
+    @property
+    def asked(self) -> Rows:
+        """The question that each passage was drawn for. *Shape:* as `passages`."""
+        n_negatives = len(self.passages) // len(self.queries) - 1
+        return np.concatenate([self.queries, np.repeat(self.queries, n_negatives)])
+
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
     """Draw one positive and `negatives` hard negatives for each item; random passages where it has no negatives."""

@@ -1,0 +1,79 @@
+"""Training of Dual-Cross-Encoder and of its DPR baseline: generated questions first, then labelled ones (section 3.5).
+
+Both systems see the same batches in the same order; what differs is whether E_P reads the question too.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from gnn_encoder import project
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_queries
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.errors import UserError
+from gnn_encoder.judgements import relevant_pairs
+from gnn_encoder.params import Params
+from gnn_encoder.storage.tables import count_rows
+from gnn_encoder.training.examples import Examples, Ragged, read_examples
+from gnn_encoder.training.retriever import train_dual_encoder
+
+QUESTIONS = project.GENERATED / "questions.parquet"
+
+
+def new_encoder(system: str, params: Params) -> DualEncoder:
+    """The base model as `system` begins: `dual_cross` reads passages with a question, `dual_cross_dpr` alone."""
+    section = params.dual_cross
+    encoder = params.encoder.model_copy(update={"shared": section.shared})
+    return DualEncoder.from_pretrained(encoder, pair_length=section.max_length if system == "dual_cross" else None)
+
+
+def pretrain(system: str, params: Params, scratch: Path) -> None:
+    """Train the base model on generated questions and write its folder into `scratch`."""
+    encoder = new_encoder(system, params)
+    section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
+    check_questions(open_queries(QUESTIONS, encoder), n_passages, section.views)
+    examples = generated_examples(n_passages, section.views, section.questions, params.seed)
+    train_dual_encoder(encoder, examples, section.pretrain, params, scratch, questions=QUESTIONS)
+
+
+def finetune(system: str, params: Params, scratch: Path) -> None:
+    """Train the pre-trained model on labelled questions and denoised hard negatives, as M_de is."""
+    dropout, precision = params.encoder.dropout, params.encoder.precision
+    encoder = DualEncoder.load(project.pretrained(system), dropout=dropout, precision=precision)
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    examples = read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
+    train_dual_encoder(encoder, examples, params.dual_cross.finetune, params, scratch)
+
+
+def generated_examples(n_passages: int, views: int, questions: int | None, seed: int) -> Examples:
+    """Generated question r with the passage that it was generated from, r // views; no hard negatives.
+
+    The other questions of that passage are known to be relevant for it by their own rows, so that in a batch with
+    several of them none is the other's negative.
+    """
+    total = n_passages * views
+    rows = np.arange(total)
+    if questions is not None and questions < total:
+        rows = np.sort(np.random.default_rng(seed).choice(total, size=questions, replace=False))
+    passages = rows // views
+    return Examples(
+        queries=rows,
+        positives=Ragged(passages, np.arange(len(rows) + 1)),
+        negatives=Ragged(np.empty(0, dtype=np.int64), np.zeros(len(rows) + 1, dtype=np.int64)),
+        known=rows * n_passages + passages,
+        n_passages=n_passages,
+    )
+
+
+def check_questions(questions: TextTokens, n_passages: int, views: int) -> None:
+    """Refuse generated questions of other passages, or of another number of views.
+
+    Raises:
+        UserError: there are not `views` a passage.
+    """
+    if len(questions) != n_passages * views:
+        raise UserError(
+            f"{QUESTIONS}: {len(questions)} questions, expected dual_cross.views = "
+            f"{views} for each of {n_passages} passages; generate them again (`dvc repro`)"
+        )

@@ -1,0 +1,30 @@
+"""Views of the corpus: every passage encoded with each of its generated questions (Eq. 9, 10)."""
+
+from gnn_encoder.dual_cross.two_stages import check_questions
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.inputs import Couples
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.errors import UserError
+
+
+def view_inputs(encoder: DualEncoder, questions: TextTokens, passages: TextTokens, views: int) -> Couples:
+    """What E_P reads: row r is question r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
+
+    Raises:
+        UserError: the encoder reads passages alone, or the questions are not `views` a passage.
+    """
+    length = encoder.settings.pair_length
+    if length is None:
+        raise UserError(
+            f"{encoder.tokenizer.name_or_path}: this encoder reads passages alone and has no views of them; "
+            "run the stage cache_passages instead"
+        )
+    check_questions(questions, len(passages), views)
+    return Couples(
+        first=questions,
+        second=passages,
+        size=len(questions),
+        rows_of=lambda rows: (rows, rows // views),
+        template=encoder.template,
+        max_length=length,
+    )

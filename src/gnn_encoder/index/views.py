@@ -1,0 +1,113 @@
+"""Several vectors a passage: its score is that of its best view (Dual-Cross-Encoder Eq. 11), and it is found once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.storage.arrays import block_size, iterate_blocks, read_manifest
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+MERGE_ENTRIES = 2**22  # results of one chunk of questions that are sorted at a time
+MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search found, best first; passage -1 where an approximate index found fewer.
+
+    *Shape:* `passages` and `scores` (n, k); `vectors` (n,), how many were fetched for each question.
+    """
+
+    passages: Rows
+    scores: Scores
+    vectors: Rows
+
+
+def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> Found:
+    """Find k passages a question in an index with `views` vectors each.
+
+    s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
+
+    With several views, twice k vectors are fetched, and twice as many again for the questions whose vectors are of
+    fewer than k passages; k times `views` are of k passages at least. Of vectors that tie for the last place FAISS
+    keeps any.
+
+    *Shape:* queries (n, d).
+    """
+    if views == 1:
+        scores, rows = index.search(queries, k)
+        rows, scores = by_score_then_row(rows, scores)
+        return Found(passages=rows, scores=scores, vectors=np.full(len(rows), k))
+    passages: Rows = np.empty((len(queries), k), dtype=np.int64)
+    scores = np.empty((len(queries), k), dtype=np.float32)
+    vectors: Rows = np.empty(len(queries), dtype=np.int64)
+    size = max(1, MERGE_ENTRIES // (k * views))
+    for first in range(0, len(queries), size):
+        part = slice(first, first + size)
+        _search(index, views, queries[part], Found(passages=passages[part], scores=scores[part], vectors=vectors[part]))
+    return Found(passages=passages, scores=scores, vectors=vectors)
+
+
+def _search(index: Any, views: int, queries: NDArray[np.float32], into: Found) -> None:
+    k = into.passages.shape[1]
+    width, most = min(2, views) * k, views * k
+    waiting = np.arange(len(queries))
+    while len(waiting):
+        scores, rows = index.search(queries[waiting], width)
+        into.passages[waiting], into.scores[waiting] = best_views(rows // views, scores, k)  # -1 // views is -1
+        into.vectors[waiting] = width
+        # A last row of -1: the index has nothing more to give.
+        complete = (into.passages[waiting, -1] >= 0) | (rows[:, -1] < 0)
+        waiting = waiting[~complete] if width < most else waiting[:0]
+        width = min(2 * width, most)
+
+
+def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
+    """Each question's k best passages, each once with its best score, the lower row first among equals.
+
+    *Shape:* (n, vectors) each, passages -1 where nothing was found -> (n, k) each, padded at the end with -1.
+    """
+    order = np.lexsort((-scores, passages), axis=-1)
+    passages, scores = np.take_along_axis(passages, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    spare = passages < 0
+    spare[:, 1:] |= passages[:, 1:] == passages[:, :-1]
+    passages, scores = np.where(spare, -1, passages), np.where(spare, MISSING, scores)
+    passages, scores = by_score_then_row(passages, scores)
+    return passages[:, :k], scores[:, :k]
+
+
+def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
+    """Order each question's results: best first, lower row first among equals. *Shape:* (n, k) each."""
+    order = np.lexsort((rows, -scores), axis=-1)
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def iterate_views(
+    embeddings_folder: Path, views: int | None = None, block_rows: int | None = None
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield (first passage, block) over a matrix: of each passage the first `views` of its views, by default all.
+
+    *Shape:* block (passages, views, d).
+    """
+    manifest = read_manifest(embeddings_folder)
+    dimension, stored = manifest.shape[1], manifest.views
+    rows = max(1, (block_rows or block_size(dimension)) // stored) * stored
+    for first_row, block in iterate_blocks(embeddings_folder, rows):
+        yield first_row // stored, block.reshape(-1, stored, dimension)[:, : check_views(views, stored)]
+
+
+def check_views(views: int | None, stored: int) -> int:
+    """How many views of each passage to take: those asked for, or all.
+
+    Raises:
+        UserError: there are fewer.
+    """
+    if views is not None and not 1 <= views <= stored:
+        raise UserError(f"views is {views}: must be from 1 to the views of a passage that were encoded, {stored}")
+    return stored if views is None else views

@@ -1,0 +1,83 @@
+"""views_curve: measures of the dev questions, index size and search time against the views a passage has."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder import distributed, project
+from gnn_encoder.dual_cross.curve import Point, cost, quality
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.params import Params, load_params
+from gnn_encoder.records import QRELS, open_table
+from gnn_encoder.stage import WORK, output, run
+from gnn_encoder.storage.arrays import read_manifest
+from gnn_encoder.storage.atomic import publish_files, write_json
+from gnn_encoder.storage.tables import read_column
+
+log = logging.getLogger(__name__)
+EMBEDDINGS = project.embeddings("dual_cross")
+MODEL = project.ENCODERS["dual_cross"]
+
+
+def main() -> None:
+    """Take the first view of each passage, the first two, and so on; write the table and its picture."""
+    params = load_params()
+    (drawn,) = parse([params.evaluate.significance], "evaluate.significance")
+    inputs = [project.PASSAGES, project.queries("dev"), project.qrels("dev"), MODEL, EMBEDDINGS]
+    sections = {
+        "evaluate": params.evaluate,
+        "retrieve": params.retrieve,
+        "index": params.index,
+        "precision": params.encoder.precision,
+        "seed": params.seed,
+    }
+    with output(project.VIEWS_CURVE, inputs, sections) as scratch:
+        if distributed.is_first():
+            encoder = DualEncoder.load(MODEL, precision=params.encoder.precision).for_inference()
+            questions = encoder.embed_queries(read_column(project.queries("dev"), "text").to_pylist(), progress=True)
+            counts = range(1, read_manifest(EMBEDDINGS).views + 1)
+            curve = pl.DataFrame([point(views, questions, params, scratch / WORK) for views in counts])
+            curve.write_csv(scratch / "curve.csv")
+            log.info("%s", curve)
+            plots = scratch / WORK / "plots"
+            report.draw_views(plots / "views.png", curve, drawn)
+            curve.write_csv(plots / "views.csv")
+            publish_files(plots, project.PLOTS / "dual_cross")
+
+
+def point(views: int, questions: NDArray[np.float32], params: Params, work: Path) -> Point:
+    """One row of the curve, kept over a kill. *Shape:* questions (n, d)."""
+    kept = work / f"views-{views}.json"
+    if not kept.exists():
+        measured = quality(
+            EMBEDDINGS,
+            questions,
+            pl.Series(read_column(project.queries("dev"), "qid")),
+            pl.Series(read_column(project.PASSAGES, "pid")),
+            pl.DataFrame(open_table(project.qrels("dev"), QRELS).read()),
+            views=views,
+            measures=list(parse([*params.evaluate.measures, params.evaluate.significance])),
+            depth=params.retrieve.depth,
+        )
+        spent = cost(
+            EMBEDDINGS,
+            questions,
+            work,
+            views=views,
+            factory=params.index.factory,
+            passages_table=project.PASSAGES,
+            seed=params.seed,
+        )
+        write_json(kept, {"views": views, **measured, **spent})
+    found: Point = json.loads(kept.read_text())
+    return found
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,127 @@
+"""A batch of Dual-Cross-Encoder against Eq. 7 written out: each pair encoded by itself, explicit loops, float64."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.pretrained import Source, load_tokenizer
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.training.contrastive import Texts, contrastive_step
+from gnn_encoder.training.examples import Examples, TrainingBatch
+
+from ..training.test_gradient_cache import gradients, keep_float64
+from .conftest import PAIR_LENGTH, pair_encoder
+
+# Five questions, their positives, then two hard negatives each. Of question 2, passage 11 is also judged relevant; of
+# questions 0 and 1, passage 0, which is the positive of one and a hard negative of another.
+BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 10, 10, 11, 0, 2, 9, 3, 1, 2]))
+
+
+class Oracle:
+    """Encodes one question, or one question with one passage, at a time, from their texts, by transformers alone."""
+
+    def __init__(self, encoder: DualEncoder, model: Path, tables: Path) -> None:
+        self._encoder, self._tokenizer = encoder, load_tokenizer(Source(str(model)))
+        self.questions = pl.read_parquet(tables / "train.parquet")["text"].to_list()
+        self.passages = pl.read_parquet(tables / "passages.parquet")["text"].to_list()
+
+    def question(self, row: int) -> Tensor:
+        encoded = self._tokenizer(self.questions[row], truncation=True, max_length=10, return_tensors="pt")
+        return self._pooled(self._encoder.query, encoded)
+
+    def pair(self, question: int, passage: int) -> Tensor:
+        texts = self.questions[question], self.passages[passage]
+        options = {"truncation": "longest_first", "max_length": PAIR_LENGTH, "return_tensors": "pt"}
+        return self._pooled(self._encoder.passage, self._tokenizer(*texts, **options))
+
+    def _pooled(self, model: torch.nn.Module, encoded: dict[str, Tensor]) -> Tensor:
+        return F.normalize(model(**encoded).last_hidden_state[0].mean(dim=0), dim=0)
+
+
+def written_out(oracle: Oracle, scale: float, relevant: set[tuple[int, int]], asked: list[int]) -> Tensor:
+    """Mean over questions of -log( e^{s(q,q+d+)} / sum over {d+} and D- of e^{s(q,d)} )        (Eq. 7)."""
+    losses = []
+    for own, question in enumerate(BATCH.queries.tolist()):
+        vector = oracle.question(question)
+        terms = []
+        for place, (other, passage) in enumerate(zip(asked, BATCH.passages.tolist(), strict=True)):
+            if place != own and (question, passage) in relevant:
+                continue  # no negative
+            score = scale * vector @ oracle.pair(other, passage)
+            terms.append(torch.exp(score))
+            if place == own:
+                positive = torch.exp(score)
+        losses.append(-torch.log(positive / sum(terms)))
+    return torch.stack(losses).mean()
+
+
+# The question that each passage stands beside: positives and hard negatives their own, by hand.
+ASKED = [0, 1, 2, 4, 5, 0, 0, 1, 1, 2, 2, 4, 4, 5, 5]
+RELEVANT = {(0, 0), (1, 0), (1, 3), (2, 1), (3, 2), (4, 4), (4, 5), (5, 6), (6, 7), (7, 8), (2, 11)}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("chunk", [2, 4, 100])
+def test_loss_and_gradients(
+    tiny_model: Path,
+    tables: Path,
+    texts: Texts,
+    examples: Examples,
+    chunk: int,
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep_float64(monkeypatch)
+    slow, fast = (pair_encoder(tiny_model, shared=shared) for _ in range(2))
+    expected = written_out(Oracle(slow, tiny_model, tables), slow.scale, RELEVANT, ASKED)
+    expected.backward()
+    pairs = Texts(fast, texts.query_tokens, texts.passage_tokens)
+    assert contrastive_step(fast, pairs, BATCH, examples, chunk) == pytest.approx(expected.item(), abs=1e-9)
+    found, wanted = gradients(fast), gradients(slow)
+    assert found.keys() == wanted.keys() and len(wanted) > 30 and ("passage.embeddings" in str(wanted)) != shared
+    assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [0, 1, 2, 4, 5, 5, 5, 4, 4, 0, 0, 1, 1, 2, 2],  # hard negatives beside other questions
+        [0, 1, 2, 4, 5, 0, 1, 2, 4, 5, 0, 1, 2, 4, 5],  # one question a column, not two in a row
+        [0] * 15,  # in-batch negatives beside the question that is asked
+    ],
+)
+def test_another_mapping_has_another_loss(tiny_model: Path, tables: Path, wrong: list[int]) -> None:
+    """What the test above would let pass if it did not matter which question a passage stands beside."""
+    oracle = Oracle(pair_encoder(tiny_model), tiny_model, tables)
+    with torch.no_grad():
+        right = written_out(oracle, 10.0, RELEVANT, ASKED).item()
+        assert abs(written_out(oracle, 10.0, RELEVANT, wrong).item() - right) > 1e-3
+
+
+def test_asked() -> None:
+    assert BATCH.asked.tolist() == ASKED
+    assert TrainingBatch(np.array([3, 1]), np.array([9, 9])).asked.tolist() == [3, 1]
+
+
+def test_pairs_of_generated_questions(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
+    """In pre-training the questions are those of another table; token types tell question from passage."""
+    encoder = pair_encoder(tiny_model)
+    batch = TrainingBatch(np.array([31, 2]), np.array([10, 0]))
+    made = Texts(encoder, generated, texts.passage_tokens).passages_of(batch, np.array([0]))
+    question, passage = (
+        generated.ids[generated.offsets[31] :],
+        texts.passage_tokens.ids[texts.passage_tokens.offsets[10] :],
+    )
+    n = int(generated.lengths(np.array([31]))[0])
+    ids = made.input_ids[0].tolist()
+    assert n == 5 and ids[1 : 1 + n] == question[:n].tolist()
+    assert ids[2 + n : 19] == passage[: 17 - n].tolist()
+    assert made.token_type_ids[0].tolist() == [0] * (n + 2) + [1] * (18 - n)

@@ -1,0 +1,237 @@
+"""From generated questions to an index of views: the stages on the tiny corpus, against plain computations."""
+
+import runpy
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from matplotlib.image import imread
+
+from gnn_encoder import project
+from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, pretrain
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.quick import QuickEncoder
+from gnn_encoder.errors import UserError
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.judgements import relevant_pairs
+from gnn_encoder.params import Params, load_params
+from gnn_encoder.records import EXAMPLES, QUERIES
+from gnn_encoder.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.storage.tables import write_table
+from gnn_encoder.training import contrastive
+from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
+
+ROOT = Path(__file__).parents[2]
+ASKED = ["how long should bread dough rise", "why?"]
+Change = Callable[[Params], Params]
+
+
+def stage(name: str, *arguments: str) -> None:
+    """Run a stage script in the current folder."""
+    before = sys.argv
+    sys.argv = [name, *arguments]
+    try:
+        runpy.run_path(str(ROOT / "stages" / f"{name}.py"), run_name="__main__")
+    finally:
+        sys.argv = before
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with prepared tables, two generated questions a passage, and training examples."""
+    folder = tmp_path_factory.mktemp("project")
+    values = yaml.safe_load((ROOT / "tests" / "tiny" / "params.yaml").read_text())
+    values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
+    values["evaluate"]["measures"] = ["RR@10", "R@5"]
+    (folder / "params.yaml").write_text(yaml.safe_dump(values))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        stage("prepare")
+        texts = pl.read_parquet(project.PASSAGES)["text"].to_list()
+        asked = [" ".join(text.split()[first : first + 5]) for text in texts for first in (0, 3)]
+        table = {"qid": [str(row) for row in range(len(asked))], "text": asked, "answers": [[]] * len(asked)}
+        schema = {"qid": pl.String, "text": pl.String, "answers": pl.List(pl.String)}
+        write_table(project.GENERATED / "questions.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
+        write_examples(len(texts))
+    return folder
+
+
+def write_examples(n_passages: int) -> None:
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    others = pairs.with_columns(passage=(pl.col("passage") + 17) % n_passages)
+    write_table(project.EXAMPLES / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
+
+
+@pytest.fixture
+def params(made: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    monkeypatch.chdir(made)
+    return load_params()
+
+
+def change(params: Params, stages: dict[str, Any] | None = None, **values: object) -> Params:
+    """Other values in `dual_cross`; `stages` in both of its stages."""
+    section = params.dual_cross
+    both = {name: getattr(section, name).model_copy(update=stages or {}) for name in ("pretrain", "finetune")}
+    return params.model_copy(update={"dual_cross": section.model_copy(update={**both, **values})})
+
+
+def batches_of(system: str, params: Params, folder: Path) -> list[TrainingBatch]:
+    """What `pretrain` trains on, step by step."""
+    seen: list[TrainingBatch] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            contrastive, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
+        )
+        pretrain(system, params, folder)
+    return seen
+
+
+def test_generated_examples_by_hand() -> None:
+    examples = generated_examples(4, 3, None, 0)
+    assert examples.queries.tolist() == list(range(12))
+    assert examples.positives.draw(np.arange(12), 1, np.random.default_rng(0))[:, 0].tolist() == [
+        *(0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3)
+    ]
+    # Questions 3, 4 and 5 are of passage 1: whichever of them is asked, that passage is no negative.
+    known = examples.is_known(np.array([3, 4, 5, 6]), np.array([1, 2]))
+    assert known.tolist() == [[True, False], [True, False], [True, False], [False, True]]
+    assert np.diff(examples.negatives.offsets).tolist() == [0] * 12
+
+
+def test_some_generated_questions_are_drawn_by_the_seed() -> None:
+    one, again, other = (generated_examples(100, 3, 40, seed) for seed in (1, 1, 2))
+    rows = one.queries.tolist()
+    assert len(set(rows)) == 40 and rows == sorted(rows) and 0 <= rows[0] and rows[-1] < 300
+    assert one.positives.values.tolist() == [row // 3 for row in rows]
+    assert one.is_known(one.queries, one.positives.values).diagonal().all()
+    assert again.queries.tolist() == rows != other.queries.tolist()
+    assert len(generated_examples(100, 3, 300, 1)) == len(generated_examples(100, 3, 999, 1)) == 300
+
+
+def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
+    found = [
+        batches_of(system, change(params, questions=50), tmp_path / system) for system in project.DUAL_CROSS_SYSTEMS
+    ]
+    assert len(found[0]) == len(found[1]) == 2 * 3  # two passes of 50 / 16 batches
+    for one, other in zip(*found, strict=True):
+        assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()
+        assert one.passages.tolist() == (one.queries // 2).tolist()  # the question's own passage, and no hard negative
+    assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
+
+
+@pytest.mark.parametrize(("system", "length"), [("dual_cross", 48), ("dual_cross_dpr", None)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_stage_of_no_epochs_leaves_the_base_model(
+    params: Params, tmp_path: Path, system: str, length: int | None, shared: bool
+) -> None:
+    pretrain(system, change(params, {"epochs": 0}, shared=shared), tmp_path)
+    found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
+    assert (found.settings.pair_length, found.settings.shared) == (length, shared)
+    assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
+    base = new_encoder("dual_cross_dpr", params).for_inference()
+    np.testing.assert_array_equal(found.embed_queries(ASKED), base.embed_queries(ASKED))
+
+
+def test_generated_questions_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"240 questions, expected dual_cross.views = 3 for each of 120 passages"):
+        pretrain("dual_cross", change(params, views=3), tmp_path)
+
+
+def test_a_pair_longer_than_the_model(params: Params) -> None:
+    with pytest.raises(UserError, match=r"dual_cross.max_length is 9999: the model has \d+ positions"):
+        new_encoder("dual_cross", change(params, max_length=9999))
+
+
+@pytest.mark.parametrize("name", ["dual_cross_pretrain", "dual_cross_finetune"])
+def test_a_system_that_has_no_two_stages(params: Params, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        stage(name, "dual_encoder")
+    assert "error: argument is 'dual_encoder': must be one of dual_cross_dpr, dual_cross" in capsys.readouterr().err
+
+
+# --- the stages -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both systems trained, encoded, indexed and searched, with the curve of views."""
+    folder = tmp_path_factory.mktemp("run") / "project"
+    shutil.copytree(made, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for system in project.DUAL_CROSS_SYSTEMS:
+            stage("dual_cross_pretrain", system)
+            stage("dual_cross_finetune", system)
+            stage(*(("encode_views",) if system == "dual_cross" else ("cache_passages", system)))
+            stage("build_index", system)
+            stage("retrieve", system)
+        stage("views_curve")
+    return folder
+
+
+@pytest.fixture
+def inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(run)
+    return run
+
+
+def test_models(inside: Path) -> None:
+    base = new_encoder("dual_cross_dpr", load_params()).for_inference().embed_queries(ASKED)
+    for system in project.DUAL_CROSS_SYSTEMS:
+        first, second = project.pretrained(system), project.ENCODERS[system]
+        losses = [pl.read_csv(folder / "history.csv")["loss"].to_numpy() for folder in (first, second)]
+        assert losses[0][-4:].mean() < losses[0][:4].mean() and len(losses[1]) > 0
+        embedded = [DualEncoder.load(f, precision="fp32").for_inference().embed_queries(ASKED) for f in (first, second)]
+        assert np.abs(embedded[0] - base).max() > 1e-3 and np.abs(embedded[1] - embedded[0]).max() > 1e-3
+        quick = QuickEncoder.open(second)
+        assert quick is not None  # the command line embeds questions without torch
+        np.testing.assert_allclose(quick.embed_queries(ASKED), embedded[1], atol=2e-6)
+
+
+def test_views_are_indexed_and_searched(inside: Path) -> None:
+    matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32)
+    assert matrix.shape == (240, 32) and read_manifest(project.embeddings("dual_cross")).views == 2
+    encoder = DualEncoder.load(project.ENCODERS["dual_cross"], precision="fp32").for_inference()
+    queries = encoder.embed_queries(ASKED)
+    best = (queries @ matrix.T).reshape(2, 120, 2).max(axis=2)
+    rows, scores = PassageIndex.open(project.index("dual_cross")).search(queries, 7)
+    np.testing.assert_array_equal(rows, np.argsort(-best, axis=1, kind="stable")[:, :7])
+    np.testing.assert_allclose(scores, -np.sort(-best, axis=1)[:, :7], rtol=1e-5)
+    runs = [project.run_file(system, "dev") for system in project.DUAL_CROSS_SYSTEMS]
+    assert all(path.is_file() for path in runs) and runs[0].read_bytes() != runs[1].read_bytes()
+
+
+def reciprocal_rank(views: int) -> float:
+    """RR@10 of the dev questions by the first views, written out."""
+    matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32).reshape(120, 2, 32)[:, :views]
+    encoder = DualEncoder.load(project.ENCODERS["dual_cross"], precision="fp32").for_inference()
+    pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
+    judged = pl.read_parquet(project.qrels("dev")).filter(pl.col("grade") > 0)
+    values = []
+    for qid, question in pl.read_parquet(project.queries("dev")).select("qid", "text").iter_rows():
+        relevant = set(judged.filter(pl.col("qid") == qid)["pid"])
+        if not relevant:
+            continue
+        scores = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([question])[0]).max(axis=1)
+        ranked = [pids[row] for row in np.argsort(-scores, kind="stable")[:10]]
+        values.append(next((1 / rank for rank, pid in enumerate(ranked, 1) if pid in relevant), 0.0))
+    return float(np.mean(values))
+
+
+def test_curve(inside: Path) -> None:
+    curve = pl.read_csv(project.VIEWS_CURVE / "curve.csv")
+    assert curve.columns == ["views", "RR@10", "R@5", "index_bytes", "milliseconds", "vectors"]
+    assert curve["views"].to_list() == [1, 2]
+    assert curve["RR@10"].to_list() == pytest.approx([reciprocal_rank(1), reciprocal_rank(2)], abs=1e-9)
+    for views, size in curve.select("views", "index_bytes").iter_rows():
+        assert 0 <= size - views * 32 * 4 < 1  # and FAISS's header, over 120 passages
+    assert (curve["milliseconds"] > 0).all()
+    assert curve["vectors"].to_list() == [10, 20]
+    assert (project.PLOTS / "dual_cross" / "views.csv").read_bytes() == (project.VIEWS_CURVE / "curve.csv").read_bytes()
+    assert imread(project.PLOTS / "dual_cross" / "views.png").std() > 0.01

@@ -1,0 +1,108 @@
+"""The matrix of views: each pair by itself, in the rows' order, the same bits after an interruption."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gnn_encoder.dual_cross.views import view_inputs
+from gnn_encoder.encoders import corpus
+from gnn_encoder.encoders.corpus import alone, embed_passages, encode_corpus
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.errors import UserError
+from gnn_encoder.storage.arrays import open_matrix, read_manifest
+
+from ..training.conftest import tiny_encoder
+from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
+
+NAMES = {"model_fingerprint": "model", "input_fingerprint": "input"}
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "WINDOW", 7)  # not a multiple of the views
+
+
+@pytest.fixture
+def encoder(tiny_model: Path) -> DualEncoder:
+    encoder = pair_encoder(tiny_model, shared=False)
+    with torch.no_grad():
+        encoder.passage.encoder.layer[0].output.dense.weight.mul_(2.0)  # the two sides differ
+    return encoder.for_inference()
+
+
+def write(encoder: DualEncoder, inputs: object, folder: Path, dtype: str = "float32", **options: object) -> None:
+    encode_corpus(encoder, inputs, folder, dtype=dtype, batch_tokens=64, manifest=NAMES, views=VIEWS, **options)
+
+
+def test_equals_each_pair_by_itself(
+    encoder: DualEncoder, generated: TextTokens, passages: TextTokens, tables: Path, tmp_path: Path
+) -> None:
+    write(encoder, view_inputs(encoder, generated, passages, VIEWS), tmp_path / "out")
+    questions = pl.read_parquet(tables / "generated" / "questions.parquet")["text"].to_list()
+    texts = pl.read_parquet(tables / "passages.parquet")["text"].to_list()
+    expected = []
+    for row, question in enumerate(questions):
+        passage = texts[row // 3]
+        options = {"truncation": "longest_first", "max_length": PAIR_LENGTH, "return_tensors": "pt"}
+        encoded = encoder.tokenizer(question, passage, **options)
+        with torch.no_grad():
+            states = encoder.passage(**encoded).last_hidden_state[0]
+        expected.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
+    encoder.tokenizer._tokenizer.no_truncation()
+    found = open_matrix(tmp_path / "out")
+    assert found.shape == (36, 32)
+    np.testing.assert_allclose(found, np.stack(expected), atol=2e-6)
+    between = np.abs(found[0::3] - found[1::3]).max(axis=1)
+    assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
+    assert read_manifest(tmp_path / "out").views == VIEWS
+
+
+def test_interrupted_and_resumed_equals_undisturbed(
+    encoder: DualEncoder, generated: TextTokens, passages: TextTokens, tmp_path: Path
+) -> None:
+    inputs = view_inputs(encoder, generated, passages, VIEWS)
+    write(encoder, inputs, tmp_path / "whole", "float16")
+    encoded = []
+
+    def stop_at_third(first: int, embeddings: np.ndarray) -> np.ndarray:
+        if len(encoded) == 2:
+            raise KeyboardInterrupt
+        encoded.append(first)
+        return embeddings
+
+    with pytest.raises(KeyboardInterrupt):
+        write(encoder, inputs, tmp_path / "out", "float16", transform=stop_at_third)
+    assert encoded == [0, 7] and not (tmp_path / "out" / "manifest.json").exists()
+    resumed = []
+    write(
+        encoder, inputs, tmp_path / "out", "float16", transform=lambda first, block: (resumed.append(first), block)[1]
+    )
+    assert resumed == [14, 21, 28, 35]
+    for name in ("embeddings.npy", "manifest.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_encoder_of_pairs_does_not_encode_passages_alone(encoder: DualEncoder, passages: TextTokens) -> None:
+    with pytest.raises(UserError, match=r"reads passages together with a question, not alone; encode views"):
+        embed_passages(encoder, passages, 64, np.arange(3))
+
+
+def test_an_encoder_of_passages_has_no_views(tiny_model: Path, generated: TextTokens, passages: TextTokens) -> None:
+    encoder = tiny_encoder(tiny_model)
+    assert len(alone(encoder, passages)) == 12
+    with pytest.raises(UserError, match=r"reads passages alone and has no views of them; run the stage cache_passages"):
+        view_inputs(encoder, generated, passages, VIEWS)
+
+
+def test_questions_of_another_number_of_views(
+    encoder: DualEncoder, generated: TextTokens, passages: TextTokens
+) -> None:
+    with pytest.raises(
+        UserError, match=r"36 questions, expected dual_cross.views = 4 for each of 12 passages; generate"
+    ):
+        view_inputs(encoder, generated, passages, 4)

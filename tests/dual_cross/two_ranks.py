@@ -1,0 +1,58 @@
+"""One of two processes of test_distributed.py: its half of a batch of pairs, and its windows of the views."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gnn_encoder import distributed
+from gnn_encoder.dual_cross.two_stages import generated_examples
+from gnn_encoder.dual_cross.views import view_inputs
+from gnn_encoder.encoders import corpus
+from gnn_encoder.encoders.corpus import encode_corpus
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.training.contrastive import Texts, contrastive_step, local_share
+from gnn_encoder.training.examples import TrainingBatch
+
+CHUNK = 3
+ASKED = np.array([0, 7, 35, 1, 12, 20])  # 0 and 1 are of one passage, on different ranks
+
+
+def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, questions: np.ndarray = ASKED) -> float:
+    """This rank's share of some generated questions, with a hard negative each."""
+    asked = local_share(questions)
+    batch = TrainingBatch(asked, np.concatenate([asked // 3, (asked + 10) % 12]))
+    examples = generated_examples(12, 3, None, 0)
+    return contrastive_step(encoder, Texts(encoder, generated, passages), batch, examples, CHUNK)
+
+
+def write_views(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, folder: Path) -> None:
+    names = {"model_fingerprint": "model", "input_fingerprint": "input"}
+    inputs = view_inputs(encoder, generated, passages, 3)
+    encode_corpus(encoder, inputs, folder, dtype="float32", batch_tokens=64, manifest=names, views=3)
+
+
+def open_encoder(folder: Path) -> DualEncoder:
+    return DualEncoder.load(folder / "encoder", precision="fp32")
+
+
+def open_texts(folder: Path) -> tuple[TextTokens, TextTokens]:
+    return TextTokens(folder / "questions"), TextTokens(folder / "passages")
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    corpus.WINDOW = 7
+    with distributed.session():
+        encoder = open_encoder(folder)
+        loss = step(encoder, *open_texts(folder))
+        distributed.sum_gradients(list(encoder.parameters()))
+        result = {"loss": distributed.sum_value(loss), "gradients": [p.grad for p in encoder.parameters()]}
+        torch.save(result, folder / f"{distributed.rank()}.pt")
+        write_views(encoder.for_inference(), *open_texts(folder), folder / "views")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,241 @@
+"""Several views a passage: the best one counts, a passage comes once, k different passages always come."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.index import build as build_module
+from gnn_encoder.index import exact
+from gnn_encoder.index import views as module
+from gnn_encoder.index.build import build, fill
+from gnn_encoder.index.search import PassageIndex, top_k
+from gnn_encoder.index.views import best_views, search_views
+
+Save = Callable[..., Path]
+VIEWS = 3
+
+
+def brute_force(matrix: np.ndarray, queries: np.ndarray, k: int, views: int = VIEWS) -> tuple[np.ndarray, np.ndarray]:
+    """The oracle: every score of every view in float64, their maximum, a stable sort."""
+    of_passage = matrix.astype(np.float64).reshape(-1, VIEWS, matrix.shape[1])[:, :views]
+    scores = np.einsum("qd,pvd->qpv", queries.astype(np.float64), of_passage).max(axis=2)
+    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return rows, np.take_along_axis(scores, rows, axis=1)
+
+
+@pytest.fixture
+def matrix() -> np.ndarray:
+    """150 passages of 3 views in whole numbers: every inner product is exact, and very many are equal."""
+    return np.random.default_rng(0).integers(-2, 3, size=(450, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def queries() -> np.ndarray:
+    return np.random.default_rng(1).integers(-2, 3, size=(30, 4)).astype(np.float32)
+
+
+def flat(matrix: np.ndarray) -> faiss.Index:
+    index = faiss.IndexFlatIP(matrix.shape[1])
+    index.add(np.ascontiguousarray(matrix, dtype=np.float32))
+    return index
+
+
+def check(rows: np.ndarray, scores: np.ndarray, matrix: np.ndarray, queries: np.ndarray, k: int) -> None:
+    """Each passage once, its own best score, the k best scores, the lower row first among equals."""
+    _, expected = brute_force(matrix, queries, k)
+    assert rows.shape == scores.shape == expected.shape
+    assert all(len(set(row)) == k and min(row) >= 0 for row in rows.tolist())
+    np.testing.assert_array_equal(scores, expected)
+    own = np.einsum("qd,qkvd->qkv", queries, matrix.reshape(-1, VIEWS, matrix.shape[1])[rows]).max(axis=2)
+    np.testing.assert_array_equal(own, scores)
+    tied = np.diff(scores, axis=1) == 0
+    assert (np.diff(rows, axis=1)[tied] > 0).all()
+
+
+# --- the index --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 60, 149, 150])
+def test_index_against_brute_force_with_ties(matrix: np.ndarray, queries: np.ndarray, k: int) -> None:
+    found = search_views(flat(matrix), VIEWS, queries, k)
+    check(found.passages, found.scores, matrix, queries, k)
+    assert (found.vectors >= k).all() and (found.vectors <= k * VIEWS).all()
+
+
+def test_all_passages_come_in_the_order_of_a_full_sort(matrix: np.ndarray, queries: np.ndarray) -> None:
+    found = search_views(flat(matrix), VIEWS, queries, 150)
+    rows, scores = brute_force(matrix, queries, 150)
+    np.testing.assert_array_equal(found.passages, rows)
+    np.testing.assert_array_equal(found.scores, scores)
+
+
+def test_index_against_brute_force_on_real_numbers() -> None:
+    generator = np.random.default_rng(3)
+    matrix, queries = generator.normal(size=(1200, 16)), generator.normal(size=(40, 16))
+    found = search_views(flat(matrix), VIEWS, queries.astype(np.float32), 20)
+    rows, scores = brute_force(matrix.astype(np.float32), queries.astype(np.float32), 20)
+    np.testing.assert_array_equal(found.passages, rows)
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
+
+
+# Scores of four passages' views for the questions [1, 0] and [0, 1].
+BY_HAND = np.array(
+    [[9, 0], [8, 1], [7, 2], [6, 5], [6, 4], [6, 3], [5, 9], [1, 0], [1, 1], [0, 7], [0, 8], [0, 6]], dtype=np.float32
+)
+
+
+def test_views_of_one_passage_fill_the_first_ranks() -> None:
+    found = search_views(flat(BY_HAND), VIEWS, np.eye(2, dtype=np.float32), 3)
+    # Question 0: 9 8 7 6 6 6 are of passages 0 and 1 alone, so it needs more. Question 1: 9 8 7 6 5 4 are of three.
+    assert found.passages.tolist() == [[0, 1, 2], [2, 3, 1]]
+    assert found.scores.tolist() == [[9, 6, 5], [9, 8, 5]]
+    assert found.vectors.tolist() == [9, 6]
+
+
+def test_most_vectors_are_fetched_only_where_they_are_needed() -> None:
+    """Passage 0 has 16 views, all best for question 0: 4 + 4 vectors do not do there, 16 + 1 would; 2k are fetched."""
+    views, matrix = 16, np.zeros((4 * 16, 2), dtype=np.float32)
+    matrix[:16, 0] = 5
+    matrix[16::16] = [[3, 1], [2, 2], [1, 3]]
+    found = search_views(flat(matrix), views, np.eye(2, dtype=np.float32), 2)
+    assert found.passages.tolist() == [[0, 1], [3, 2]]
+    assert found.scores.tolist() == [[5, 3], [3, 2]]
+    assert found.vectors.tolist() == [32, 4]
+
+
+def test_equal_vectors_still_give_k_passages() -> None:
+    found = search_views(flat(np.ones((90, 3))), VIEWS, np.ones((2, 3), dtype=np.float32), 30)
+    assert found.passages.tolist() == [list(range(30))] * 2
+    some = search_views(flat(np.ones((90, 3))), VIEWS, np.ones((2, 3), dtype=np.float32), 12)
+    assert all(len(set(row)) == 12 for row in some.passages.tolist())
+
+
+def test_one_view_is_the_plain_search(matrix: np.ndarray, queries: np.ndarray) -> None:
+    scores, rows = flat(matrix).search(queries, 40)
+    found = search_views(flat(matrix), 1, queries, 40)
+    order = np.lexsort((rows, -scores), axis=-1)
+    np.testing.assert_array_equal(found.passages, np.take_along_axis(rows, order, axis=1))
+    np.testing.assert_array_equal(found.scores, np.take_along_axis(scores, order, axis=1))
+    assert (found.vectors == 40).all()
+
+
+def test_questions_in_chunks(matrix: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = search_views(flat(matrix), VIEWS, queries, 10)
+    monkeypatch.setattr(module, "MERGE_ENTRIES", 7 * 30)  # seven questions at a time
+    parts = search_views(flat(matrix), VIEWS, queries, 10)
+    np.testing.assert_array_equal(parts.passages, whole.passages)
+    np.testing.assert_array_equal(parts.vectors, whole.vectors)
+    assert search_views(flat(matrix), VIEWS, queries[:0], 10).passages.shape == (0, 10)
+
+
+def test_an_approximate_index_that_finds_fewer(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray) -> None:
+    index = fill(save_matrix(matrix, views=VIEWS), "IVF30,Flat", 0)
+    found = search_views(index, VIEWS, queries, 140)
+    missing = found.passages < 0
+    assert missing.any() and not missing[:, 0].any()
+    assert (np.diff(missing.astype(int), axis=1) >= 0).all()  # at the end
+    assert (found.scores[missing] == np.finfo(np.float32).min).all()
+    for row in found.passages.tolist():
+        present = [passage for passage in row if passage >= 0]
+        assert len(set(present)) == len(present)
+
+
+def test_best_views_by_hand() -> None:
+    passages = np.array([[4, 2, 4, -1, 2, 1], [3, 3, 3, 3, -1, -1]])
+    scores = np.array([[1, 5, 7, -9, 6, 7], [2, 2, 4, 1, -9, -9]], dtype=np.float32)
+    rows, best = best_views(passages, scores, 4)
+    worst = np.finfo(np.float32).min
+    assert rows.tolist() == [[1, 4, 2, -1], [3, -1, -1, -1]]
+    assert best.tolist() == [[7, 7, 6, worst], [4, worst, worst, worst]]
+
+
+# --- on disk ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(save_matrix: Save, save_passages: Callable[[int], Path], matrix: np.ndarray, tmp_path: Path) -> Path:
+    pids = save_passages(150)
+    source = save_matrix(matrix, views=VIEWS)
+    build(source, tmp_path / "index", factory="Flat", pids=pids, system="dual_cross", seed=0)
+    build(source, tmp_path / "two", factory="Flat", pids=pids, system="dual_cross", seed=0, views=2)
+    return tmp_path / "index"
+
+
+def test_an_index_knows_its_views(folder: Path, matrix: np.ndarray, queries: np.ndarray) -> None:
+    index = PassageIndex.open(folder)
+    assert (index.passages, index.views, index.index.ntotal, index.dimension) == (150, 3, 450, 4)
+    assert json.loads((folder / "manifest.json").read_text())["views"] == 3
+    assert len(index.pids()) == 150
+    check(*index.search(queries, 20), matrix, queries, 20)
+    with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
+        index.search(queries, 151)
+
+
+def test_an_index_of_the_first_views(folder: Path, matrix: np.ndarray, queries: np.ndarray) -> None:
+    index = PassageIndex.open(folder.with_name("two"))
+    assert (index.passages, index.views) == (150, 2)
+    stored = index.index.reconstruct_n(0, 300).reshape(150, 2, 4)
+    np.testing.assert_array_equal(stored, matrix.reshape(150, 3, 4)[:, :2])
+    np.testing.assert_array_equal(index.search(queries, 20)[1], brute_force(matrix, queries, 20, views=2)[1])
+
+
+def test_a_manifest_of_other_views(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "views": 2}))
+    with pytest.raises(UserError, match="450 vectors of dimension 4, but .* says 150 passages times 2 of 4; build"):
+        PassageIndex.open(folder)
+
+
+def test_a_matrix_that_its_views_do_not_divide(save_matrix: Save, matrix: np.ndarray) -> None:
+    with pytest.raises(UserError, match="delete the folder and run its stage again"):
+        fill(save_matrix(matrix, views=4), "Flat", 0)
+
+
+def test_quantisers_learn_from_the_views_that_are_indexed(
+    save_matrix: Save, matrix: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix[:, 0] = np.arange(450) % VIEWS  # which view a row is
+    monkeypatch.setattr(build_module, "TRAINING_BYTES", 100 * 4 * 4)
+    sample = build_module._sample(save_matrix(matrix, views=VIEWS), 0, 2)
+    assert sample.shape == (100, 4) and set(sample[:, 0]) == {0, 1}
+    assert set(build_module._sample(save_matrix(matrix, "again", views=VIEWS), 0)[:, 0]) == {0, 1, 2}
+
+
+# --- streaming --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("views", [1, 2, 3])
+@pytest.mark.parametrize("block_rows", [1, 7, 50, 449, 1000, None])
+@pytest.mark.parametrize("k", [1, 10, 130, 150])
+def test_streaming_against_brute_force_with_ties(
+    save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int, block_rows: int | None, k: int
+) -> None:
+    folder = save_matrix(matrix.astype("float16"), views=VIEWS)
+    rows, scores = exact.top_k(folder, queries, k, block_rows=block_rows, views=views)
+    expected_rows, expected_scores = brute_force(matrix, queries, k, views)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("factory", ["Flat", "SQfp16"])
+def test_top_k_takes_all_views_by_default(
+    save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, factory: str
+) -> None:
+    rows, scores = top_k(save_matrix(matrix, views=VIEWS), queries, 25, factory, section="build_graph")
+    check(rows, scores, matrix, queries, 25)
+
+
+@pytest.mark.parametrize("views", [0, 4])
+def test_views_out_of_bounds(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int) -> None:
+    with pytest.raises(UserError, match=f"views is {views}: must be from 1 to the views .* encoded, 3"):
+        exact.top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
+
+
+def test_k_is_bounded_by_passages_not_by_views(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray) -> None:
+    with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
+        exact.top_k(save_matrix(matrix, views=VIEWS), queries, 151)
