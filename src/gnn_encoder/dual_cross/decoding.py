@@ -11,7 +11,7 @@ from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.dual_cross.sampling import sample_top_k, uniforms
 from gnn_encoder.encoders.tokens import Batch
 
-LIVE_SHARE = 0.85  # below so many unfinished ones in a batch, the finished are taken out: that copies the caches
+LIVE_SHARE = 0.75  # below so many unfinished ones in a batch, the finished are taken out: that copies the caches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +46,23 @@ class _Live:
 
 
 @torch.inference_mode()
-def write_questions(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling) -> Tensor:
+def write_questions(
+    model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling, *, batch_tokens: int
+) -> Tensor:
     """q_i^1 ... q_i^views ~ P_QG(q|d_i) (Eq. 9).
 
     The first token is computed once a passage, for all its views; so are the cross-attention's keys and values.
 
     Args:
         passages: the batch's rows of the corpus, which with the seed decide what is drawn. *Shape:* (n,).
+        batch_tokens: of passages that are read at a time; they are written about together.
 
     Returns:
         Token ids without special ones, filled up with the padding token. *Shape:* (n, views, length).
     """
     how = how.to(model.device)
     passages, mask = passages.to(model.device), batch.attention_mask.to(model.device)
-    states = model.encode(batch)
+    states = model.encode(batch, batch_tokens)
     n = len(states)
     result = torch.full((n * how.views, how.length), model.template.pad, device=model.device)
     start = torch.full((n, 1), model.start, device=model.device)

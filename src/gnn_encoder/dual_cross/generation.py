@@ -19,6 +19,9 @@ from gnn_encoder.records import PASSAGES, QUERIES
 from gnn_encoder.storage.tables import iterate_texts, write_table
 
 WINDOW = 2_048  # passages that are sorted, read and written about together: what a kill can lose
+# Batches that are read one by one and written about together: a step of the decoder has one token a question, too
+# few to fill a CPU's cores.
+TOGETHER = 1 if torch.cuda.is_available() else 4
 TEXTS = pa.schema([("text", pa.string())])
 
 
@@ -48,7 +51,7 @@ def generate_questions(
         tokens: of the passages table `passages`.
         target: the table, of the QUERIES schema without answers.
         work: scratch folder; windows that an interrupted run finished there are kept.
-        batch_tokens: padded tokens of passages in one batch.
+        batch_tokens: padded tokens of passages that are read at a time.
     """
 
     def write(number: int, texts: list[str]) -> None:
@@ -88,7 +91,7 @@ def _generate(
         prepared = prepare_window(
             lambda positions: single_batch(tokens, rows[positions], model.template, passage_length),
             lengths,
-            batch_tokens,
+            batch_tokens * TOGETHER,
         )
         tokens.release()
         return prepared
@@ -97,7 +100,8 @@ def _generate(
         rows = rows_of(window)
         written = torch.empty(len(rows), how.views, how.length, dtype=torch.int64)
         for positions, batch in prepared:
-            written[positions] = write_questions(model, batch, torch.from_numpy(rows[positions]), how).cpu()
+            numbers = torch.from_numpy(rows[positions])
+            written[positions] = write_questions(model, batch, numbers, how, batch_tokens=batch_tokens).cpu()
         yield window, _texts(model, written.flatten(0, 1))
 
 

@@ -93,13 +93,17 @@ class QueryGenerator(nn.Module):
             logits = prediction_head(self.model.decoder)(hidden[written])  # padding costs no logits
         return F.cross_entropy(logits.float(), labels[written], reduction="sum"), int(written.sum())
 
-    def encode(self, passages: Batch) -> Tensor:
-        """States of passages, in the working dtype. *Shape:* (n, tokens) -> (n, tokens, d)."""
-        passages = passages.to(self.device)
+    def encode(self, passages: Batch, batch_tokens: int) -> Tensor:
+        """States of passages, in the working dtype, at most `batch_tokens` padded tokens at a time.
+
+        *Shape:* (n, tokens) -> (n, tokens, d).
+        """
+        size = max(1, batch_tokens // passages.input_ids.shape[1])
+        ids, masks = (part.to(self.device).split(size) for part in (passages.input_ids, passages.attention_mask))
+        encoder = self.model.get_encoder()
         with autocast(self.dtype):
-            encoder = self.model.get_encoder()
-            states: Tensor = encoder(passages.input_ids, attention_mask=passages.attention_mask).last_hidden_state
-        return states
+            parts = [encoder(i, attention_mask=m).last_hidden_state for i, m in zip(ids, masks, strict=True)]
+        return torch.cat(parts)
 
     def empty_cache(self) -> EncoderDecoderCache:
         """Keys and values of a question that is yet to be written."""
