@@ -71,7 +71,7 @@ def test_step_equals_cross_entropy(
 
 def test_mean_loss_is_a_token(fresh: QueryGenerator, texts: PairTexts) -> None:
     losses, tokens = zip(*(by_torch(fresh, texts, item) for item in range(6)), strict=True)
-    assert mean_loss(fresh, texts) == pytest.approx(float(sum(losses)) / sum(tokens), rel=1e-5)
+    assert mean_loss(fresh, texts) == pytest.approx(sum(loss.item() for loss in losses) / sum(tokens), rel=1e-5)
 
 
 def test_token_counts(fresh: QueryGenerator, texts: PairTexts) -> None:

@@ -3,21 +3,19 @@
 The texts are compared in lower case and without punctuation.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
-from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from numpy.typing import NDArray
-from rouge_score.rouge_scorer import RougeScorer
-from rouge_score.tokenizers import DefaultTokenizer
 
 NGRAMS = 4
-_tokenizer = DefaultTokenizer(use_stemmer=False)
-_scorer = RougeScorer(["rougeL"], use_stemmer=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +54,16 @@ def measure(pairs: pl.DataFrame, questions: Path, passages: Path, generated: Pat
 
 def rouge_l(text: str, reference: str) -> float:
     """F-measure of the longest common subsequence of words (Lin 2004)."""
-    return float(_scorer.score(reference, text)["rougeL"].fmeasure)
+    return float(_rouge().score(reference, text)["rougeL"].fmeasure)
 
 
 def self_bleu(texts: Sequence[str]) -> float:
     """Mean BLEU-4 of each text against the others (Zhu et al. 2018), smoothed as there (epsilon for no match)."""
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
     if len(texts) < 2:
         return 0.0
-    words = [_tokenizer.tokenize(text) for text in texts]
+    words = [re.findall(r"[a-z0-9]+", text.lower()) for text in texts]
     smooth = SmoothingFunction().method1
     weights = (1 / NGRAMS,) * NGRAMS
     scores = [
@@ -71,6 +71,16 @@ def self_bleu(texts: Sequence[str]) -> float:
         for i in range(len(words))
     ]
     return float(np.mean(scores))
+
+
+@cache
+def _rouge() -> Any:
+    """Imported late: it takes a second, and sets up logging where no one has yet."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    logging.getLogger("absl").setLevel(logging.WARNING)  # it tells its tokenizer
+
+    return RougeScorer(["rougeL"], use_stemmer=False)
 
 
 def first_sentence(text: str) -> str:
