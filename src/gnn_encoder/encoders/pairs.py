@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
-from gnn_encoder import distributed
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.inputs import Couples
-from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows
+from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows, resume_windows
 from gnn_encoder.encoders.tokens import Batch, Rows, TextTokens
 from gnn_encoder.storage.tables import write_table
 
@@ -131,12 +129,7 @@ def _each_window(
     max_length: int,
     batch_tokens: int,
 ) -> None:
-    windows = [w for w in range(_count(pairs)) if not place(w).exists()]
-    mine = windows[distributed.rank() :: distributed.world_size()]
-    done = min(len(pairs), (_count(pairs) - len(windows)) * WINDOW)
-    with tqdm(total=len(pairs), initial=done, desc=label, unit=" pairs", disable=None) as bar:
-        vectors = encode_pairs(model, pairs, mine, encode, max_length=max_length, batch_tokens=batch_tokens)
-        for window, rows in vectors:
-            write(window, rows)
-            bar.update(len(rows) * distributed.world_size())
-    distributed.barrier()
+    def work(windows: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        return encode_pairs(model, pairs, windows, encode, max_length=max_length, batch_tokens=batch_tokens)
+
+    resume_windows(len(pairs), WINDOW, place, work, write, label=label, unit="pairs")

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from tqdm import tqdm
 
+from gnn_encoder import distributed
 from gnn_encoder.encoders.batching import length_batches
 from gnn_encoder.encoders.inputs import Inputs
 from gnn_encoder.encoders.tokens import Batch, Rows
@@ -54,6 +57,35 @@ def encode_prepared(prepared: Prepared, size: int, encode: Callable[[Batch], Ten
         result[torch.from_numpy(positions).to(vectors.device)] = vectors.float()
     assert result is not None
     return result.cpu().numpy()
+
+
+def resume_windows(
+    rows: int,
+    window: int,
+    place: Callable[[int], Path],
+    work: Callable[[list[int]], Iterator[tuple[int, Any]]],
+    write: Callable[[int, Any], None],
+    *,
+    label: str,
+    unit: str,
+) -> None:
+    """Do the windows of `window` rows whose files are not there yet, shared by all devices.
+
+    Args:
+        place: file of a window; it is there only when it is whole.
+        work: yields (window, result) for each of the windows it gets.
+        write: puts a window's result into its place.
+    """
+    count = -(-rows // window)
+    waiting = [number for number in range(count) if not place(number).exists()]
+    distributed.barrier()  # all have looked before anyone writes
+    mine = waiting[distributed.rank() :: distributed.world_size()]
+    done = min(rows, (count - len(waiting)) * window)
+    with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}", disable=None) as bar:
+        for number, result in work(mine):
+            write(number, result)
+            bar.update(min(window, rows - number * window) * distributed.world_size())
+    distributed.barrier()
 
 
 def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

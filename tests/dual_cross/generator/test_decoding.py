@@ -1,0 +1,139 @@
+"""Cached, shrinking, batched decoding against one question at a time with whole forward passes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_encoder.dual_cross import decoding
+from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_questions
+from gnn_encoder.dual_cross.generation import sampling
+from gnn_encoder.dual_cross.generator import QueryGenerator
+from gnn_encoder.encoders.pretrained import Source, load_tokenizer
+from gnn_encoder.encoders.tokens import TextTokens, single_batch
+
+from .test_sampling import uniform
+
+LENGTH = 24  # tokens of a passage
+
+
+def settings(model: QueryGenerator, views: int = 3, seed: int = 11) -> Sampling:
+    return sampling(model, seed=seed, views=views, top_k=6, query_length=12)
+
+
+def written(model: QueryGenerator, passages: TextTokens, rows: np.ndarray, how: Sampling) -> torch.Tensor:
+    batch = single_batch(passages, rows, model.template, LENGTH)
+    return write_questions(model, batch, torch.from_numpy(rows), how, batch_tokens=200)
+
+
+@torch.inference_mode()
+def slow(model: QueryGenerator, passages: TextTokens, row: int, view: int, how: Sampling) -> list[int]:
+    """Plain Python: the whole passage and the whole question so far, again for every token."""
+    batch = single_batch(passages, np.array([row]), model.template, LENGTH)
+    tokens = [model.start]
+    for position in range(how.length):
+        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        logits = model.model(**inputs, decoder_input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].tolist()
+        barred = set(how.never.tolist()) | (set(how.not_first.tolist()) if position == 0 else set())
+        allowed = [token for token in range(len(logits)) if token not in barred]
+        best = sorted(allowed, key=lambda token: -logits[token])[: how.top_k]
+        weights = [np.exp(logits[token] - logits[best[0]]) for token in best]
+        left = uniform(how.seed, row, view, position) * sum(weights)
+        passed = [left >= sum(weights[: i + 1]) for i in range(len(best))]
+        token = best[passed.index(False)]
+        if token == model.end:
+            break
+        tokens.append(token)
+    return tokens[1:]
+
+
+def test_equals_whole_forward_passes(model: QueryGenerator, passages: TextTokens) -> None:
+    how = settings(model)
+    found = written(model, passages, np.arange(23), how)
+    assert found.shape == (23, 3, how.length)
+    lengths = set()
+    for row in range(0, 23, 2):
+        for view in range(3):
+            expected = slow(model, passages, row, view, how)
+            assert found[row, view].tolist() == expected + [model.template.pad] * (how.length - len(expected))
+            lengths.add(len(expected))
+    assert len(lengths) > 3  # questions of many lengths: some left their batch early
+    assert len({tuple(tokens) for tokens in found.flatten(0, 1).tolist()}) > 40
+
+
+@pytest.mark.parametrize("live_share", [0.0, 0.75, 1.0])
+def test_independent_of_batch_and_order(
+    model: QueryGenerator, passages: TextTokens, monkeypatch: pytest.MonkeyPatch, live_share: float
+) -> None:
+    how = settings(model)
+    whole = written(model, passages, np.arange(23), how)
+    monkeypatch.setattr(decoding, "LIVE_SHARE", live_share)
+    backwards = written(model, passages, np.arange(22, -1, -1), how)
+    assert torch.equal(backwards.flip(0), whole)
+    for rows in np.array_split(np.random.default_rng(0).permutation(23), 7):
+        assert torch.equal(written(model, passages, rows, how), whole[rows])
+
+
+def test_in_float32_too(model: QueryGenerator, passages: TextTokens) -> None:
+    how, model = settings(model), model.float()
+    whole = written(model, passages, np.arange(23), how)
+    parts = [written(model, passages, np.array([row]), how) for row in range(23)]
+    assert torch.equal(torch.cat(parts), whole)
+
+
+def test_more_views_keep_the_first_ones(model: QueryGenerator, passages: TextTokens) -> None:
+    rows = np.arange(5)
+    few, many = (written(model, passages, rows, settings(model, views)) for views in (2, 5))
+    assert torch.equal(many[:, :2], few)
+    assert not torch.equal(written(model, passages, rows, settings(model, 2, seed=12)), few)
+
+
+def test_no_question_is_empty_and_none_holds_a_special_token(model: QueryGenerator, passages: TextTokens) -> None:
+    how = settings(model, views=20)
+    found = written(model, passages, np.arange(23), how).flatten(0, 1)
+    tokens = [[token for token in question if token != model.template.pad] for question in found.tolist()]
+    assert all(tokens) and any(len(question) == 1 for question in tokens)
+    used = {token for question in tokens for token in question}
+    assert used.isdisjoint(model.tokenizer.all_special_ids) and max(used) < len(model.tokenizer)
+    assert all(text.strip() for text in model.tokenizer.batch_decode(found, skip_special_tokens=True))
+
+
+def test_the_passage_is_read_once_for_all_views(
+    model: QueryGenerator, passages: TextTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that the encoder, the cross-attention's keys and the first token are computed for: one a passage."""
+    rows: dict[str, list[int]] = {"encoder": [], "cross": [], "decoder": []}
+    decoder = model.model.get_decoder()
+    attention = [
+        module
+        for name, module in decoder.named_modules()
+        if name.endswith(("crossattention.self.key", "EncDecAttention.k"))
+    ]
+    assert len(attention) == 2
+    for name, modules in (("encoder", [model.model.get_encoder()]), ("cross", attention)):
+        for module in modules:
+            module.register_forward_pre_hook(lambda _, inputs, name=name: rows[name].append(len(inputs[0])))
+    next_logits = model.next_logits
+
+    def counted(states, mask, tokens, cache):  # type: ignore[no-untyped-def]
+        rows["decoder"].append(len(tokens))
+        return next_logits(states, mask, tokens, cache)
+
+    monkeypatch.setattr(model, "next_logits", counted)
+    written(model, passages, np.arange(8), settings(model))
+    assert sum(rows["encoder"]) == 8 and rows["cross"] == [8, 8]
+    assert rows["decoder"][:2] == [8, 24] and rows["decoder"][-1] < 24
+
+
+def test_forbidden_tokens(tiny_model: Path, t5_folder: Path) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    end = tokenizer.sep_token_id
+    never, not_first = forbidden(tokenizer, end, len(tokenizer) + 2)
+    special = {tokenizer.convert_tokens_to_ids(token) for token in ("[PAD]", "[UNK]", "[CLS]", "[MASK]")}
+    assert set(never.tolist()) == special | {len(tokenizer), len(tokenizer) + 1}
+    assert not_first.tolist() == [end]
+    tokenizer = load_tokenizer(Source(str(t5_folder)))
+    never, not_first = forbidden(tokenizer, 1, 32)
+    assert set(never.tolist()) == {0, 2, *range(len(tokenizer), 32)}
+    assert not_first.tolist() == [1, 4]  # the end and the token that is a blank

@@ -1,0 +1,86 @@
+"""Random numbers by place, and top-k sampling by inverse CDF, against plain Python and against the probabilities."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare, kstest
+
+from gnn_encoder.dual_cross.sampling import sample_top_k, uniforms
+
+WORD = 2**64
+
+
+def splitmix(state: int) -> int:
+    """The published generator's step: Steele, Lea and Flood 2014."""
+    state = (state + 0x9E3779B97F4A7C15) % WORD
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % WORD
+    state = (state ^ state >> 27) * 0x94D049BB133111EB % WORD
+    return state ^ state >> 31
+
+
+def uniform(seed: int, passage: int, view: int, position: int) -> float:
+    state = seed
+    for number in (passage, view, position):
+        state = splitmix(state) ^ number
+    return (splitmix(state) >> 11) / 2**53
+
+
+def test_splitmix_is_the_published_one() -> None:
+    """First outputs of the reference implementation for seed 0."""
+    assert splitmix(0) == 0xE220A8397B1DCDAF
+    assert splitmix(0x9E3779B97F4A7C15) == 0x6E789E6AA1B965F4
+
+
+def test_uniforms_equal_plain_integers() -> None:
+    passages, views = torch.tensor([0, 1, 8_841_822, 2**31]), torch.tensor([0, 2, 9, 126])
+    for seed, position in ((0, 0), (13, 5), (2**32 - 1, 22)):
+        found = uniforms(seed, passages, views, position)
+        places = zip(passages.tolist(), views.tolist(), strict=True)
+        assert found.tolist() == [uniform(seed, passage, view, position) for passage, view in places]
+
+
+def test_uniforms_are_uniform_and_unrelated() -> None:
+    passages, views = torch.arange(20_000).repeat_interleave(2), torch.arange(2).repeat(20_000)
+    found = [uniforms(seed, passages, views, position).numpy() for seed, position in ((1, 0), (1, 1), (2, 0))]
+    for numbers in found:
+        assert kstest(numbers, "uniform").pvalue > 0.001
+    pairs = [(found[0], found[1]), (found[0], found[2]), (found[0][::2], found[0][1::2]), (found[0][:-2], found[0][2:])]
+    for one, other in pairs:
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
+    assert len(np.unique(np.concatenate(found))) == 120_000
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0.0, 3), (0.49, 3), (0.51, 1), (0.74, 1), (0.76, 4), (1 - 2**-53, 4)],
+)
+def test_token_where_the_cdf_passes(number: float, expected: int) -> None:
+    """Of 0.2, 0.4, 0.1 ... the three best are 0.4, 0.2, 0.2 (token 3, 1, 4): 1/2, 1/4, 1/4."""
+    logits = torch.tensor([[0.05, 0.2, 0.05, 0.4, 0.2 - 1e-9, 0.1]], dtype=torch.float64).log()
+    assert sample_top_k(logits, 3, torch.tensor([number], dtype=torch.float64)).tolist() == [expected]
+
+
+def test_what_has_no_probability_is_never_drawn() -> None:
+    logits = torch.tensor([[0.0, -torch.inf, -torch.inf]]).expand(3, -1)
+    numbers = torch.tensor([0.0, 0.5, 1 - 2**-53], dtype=torch.float64)
+    assert sample_top_k(logits, 3, numbers).tolist() == [0, 0, 0]
+
+
+def test_top_k_beyond_the_vocabulary_is_all_of_it() -> None:
+    logits = torch.zeros(1, 4)
+    assert sample_top_k(logits, 10, torch.tensor([0.99], dtype=torch.float64)).shape == (1,)
+
+
+def test_frequencies_agree_with_probabilities() -> None:
+    torch.manual_seed(2)
+    logits = torch.randn(30) * 1.5
+    best = logits.topk(10)
+    n = 20_000
+    numbers = uniforms(3, torch.arange(n), torch.zeros(n, dtype=torch.int64), 4)
+    drawn = sample_top_k(logits.expand(n, -1), 10, numbers)
+    counts = np.array([(drawn == token).sum().item() for token in best.indices])
+    assert counts.sum() == n
+    expected = torch.softmax(best.values.double(), 0).numpy() * n
+    assert chisquare(counts, expected).pvalue > 0.001
+    shifted = np.roll(expected, 1)
+    assert chisquare(counts, shifted).pvalue < 1e-9

@@ -1,0 +1,141 @@
+"""The generator's loss and gradients against torch's cross-entropy over whole logits, and that it learns."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gnn_encoder.dual_cross import training as module
+from gnn_encoder.dual_cross.decoding import write_questions
+from gnn_encoder.dual_cross.generation import sampling
+from gnn_encoder.dual_cross.generator import IGNORED, QueryGenerator, shifted
+from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
+from gnn_encoder.encoders.tokens import Batch, open_tokens
+from gnn_encoder.training import loop
+from gnn_encoder.training.loop import Settings, fit
+
+from ...encoders.conftest import text
+
+QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
+LENGTHS = {"query_length": 8, "passage_length": 16}
+
+
+@pytest.fixture
+def texts(fresh: QueryGenerator, passages_table: Path, questions_table: Path) -> PairTexts:
+    pairs = pl.DataFrame({"query": QUERIES, "passage": PASSAGES})
+    questions, passages = (open_tokens(table, fresh.tokenizer, 64) for table in (questions_table, passages_table))
+    return PairTexts(fresh, pairs, questions, passages, **LENGTHS)
+
+
+def test_shifted_by_hand() -> None:
+    ids = torch.tensor([[2, 7, 8, 3, 0], [2, 9, 3, 0, 0]])
+    inputs, labels = shifted(Batch(ids, (ids != 0).long(), torch.zeros_like(ids)))
+    assert inputs.tolist() == [[2, 7, 8, 3], [2, 9, 3, 0]]
+    assert labels.tolist() == [[7, 8, 3, IGNORED], [9, 3, IGNORED, IGNORED]]
+
+
+def by_torch(model: QueryGenerator, texts: PairTexts, item: int) -> tuple[torch.Tensor, int]:
+    """One pair alone, without padding, by the model's own forward and torch's cross-entropy."""
+    passages, questions = texts.batch(np.array([item]))
+    ids = questions.input_ids[:, : int(questions.attention_mask.sum())]
+    logits = model.model(
+        input_ids=passages.input_ids, attention_mask=passages.attention_mask, decoder_input_ids=ids[:, :-1]
+    ).logits
+    return F.cross_entropy(logits[0], ids[0, 1:], reduction="sum"), ids.shape[1] - 1
+
+
+@pytest.mark.parametrize("at_a_time", [2, 64])
+def test_step_equals_cross_entropy(
+    fresh: QueryGenerator, texts: PairTexts, monkeypatch: pytest.MonkeyPatch, at_a_time: int
+) -> None:
+    monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
+    fresh.double()
+    task = GeneratorTask(fresh, texts, epochs=2, batch_size=3, seed=4)
+    assert len(task) == 4
+    loss = task.step(3)
+    found = {name: p.grad.clone() for name, p in fresh.named_parameters() if p.grad is not None}
+    fresh.zero_grad()
+    items = np.array_split(np.random.default_rng([4, 1]).permutation(6), 2)[1]
+    losses, tokens = zip(*(by_torch(fresh, texts, int(item)) for item in items), strict=True)
+    expected = torch.stack(losses).sum() / sum(tokens)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-6)
+    for name, parameter in fresh.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-5, atol=1e-8)
+    assert any("crossattention" in name and gradient.abs().max() > 1e-4 for name, gradient in found.items())
+
+
+def test_mean_loss_is_a_token(fresh: QueryGenerator, texts: PairTexts) -> None:
+    losses, tokens = zip(*(by_torch(fresh, texts, item) for item in range(6)), strict=True)
+    assert mean_loss(fresh, texts) == pytest.approx(sum(loss.item() for loss in losses) / sum(tokens), rel=1e-5)
+
+
+def test_token_counts(fresh: QueryGenerator, texts: PairTexts) -> None:
+    """By the tokenizer itself: a question counts once a pair, is cut to 8 tokens, and its [CLS] is not written."""
+    calls = [fresh.tokenizer(text(20 + row, 2 + row), truncation=True, max_length=8) for row in QUERIES]
+    expected = np.bincount([token for call in calls for token in call["input_ids"][1:]], minlength=1174)
+    assert texts.token_counts(1174).tolist() == expected.tolist()
+    assert expected[fresh.end] == 6 and expected[fresh.start] == 0
+
+
+def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None:
+    fresh.freeze_lower(1)
+    rest, new = parameter_groups(fresh, 1e-3)
+    assert (rest["lr"], new["lr"]) == (1e-3, module.FRESH_RATE * 1e-3)
+    names = {id(parameter): name for name, parameter in fresh.named_parameters()}
+    slow, fast = ({names[id(parameter)] for parameter in group["params"]} for group in (rest, new))
+    assert fast == {name for name in names.values() if "crossattention" in name or ".cls." in name}
+    frozen = {name for name in names.values() if name.startswith("model.encoder.encoder.layer.0.")}
+    assert frozen and slow == set(names.values()) - fast - frozen
+    assert "model.encoder.embeddings.word_embeddings.weight" in slow
+
+
+def test_learns_which_question_goes_with_which_passage(fresh: QueryGenerator, texts: PairTexts, tmp_path: Path) -> None:
+    """Six pairs by heart: a question is written back word for word, from its passage alone."""
+    task = GeneratorTask(fresh, texts, epochs=120, batch_size=6, seed=4)
+    history = fit(task, parameter_groups(fresh, 3e-3), Settings(name="generator", warmup=0.1, seed=1), tmp_path)
+    assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a question, not one a passage
+    assert mean_loss(fresh, texts) < 0.35
+    items = np.array([0, 1, 3, 4, 5])
+    passages, questions = texts.batch(items)
+    how = sampling(fresh.eval(), seed=1, views=1, top_k=1, query_length=LENGTHS["query_length"])
+    found = write_questions(fresh, passages, torch.from_numpy(items), how, batch_tokens=999)[:, 0]
+    end = fresh.template.single_suffix[0]
+    expected = questions.input_ids[:, 1:].masked_fill(questions.input_ids[:, 1:] == end, fresh.template.pad)
+    assert torch.equal(found, expected[:, : found.shape[1]])
+
+
+def test_resumes_where_it_was(
+    fresh: QueryGenerator, texts: PairTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = {name: value.clone() for name, value in fresh.state_dict().items()}
+    how = Settings(name="generator", warmup=0.1, seed=1)
+
+    def train(folder: Path) -> dict[str, torch.Tensor]:
+        task = GeneratorTask(fresh, texts, epochs=3, batch_size=3, seed=4)
+        fit(task, parameter_groups(fresh, 1e-3), how, folder)
+        return {name: value.clone() for name, value in fresh.state_dict().items()}
+
+    whole = train(tmp_path / "whole")
+    fresh.load_state_dict(begin)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    step, calls = GeneratorTask.step, []
+
+    def failing(self: GeneratorTask, number: int) -> float:
+        calls.append(number)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return step(self, number)
+
+    monkeypatch.setattr(GeneratorTask, "step", failing)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "part")
+    fresh.load_state_dict(begin)
+    resumed = train(tmp_path / "part")
+    assert calls == [0, 1, 2, 3, 3, 4, 5]
+    for name, value in whole.items():
+        torch.testing.assert_close(resumed[name], value, rtol=0, atol=0)
