@@ -12,8 +12,9 @@ def main() -> None:
     """Train on from the pre-trained model with hard negatives."""
     params = load_params()
     system = project.chosen(sys.argv[1:], project.DUAL_CROSS_SYSTEMS)
-    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.EXAMPLES]
-    sections = {"encoder": params.encoder, "finetune": params.dual_cross.finetune, "seed": params.seed}
+    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.EXAMPLES, project.GENERATED]
+    section = params.dual_cross
+    sections = {"encoder": params.encoder, "finetune": section.finetune, "beside": section.beside, "seed": params.seed}
     with output(project.ENCODERS[system], [*inputs, project.pretrained(system)], sections) as scratch:
         finetune(system, params, scratch)
 

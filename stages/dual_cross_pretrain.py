@@ -18,6 +18,7 @@ def main() -> None:
         "pretrain": section.pretrain,
         "views": section.views,
         "shared": section.shared,
+        "beside": section.beside,
         "max_length": section.max_length,
         "questions": section.questions,
         "seed": params.seed,

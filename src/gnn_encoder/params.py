@@ -149,6 +149,7 @@ class DualCross(Section):
     questions: Count | None  # a random sample of so many generated questions pre-trains; null: all
     top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a question and its passage
+    beside: Literal["asked", "generated"]  # what a passage stands beside in training: Eq. 8, or as when it is searched
     shared: bool  # one set of weights for questions and passages ("tied")
     pretrain: Stage  # on generated questions
     finetune: Stage  # on labelled ones

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.pretrained import Source, load_tokenizer
-from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.training.contrastive import Texts, contrastive_step
+from gnn_encoder.encoders.tokens import TextTokens, pair_batch
+from gnn_encoder.training.contrastive import Generated, Texts, contrastive_step
 from gnn_encoder.training.examples import Examples, TrainingBatch
 
 from ..training.test_gradient_cache import gradients, keep_float64
@@ -109,6 +109,25 @@ def test_another_mapping_has_another_loss(tiny_model: Path, tables: Path, wrong:
 def test_asked() -> None:
     assert BATCH.asked.tolist() == ASKED
     assert TrainingBatch(np.array([3, 1]), np.array([9, 9])).asked.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_passages_beside_their_own_generated_questions(
+    tiny_model: Path, texts: Texts, generated: TextTokens, views: int
+) -> None:
+    """As they are searched: whatever is asked, and never the generated question that is asked itself."""
+    encoder = pair_encoder(tiny_model)
+    made = Texts(encoder, generated, texts.passage_tokens, Generated(generated, views))
+    batch = TrainingBatch(np.array([4, 6]), np.array([4 // views, 6 // views, 9, 0]))
+    # Of passage p the views are 3 p, 3 p + 1, 3 p + 2; question 4 is view 1 of passage 1, 6 view 0 of passage 2.
+    beside = [5, 7, 29, 1] if views == 3 else [4, 6, 9, 0]
+    expected = pair_batch(
+        generated, np.array(beside), texts.passage_tokens, batch.passages, encoder.template, PAIR_LENGTH
+    )
+    found = made.passages_of(batch, np.arange(4))
+    torch.testing.assert_close(found.input_ids, expected.input_ids)
+    alone = Texts(pair_encoder(tiny_model), generated, texts.passage_tokens).passages_of(batch, np.arange(4))
+    assert views == 1 or alone.input_ids.tolist() != found.input_ids.tolist()
 
 
 def test_pairs_of_generated_questions(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:

@@ -15,6 +15,7 @@ from gnn_encoder.errors import UserError
 from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.params import Params
 from gnn_encoder.storage.tables import count_rows
+from gnn_encoder.training.contrastive import Generated
 from gnn_encoder.training.examples import Examples, Ragged, read_examples
 from gnn_encoder.training.retriever import train_dual_encoder
 
@@ -32,9 +33,9 @@ def pretrain(system: str, params: Params, scratch: Path) -> None:
     """Train the base model on generated questions and write its folder into `scratch`."""
     encoder = new_encoder(system, params)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
-    check_questions(open_queries(QUESTIONS, encoder), n_passages, section.views)
+    beside = questions_beside(encoder, params)
     examples = generated_examples(n_passages, section.views, section.questions, params.seed)
-    train_dual_encoder(encoder, examples, section.pretrain, params, scratch, questions=QUESTIONS)
+    train_dual_encoder(encoder, examples, section.pretrain, params, scratch, questions=QUESTIONS, beside=beside)
 
 
 def finetune(system: str, params: Params, scratch: Path) -> None:
@@ -43,7 +44,21 @@ def finetune(system: str, params: Params, scratch: Path) -> None:
     encoder = DualEncoder.load(project.pretrained(system), dropout=dropout, precision=precision)
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     examples = read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
-    train_dual_encoder(encoder, examples, params.dual_cross.finetune, params, scratch)
+    train_dual_encoder(
+        encoder, examples, params.dual_cross.finetune, params, scratch, beside=questions_beside(encoder, params)
+    )
+
+
+def questions_beside(encoder: DualEncoder, params: Params) -> Generated | None:
+    """What passages stand beside in training: None for the question that is asked, the paper's mapping.
+
+    Raises:
+        UserError: the generated questions are of other passages, or of another number of views.
+    """
+    section = params.dual_cross
+    generated = Generated(open_queries(QUESTIONS, encoder), section.views)
+    check_questions(generated.tokens, count_rows(project.PASSAGES), section.views)
+    return generated if section.beside == "generated" else None
 
 
 def generated_examples(n_passages: int, views: int, questions: int | None, seed: int) -> Examples:

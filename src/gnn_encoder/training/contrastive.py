@@ -1,5 +1,7 @@
 """Training a dual-encoder by Eq. 2: in-batch, hard and cross-batch negatives."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -13,12 +15,26 @@ from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
 
 
-class Texts:
-    """Questions and passages as batches for an encoder."""
+@dataclass(frozen=True)
+class Generated:
+    """Questions made from the passages: row r is of passage r // views."""
 
-    def __init__(self, encoder: DualEncoder, queries: TextTokens, passages: TextTokens) -> None:
+    tokens: TextTokens
+    views: int
+
+
+class Texts:
+    """Questions and passages as batches for an encoder.
+
+    Args:
+        beside: generated questions that stand beside the passages in pairs; None: the questions that are asked.
+    """
+
+    def __init__(
+        self, encoder: DualEncoder, queries: TextTokens, passages: TextTokens, beside: Generated | None = None
+    ) -> None:
         self._template, self._settings = encoder.template, encoder.settings
-        self.query_tokens, self.passage_tokens = queries, passages
+        self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
 
     def queries(self, rows: Rows) -> Batch:
         """Questions by row, padded."""
@@ -32,12 +48,18 @@ class Texts:
         """Some of a batch's passages, by place, as E_P reads them: alone, or each with the question it was drawn for.
 
         The latter is the mapping f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8): a question's hard
-        negatives stand beside that question, other questions' passages beside theirs.
+        negatives stand beside that question, other questions' passages beside theirs. With `beside` each passage
+        stands beside one of its own generated questions, as when it is searched, and never beside the one asked.
         """
-        rows, length = batch.passages[part], self._settings.pair_length
+        rows, length, asked = batch.passages[part], self._settings.pair_length, batch.asked[part]
         if length is None:
             return self.passages(rows)
-        return pair_batch(self.query_tokens, batch.asked[part], self.passage_tokens, rows, self._template, length)
+        first, first_rows = self.query_tokens, asked
+        if self._beside is not None:
+            # A generated question that is asked is view `asked % views` of its passage: the next view is another one.
+            first, views = self._beside.tokens, self._beside.views
+            first_rows = rows * views + (asked + 1) % views
+        return pair_batch(first, first_rows, self.passage_tokens, rows, self._template, length)
 
 
 def chunks(rows: Rows, size: int) -> list[Rows]:

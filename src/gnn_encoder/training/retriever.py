@@ -7,7 +7,7 @@ from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.params import Contrastive, Params
 from gnn_encoder.stage import WORK
-from gnn_encoder.training.contrastive import ContrastiveTask, Texts
+from gnn_encoder.training.contrastive import ContrastiveTask, Generated, Texts
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit, parameter_group
@@ -21,18 +21,20 @@ def train_dual_encoder(
     scratch: Path,
     *,
     questions: Path = project.queries("train"),
+    beside: Generated | None = None,
     alpha: float = 0.0,
 ) -> None:
     """Train by Eq. 2, or by PAIR's Eq. 6, and write the model folder into `scratch`, with `history.csv`.
 
     Args:
         questions: the table that `examples` are rows of.
+        beside: as `Texts` has it.
         alpha: weight of the passage-centric loss.
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
     task = ContrastiveTask(
         encoder,
-        Texts(encoder, open_queries(questions, encoder), open_passages(encoder)),
+        Texts(encoder, open_queries(questions, encoder), open_passages(encoder), beside),
         examples,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
