@@ -34,5 +34,5 @@ def generated(tables: Path, tiny_model: Path) -> TextTokens:
 
 
 @pytest.fixture
-def passages(tables: Path, tiny_model: Path) -> TextTokens:
+def passage_tokens(tables: Path, tiny_model: Path) -> TextTokens:
     return open_tokens(tables / "passages.parquet", pair_encoder(tiny_model).tokenizer, 32)

@@ -16,20 +16,20 @@ from .conftest import pair_encoder
 
 
 @pytest.fixture
-def folder(tmp_path: Path, tiny_model: Path, generated: TextTokens, passages: TextTokens) -> Path:
+def folder(tmp_path: Path, tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens) -> Path:
     """What the processes share: an encoder and the tokens."""
     pair_encoder(tiny_model, shared=False).float().save(tmp_path / "encoder")
-    for name, tokens in (("questions", generated), ("passages", passages)):
+    for name, tokens in (("questions", generated), ("passages", passage_tokens)):
         (tmp_path / name).symlink_to(Path(tokens.ids.filename).parent)
     return tmp_path
 
 
 def test_equal_one_process(
-    folder: Path, generated: TextTokens, passages: TextTokens, monkeypatch: pytest.MonkeyPatch
+    folder: Path, generated: TextTokens, passage_tokens: TextTokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_two(Path(two_ranks.__file__), folder)
     encoder = two_ranks.open_encoder(folder)
-    loss = two_ranks.step(encoder, generated, passages)
+    loss = two_ranks.step(encoder, generated, passage_tokens)
     expected = [p.grad for p in encoder.parameters()]
     assert max(float(g.abs().max()) for g in expected if g is not None) > 1e-2
     for rank in range(2):
@@ -38,14 +38,14 @@ def test_equal_one_process(
         for one, other in zip(found["gradients"], expected, strict=True):
             torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=1e-4, atol=1e-6)
     monkeypatch.setattr(corpus, "WINDOW", 7)
-    two_ranks.write_views(encoder.for_inference(), generated, passages, folder / "alone")
+    two_ranks.write_views(encoder.for_inference(), generated, passage_tokens, folder / "alone")
     np.testing.assert_allclose(open_matrix(folder / "views"), open_matrix(folder / "alone"), atol=1e-6)
     assert (folder / "views" / "manifest.json").read_bytes() == (folder / "alone" / "manifest.json").read_bytes()
 
 
-def test_the_other_process_counts(folder: Path, generated: TextTokens, passages: TextTokens) -> None:
+def test_the_other_process_counts(folder: Path, generated: TextTokens, passage_tokens: TextTokens) -> None:
     """What the test above would compare with if each process saw only its own pairs: something else."""
-    whole = two_ranks.step(two_ranks.open_encoder(folder), generated, passages)
-    half = two_ranks.step(two_ranks.open_encoder(folder), generated, passages, two_ranks.ASKED[:3])
-    other = two_ranks.step(two_ranks.open_encoder(folder), generated, passages, two_ranks.ASKED[3:])
+    whole = two_ranks.step(two_ranks.open_encoder(folder), generated, passage_tokens)
+    half = two_ranks.step(two_ranks.open_encoder(folder), generated, passage_tokens, two_ranks.ASKED[:3])
+    other = two_ranks.step(two_ranks.open_encoder(folder), generated, passage_tokens, two_ranks.ASKED[3:])
     assert abs((half + other) / 2 - whole) > 0.1

@@ -40,9 +40,9 @@ def write(encoder: DualEncoder, inputs: object, folder: Path, dtype: str = "floa
 
 
 def test_equals_each_pair_by_itself(
-    encoder: DualEncoder, generated: TextTokens, passages: TextTokens, tables: Path, tmp_path: Path
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tables: Path, tmp_path: Path
 ) -> None:
-    write(encoder, view_inputs(encoder, generated, passages, VIEWS), tmp_path / "out")
+    write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "out")
     questions = pl.read_parquet(tables / "generated" / "questions.parquet")["text"].to_list()
     texts = pl.read_parquet(tables / "passages.parquet")["text"].to_list()
     expected = []
@@ -63,9 +63,9 @@ def test_equals_each_pair_by_itself(
 
 
 def test_interrupted_and_resumed_equals_undisturbed(
-    encoder: DualEncoder, generated: TextTokens, passages: TextTokens, tmp_path: Path
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
 ) -> None:
-    inputs = view_inputs(encoder, generated, passages, VIEWS)
+    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS)
     write(encoder, inputs, tmp_path / "whole", "float16")
     encoded = []
 
@@ -87,22 +87,24 @@ def test_interrupted_and_resumed_equals_undisturbed(
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_an_encoder_of_pairs_does_not_encode_passages_alone(encoder: DualEncoder, passages: TextTokens) -> None:
+def test_an_encoder_of_pairs_does_not_encode_passages_alone(encoder: DualEncoder, passage_tokens: TextTokens) -> None:
     with pytest.raises(UserError, match=r"reads passages together with a question, not alone; encode views"):
-        embed_passages(encoder, passages, 64, np.arange(3))
+        embed_passages(encoder, passage_tokens, 64, np.arange(3))
 
 
-def test_an_encoder_of_passages_has_no_views(tiny_model: Path, generated: TextTokens, passages: TextTokens) -> None:
+def test_an_encoder_of_passages_has_no_views(
+    tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens
+) -> None:
     encoder = tiny_encoder(tiny_model)
-    assert len(alone(encoder, passages)) == 12
+    assert len(alone(encoder, passage_tokens)) == 12
     with pytest.raises(UserError, match=r"reads passages alone and has no views of them; run the stage cache_passages"):
-        view_inputs(encoder, generated, passages, VIEWS)
+        view_inputs(encoder, generated, passage_tokens, VIEWS)
 
 
 def test_questions_of_another_number_of_views(
-    encoder: DualEncoder, generated: TextTokens, passages: TextTokens
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
     with pytest.raises(
         UserError, match=r"36 questions, expected dual_cross.views = 4 for each of 12 passages; generate"
     ):
-        view_inputs(encoder, generated, passages, 4)
+        view_inputs(encoder, generated, passage_tokens, 4)
