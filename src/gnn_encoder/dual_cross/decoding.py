@@ -63,22 +63,14 @@ def write_questions(
     how = how.to(model.device)
     passages, mask = passages.to(model.device), batch.attention_mask.to(model.device)
     states = model.encode(batch, batch_tokens)
-    n = len(states)
-    result = torch.full((n * how.views, how.length), model.template.pad, device=model.device)
-    start = torch.full((n, 1), model.start, device=model.device)
+    start = torch.full((len(states), 1), model.start, device=model.device)
     cache = model.empty_cache()
     first = model.next_logits(states, mask, start, cache)
     first[:, how.not_first] = -torch.inf
     cache.batch_repeat_interleave(how.views)
-    each = torch.arange(n, device=model.device).repeat_interleave(how.views)
-    live = _Live(
-        passages=passages[each],
-        views=torch.arange(how.views, device=model.device).repeat(n),
-        places=torch.arange(n * how.views, device=model.device),
-        tokens=start[each, 0],
-        done=torch.zeros_like(each, dtype=torch.bool),
-        mask=mask[each],
-    )
+    each = torch.arange(len(states), device=model.device).repeat_interleave(how.views)
+    live = _begin(passages[each], mask[each], start[each, 0], how.views)
+    result = torch.full((len(each), how.length), model.template.pad, device=model.device)
     live = _write(first[each], 0, live, result, how, model.end, cache)
     for position in range(1, how.length):
         if len(live.tokens) == 0:
@@ -87,7 +79,13 @@ def write_questions(
         same = states[:1].expand(len(live.tokens), -1, -1)
         logits = model.next_logits(same, live.mask, live.tokens.unsqueeze(1), cache)
         live = _write(logits, position, live, result, how, model.end, cache)
-    return result.view(n, how.views, how.length)
+    return result.view(len(states), how.views, how.length)
+
+
+def _begin(passages: Tensor, mask: Tensor, tokens: Tensor, views: int) -> _Live:
+    places = torch.arange(len(passages), device=passages.device)
+    done = torch.zeros_like(places, dtype=torch.bool)
+    return _Live(passages=passages, views=places % views, places=places, tokens=tokens, done=done, mask=mask)
 
 
 def _write(
