@@ -127,14 +127,21 @@ def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", meas
             (panels[0], "index bytes a passage", operator.attrgetter("bytes_a_passage")),
             (panels[1], "ms a question (encode and search)", operator.attrgetter("latency_ms")),
         ):
-            for system, cost in costs.items():
+            positions = _side_by_side([of(cost) for cost in costs.values()])
+            for system, x in zip(costs, positions, strict=True):
                 numbers = values.filter(system=system)["value"].to_numpy()
                 average, (low, high) = numbers.mean(), interval(numbers)
                 error = [[100 * (average - low)], [100 * (high - average)]]
-                axes.errorbar(of(cost), 100 * average, yerr=error, fmt="o", capsize=3, label=system)
+                axes.errorbar(x, 100 * average, yerr=error, fmt="o", capsize=3, label=system)
             axes.set(xlabel=label, ylabel=f"{measure} (points)")
             axes.grid(alpha=0.3)
         panels[1].legend(fontsize="small")
+
+
+def _side_by_side(values: list[float]) -> list[float]:
+    """Shifted a little each, so that points of equal value do not hide one another."""
+    step = 0.015 * max(values)
+    return [value + step * (place - (len(values) - 1) / 2) for place, value in enumerate(values)]
 
 
 def draw_views(path: Path, curve: pl.DataFrame, measure: str) -> None:
@@ -196,7 +203,9 @@ def _bars(axes: "Axes", values: pl.DataFrame) -> None:
         error = [[100 * (average - low)], [100 * (high - average)]]
         bars = axes.bar(str(system[0]), 100 * average, yerr=error, capsize=4)
         axes.bar_label(bars, fmt="%.1f", label_type="center", color="white")
-    axes.tick_params(axis="x", rotation=30)
+    axes.tick_params(axis="x", rotation=40)
+    for label in axes.get_xticklabels():
+        label.set_horizontalalignment("right")
 
 
 class _figure:
