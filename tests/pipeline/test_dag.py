@@ -275,15 +275,14 @@ def outputs(project: Any) -> dict[str, str]:
 def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     copy.set_params(pair__pretrain__alpha=0.3)
-    planned = copy.dvc("repro", "--dry")
-    assert planned.status == 0, planned.output
-    names = {name.partition("@")[0] for name in started(planned)}
-    assert {"pair_pretrain", "pair_finetune", "compare"} <= names
-    others = {"train_mgt@gnn_encoder", "dual_cross_pretrain@dual_cross", "train_generator", "evaluate@gnn_encoder"}
-    assert not others & set(started(planned))
-    copy.set_params(pair__pretrain__alpha=0.1, dual_cross__top_k=3)
-    planned = copy.dvc("repro", "--dry", "evaluate@pair", "evaluate@gnn_encoder", "evaluate@gnn_encoder_pair")
-    assert planned.status == 0 and started(planned) == [], planned.output
+    ran = copy.dvc("repro", "evaluate@pair")
+    assert ran.status == 0, ran.output
+    stages = ("pair_pretrain", "pair_finetune", "cache_passages", "build_index", "retrieve", "measure", "evaluate")
+    # The control's pre-training runs too, with alpha 0 as before, and comes out the same.
+    assert sorted(started(ran)) == sorted(["pair_pretrain@pair_no_psr", *(f"{stage}@pair" for stage in stages)])
+    copy.set_params(dual_cross__top_k=3)
+    others = copy.dvc("repro", "evaluate@pair", "evaluate@gnn_encoder")
+    assert others.status == 0 and started(others) == [], others.output
 
 
 def test_the_dag_is_drawn(project: Any) -> None:
