@@ -2,7 +2,8 @@
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
-Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of the whole, the date the day.
+Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of the whole, the date the day. Where
+the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
 """
 
 import argparse
@@ -49,9 +50,22 @@ def read(name: str) -> Any:
     return json.loads((project.METRICS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def results(minutes: float, all_minutes: float, date: str) -> str:
+def measured() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Of the test questions: means by system, comparisons with M_de, comparisons with a branch's baseline."""
+    if (project.METRICS / "test.json").is_file():
+        return read("test"), read("significance")["test"], read("baselines")["test"]
+    test: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for branch in project.BRANCHES:
+        if (project.METRICS / branch / "test.json").is_file():
+            test |= read(f"{branch}/test")
+            own |= read(f"{branch}/significance")["test"]
+    return test, {name: found for name, found in own.items() if found["baseline"] == "dual_encoder"}, own
+
+
+def results(minutes: float, all_minutes: float | None, date: str) -> str:
     """Measured quality on the test questions, with paired significance against M_de and against a branch's baseline."""
-    test, reference, own = read("test"), read("significance")["test"], read("baselines")["test"]
+    test, reference, own = measured()
     params = load_params()
     measures, tested = list(next(iter(test.values()))), params.evaluate.significance
     header = ["test questions, points of 100", *measures, f"{tested} against M_de", "against its own baseline"]
@@ -65,9 +79,9 @@ def results(minutes: float, all_minutes: float, date: str) -> str:
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
     where = f"{processor()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
-    whole = f"the whole `dvc repro` {all_minutes:.1f}"
+    whole = f", the whole `dvc repro` {all_minutes:.1f}" if all_minutes else ""
     last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
-    return "\n".join([*lines, "", f"{made}, {where}, {whole}. {last}"])
+    return "\n".join([*lines, "", f"{made}, {where}{whole}. {last}"])
 
 
 def costs() -> str:
@@ -114,17 +128,18 @@ def main() -> None:
     """Rewrite the sections."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--all-minutes", type=float, required=True)
+    parser.add_argument("--all-minutes", type=float)
     parser.add_argument("--date", required=True)
     arguments = parser.parse_args()
     readme = Path("README.md")
     text = readme.read_text(encoding="utf-8")
     sections = {
         "results": results(arguments.minutes, arguments.all_minutes, arguments.date),
-        "costs": costs(),
         "dag": stages(),
         "cost": run("benchmarks/cost.py"),
     }
+    if (project.METRICS / "costs.json").is_file():
+        sections["costs"] = costs()
     for name, content in sections.items():
         pattern = rf"<!-- {name} -->.*<!-- /{name} -->"
         text = re.sub(pattern, lambda _, c=content, n=name: f"<!-- {n} -->\n{c}\n<!-- /{n} -->", text, flags=re.S)
