@@ -2,8 +2,8 @@
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
-Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of the whole, the date the day. Where
-the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
+Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of the whole, the date the day.
+Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
 """
 
 import argparse
