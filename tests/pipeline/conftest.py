@@ -1,20 +1,24 @@
-"""The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forked processes."""
+"""The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forked processes.
+
+Most of a tiny stage's time would be imports. So the Python that DVC starts through `scripts/python` is one that forks.
+"""
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from .forked_python import run as run_forked
 
 ROOT = Path(__file__).parents[2]
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
@@ -56,7 +60,8 @@ class Project:
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
     def dvc(self, *arguments: str) -> Ran:
-        return self.run(sys.executable, "-m", "dvc", *arguments)
+        forking = self.environment | {"GNN_ENCODER_PYTHON": str(Path(__file__).parent / "forked_python.py")}
+        return replace(self, environment=forking).run(sys.executable, "-m", "dvc", *arguments)
 
     def python(self, *arguments: str) -> Ran:
         return self.run("scripts/python", *arguments)
@@ -103,6 +108,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
             "DVC_NO_ANALYTICS": "1",
             "COLUMNS": "300",
+            "STAGE_SERVER": str(own / "stages.socket"),
         }
     )
 
@@ -132,7 +138,18 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
 
 
 @pytest.fixture(scope="session")
-def reproduced(fresh: Project) -> tuple[Project, Ran]:
+def server(fresh: Project) -> Iterator[None]:
+    """The process that stages are forked from, on the copy's own source."""
+    environment = fresh.environment | {"PYTHONPATH": str(fresh.folder / "src")}
+    command = [sys.executable, str(Path(__file__).parent / "stage_server.py"), environment["STAGE_SERVER"]]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        yield
+        process.terminate()
+
+
+@pytest.fixture(scope="session")
+def reproduced(fresh: Project, server: None) -> tuple[Project, Ran]:
     """The project after `dvc repro` of the whole DAG, committed; and how that went. Read only: copy it to change it."""
     ran = fresh.dvc("repro")
     print(f"dvc repro: {ran.seconds:.1f} s")
@@ -166,37 +183,21 @@ def stages(reproduced: tuple[Project, Ran], copy_of: Callable[..., Project]) -> 
     return copy_of(reproduced[0], stages_only=True)
 
 
-@pytest.fixture(scope="session")
-def server(fresh: Project) -> Iterator[subprocess.Popen[str]]:
-    """The process that stages are forked from, on the copy's own source."""
-    environment = fresh.environment | {"PYTHONPATH": str(fresh.folder / "src")}
-    command = [sys.executable, str(Path(__file__).parent / "stage_server.py")]
-    with subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
 @pytest.fixture
-def run_stage(server: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Ran]:
+def run_stage(server: None, tmp_path: Path) -> Callable[..., Ran]:
     """Runs `stages/NAME.py`: `run_stage(project, "cache_passages", "retriever", settings=..., kill_after=...)`."""
     numbers = count()
 
     def run(project: Project, name: str, *arguments: str, **order: Any) -> Ran:
-        streams = tmp_path / f"stage-{next(numbers)}"
-        command = [f"stages/{name}.py", *arguments]
+        stdout, stderr, calls = (tmp_path / f"stage-{next(numbers)}" for _ in range(3))
+        order |= {"folder": str(project.folder), "command": [f"stages/{name}.py", *arguments], "calls": str(calls)}
         start = time.monotonic()
-        assert server.stdin is not None and server.stdout is not None
-        order |= {"folder": str(project.folder), "command": command, "streams": str(streams)}
-        server.stdin.write(json.dumps(order) + "\n")
-        status = int(server.stdout.readline())
-        calls = streams.with_suffix(".calls")
+        with stdout.open("wb") as out, stderr.open("wb") as err:
+            status = run_forked(project.environment["STAGE_SERVER"], order, out.fileno(), err.fileno())
         return Ran(
             status,
-            streams.with_suffix(".stdout").read_text(),
-            streams.with_suffix(".stderr").read_text(),
+            stdout.read_text(),
+            stderr.read_text(),
             time.monotonic() - start,
             calls.stat().st_size if calls.exists() else 0,
         )

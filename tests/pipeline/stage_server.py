@@ -1,12 +1,12 @@
 """Runs stage scripts in forks of one process that has the heavy libraries loaded: a real process in tenths of a second.
 
-    python tests/pipeline/stage_server.py
+    python tests/pipeline/stage_server.py SOCKET
 
-One order a line on stdin (JSON), one exit status a line on stdout. An order holds
+Listens on a Unix socket; `forked_python.py` is the other end. A connection brings an order (JSON) with the two files
+that become stdout and stderr, and gets the exit status back. An order holds
     folder, command     where to run which script, with its arguments
-    streams             prefix of the files that take stdout and stderr
     settings            {"module:NAME": value} set before the script starts
-    counted             "module:NAME" of a function; each call adds a byte to the file `streams`.calls
+    counted             "module:NAME" of a function; each call adds a byte to the file `calls`
     kill_after          SIGKILL to the process itself after this many calls of it
     fail_after          [calls, errno]: the next call raises that OSError instead
 """
@@ -17,31 +17,52 @@ import json
 import os
 import runpy
 import signal
+import socket
 import sys
 import threading
 import traceback
 from pathlib import Path
 from typing import Any
 
-PRELOADED = ("gnn_encoder.bm25", "gnn_encoder.index.build", "gnn_encoder.mgt.phases", "gnn_encoder.data.prepare")
+PRELOADED = (
+    "gnn_encoder.bm25",
+    "gnn_encoder.data.prepare",
+    "gnn_encoder.dual_cross.generation",
+    "gnn_encoder.evaluation.report",
+    "gnn_encoder.index.build",
+    "gnn_encoder.mgt.phases",
+)
+LONGEST_ORDER = 65536
 
 
-def serve() -> None:
+def serve(path: str) -> None:
     for name in PRELOADED:
         importlib.import_module(name)
     assert threading.active_count() == 1, "a fork keeps only the thread that forks"
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            run(json.loads(line))
-        answers.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                order, streams, *_ = socket.recv_fds(connection, LONGEST_ORDER, 2)
+                child = os.fork()
+                if child == 0:
+                    listener.close()
+                    run(json.loads(order), streams)
+                for stream in streams:
+                    os.close(stream)
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                connection.send(str(status).encode())
 
 
-def run(order: dict[str, Any]) -> None:
+def run(order: dict[str, Any], streams: list[int]) -> None:
     """Never returns: the process ends as the script would end it."""
     os.chdir(order["folder"])
-    redirect(order["streams"])
+    for number, stream in enumerate(streams, 1):
+        os.dup2(stream, number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for name, value in order.get("settings", {}).items():
         owner, attribute = resolve(name)
         setattr(owner, attribute, value)
@@ -62,18 +83,11 @@ def run(order: dict[str, Any]) -> None:
     os._exit(status)
 
 
-def redirect(streams: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(f"{streams}.{name}", flags, 0o644), number)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-
-
 def watch(order: dict[str, Any]) -> None:
     """Put a wrapper that counts, and kills or fails when told to, in the place of a function."""
     owner, attribute = resolve(order["counted"])
     function = getattr(owner, attribute)
-    calls = open(f"{order['streams']}.calls", "ab", buffering=0)
+    calls = open(order["calls"], "ab", buffering=0)
     fail_after, number = order.get("fail_after", (None, 0))
 
     @functools.wraps(function)
@@ -96,4 +110,4 @@ def resolve(name: str) -> tuple[Any, str]:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])

@@ -156,9 +156,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:
-    repeated = frame.select(pl.struct("qid", column).is_duplicated().alias("twice"))["twice"]
-    if repeated.any():
-        qid, value = frame.filter(repeated).select("qid", column).row(0)
+    questions = frame.group_by("qid", maintain_order=True).agg((pl.col(column).n_unique() < pl.len()).alias("twice"))
+    for qid in questions.filter("twice")["qid"].head(1):
+        values = frame.filter(pl.col("qid") == qid)[column]
+        value = values.filter(values.is_duplicated())[0]
         raise UserError(
             f"{path}: question {qid!r} has {column} {value!r} twice; a run lists each once; write the run again"
         )
