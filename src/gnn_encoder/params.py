@@ -261,6 +261,17 @@ class Params(Section):
             raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
         return self
 
+    @model_validator(mode="after")
+    def _positives_score_above_negatives(self) -> Self:
+        d, p = self.denoise, self.pair
+        for low, below, high, above in (
+            ("denoise.negative_threshold", d.negative_threshold, "denoise.positive_threshold", d.positive_threshold),
+            ("pair.s_neg", p.s_neg, "pair.s_pos", p.s_pos),
+        ):
+            if below > above:
+                raise ValueError(f"{low} is {below}: must be at most {high}, {above}, or a passage would be both")
+        return self
+
 
 def load_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check an experiment.

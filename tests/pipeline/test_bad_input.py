@@ -165,6 +165,15 @@ PARAMS = {
     "no FAISS factory": (params(index__factory="Flatt"), "build_index retriever", ["index.factory is 'Flatt'"]),
     "unknown measure": (params(evaluate__measures=["RRR@10"]), "measure bm25", ["evaluate.measures", "RRR@10"]),
     "heads that do not divide": (params(mgt__heads=5), "train_mgt gnn_encoder", ["heads", "5", "32"]),
+    "views that were not generated": (params(dual_cross__views=3), "encode_views", ["dual_cross.views", "3", "240"]),
+    "no view": (params(dual_cross__views=0), "generate_questions", ["dual_cross.views is 0", "greater than 0"]),
+    "no score above s_pos": (params(pair__s_pos=0.999999), "pair_label", ["pair.s_pos is 0.999999", "lower it"]),
+    "s_neg above s_pos": (params(pair__s_neg=0.5), "pair_label", ["pair.s_neg is 0.5", "s_pos, 0.25"]),
+    "no such unlabelled questions": (
+        params(pair__unlabelled="none.txt"),
+        "pair_label",
+        ["none.txt", "pair.unlabelled"],
+    ),
     "unknown system": (lambda p: None, "cache_passages bm26", ["bm26", "gnn_encoder"]),
 }
 
@@ -195,6 +204,12 @@ MODELS = {
         "train_retriever",
         ["encoder.query_length", "129", "128"],
     ),
+    "longer views than positions": (
+        params(dual_cross__max_length=200),
+        "dual_cross_pretrain dual_cross",
+        ["dual_cross.max_length", "200", "128"],
+    ),
+    "no such generator": (params(dual_cross__generator__model="tests/none"), "train_generator", ["tests/none"]),
     "longer pairs than positions": (
         params(train_cross_encoder__max_length=200),
         "train_cross_encoder",
@@ -254,6 +269,8 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
         ("data/runs/retriever/dev.trec.gz", "measure retriever"),
         ("data/nodes/both/sources.parquet", "train_mgt gnn_encoder_generated"),
         ("data/pair_labels/pretrain.parquet", "pair_pretrain pair"),
+        ("data/generated/questions.parquet", "dual_cross_pretrain dual_cross"),
+        ("data/generator/model.safetensors", "generate_questions"),
     ],
 )
 def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, command: str) -> None:
@@ -320,6 +337,10 @@ FULL = [
     ("measure retriever", 8),
     ("pair_label", 0),
     ("pair_pretrain pair", 200),
+    ("train_generator", 200),
+    ("generate_questions", 0),
+    ("dual_cross_pretrain dual_cross", 200),
+    ("encode_views", 8),
     ("evaluate gnn_encoder", 16),
 ]
 

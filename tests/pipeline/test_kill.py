@@ -16,11 +16,13 @@ OFTEN = {
     "gnn_encoder.encoders.streaming:WINDOW": 16,
     "gnn_encoder.encoders.corpus:WINDOW": 16,
     "gnn_encoder.encoders.pairs:WINDOW": 16,
+    "gnn_encoder.dual_cross.generation:WINDOW": 16,
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.storage.arrays:ArrayWriter.write"
 FEATURES = "gnn_encoder.encoders.pairs:write_table"
 SCORES = "gnn_encoder.encoders.pairs:np.save"
+QUESTIONS = "gnn_encoder.dual_cross.generation:write_table"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
 
 
@@ -59,6 +61,10 @@ CASES = [
     Case("denoise", "data/examples", SCORES, 2, 1),
     Case("pair_label", "data/pair_labels", SCORES, 2, 1),
     Case("pair_pretrain pair", "data/pair_pretrained", CHECKPOINT, 2, 0, "contrastive: resuming at step 2 of"),
+    Case("train_generator", "data/generator", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
+    Case("generate_questions", "data/generated", QUESTIONS, 3, 1),
+    Case("dual_cross_pretrain dual_cross", "data/dual_cross_pretrained", CHECKPOINT, 2, 0, "contrastive: resuming at"),
+    Case("encode_views", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
 ]
