@@ -4,8 +4,13 @@ import logging
 import sys
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gnn_encoder import distributed, project
+from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation.runs import write_run
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.params import load_params
@@ -29,14 +34,16 @@ def main() -> None:
             encoder = DualEncoder.load(encoder_folder, precision=params.encoder.precision).for_inference()
             index = PassageIndex.open(project.index(system))
             for split, file in files.items():
-                write_split(encoder, index, split, params.retrieve.depth, scratch / file.name)
+                questions = embed_questions(
+                    encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens
+                )
+                write_split(questions, index, split, params.retrieve.depth, scratch / file.name)
 
 
-def write_split(encoder: DualEncoder, index: PassageIndex, split: str, depth: int, path: Path) -> None:
-    """Search every question of a split; a corpus smaller than `depth` is listed whole."""
+def write_split(questions: NDArray[np.float32], index: PassageIndex, split: str, depth: int, path: Path) -> None:
+    """Search every question of a split; a corpus smaller than `depth` is listed whole. *Shape:* questions (n, d)."""
     if depth > index.passages:
         log.info("retrieve.depth %d exceeds the corpus: %s's run holds all %d passages", depth, split, index.passages)
-    questions = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist(), progress=True)
     found = index.find(questions, min(depth, index.passages), name="retrieve.depth")
     if index.views > 1:
         vectors, most = found.vectors.mean(), found.vectors.max()

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from gnn_encoder import distributed, project
 from gnn_encoder.dual_cross.curve import Point, cost, quality
+from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.params import Params, load_params
@@ -40,7 +42,8 @@ def main() -> None:
     with output(project.VIEWS_CURVE, inputs, sections) as scratch:
         if distributed.is_first():
             encoder = DualEncoder.load(MODEL, precision=params.encoder.precision).for_inference()
-            questions = encoder.embed_queries(read_column(project.queries("dev"), "text").to_pylist(), progress=True)
+            tokens = open_queries(project.queries("dev"), encoder)
+            questions = embed_questions(encoder, tokens, params.encoder.batch_tokens)
             counts = range(1, read_manifest(EMBEDDINGS).views + 1)
             curve = pl.DataFrame([point(views, questions, params, scratch / WORK) for views in counts])
             curve.write_csv(scratch / "curve.csv")

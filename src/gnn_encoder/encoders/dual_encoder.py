@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.encoders.device import autocast, device, working_dtype
@@ -162,19 +161,12 @@ class DualEncoder(nn.Module):
         """Drop gradients and hold the weights in the working dtype: no cast a batch, half the memory."""
         return self.eval().requires_grad_(False).to(self.dtype)
 
-    def embed_queries(self, texts: Sequence[str], progress: bool = False) -> NDArray[np.float32]:
-        """Embed questions given as texts. *Shape:* (n, d)."""
-        parts = []
-        for first in tqdm(range(0, len(texts), 256), desc="encode questions", disable=None if progress else True):
-            encoded = self.tokenizer(
-                list(texts[first : first + 256]),
-                truncation=True,
-                max_length=self.settings.query_length,
-                padding=True,
-                return_tensors="pt",
-            )
-            types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
-            with torch.inference_mode():
-                vectors = self.encode_queries(Batch(encoded["input_ids"], encoded["attention_mask"], types))
-            parts.append(vectors.float().cpu().numpy())
-        return np.concatenate(parts)
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed a few questions given as texts, in one batch. *Shape:* (n, d)."""
+        encoded = self.tokenizer(
+            list(texts), truncation=True, max_length=self.settings.query_length, padding=True, return_tensors="pt"
+        )
+        types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
+        with torch.inference_mode():
+            vectors = self.encode_queries(Batch(encoded["input_ids"], encoded["attention_mask"], types))
+        return vectors.float().cpu().numpy()
