@@ -14,6 +14,7 @@ from tqdm import tqdm
 from gnn_encoder import distributed
 from gnn_encoder.errors import UserError
 from gnn_encoder.training import checkpoints
+from gnn_encoder.training.allocator import keep_freed_memory
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # at most this much training is lost to a kill
@@ -71,6 +72,7 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     Returns:
         One row an optimiser step or evaluation: phase, step, loss, dev_rr10.
     """
+    keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
