@@ -71,7 +71,7 @@ def check(folder: Path, n_passages: int) -> None:
     expected = [min(most, n_passages // 10) for most in QUESTIONS.values()]
     if (passages, [train + dev, test]) != (n_passages, expected):
         raise SystemExit(
-            f"prepare wrote {counts.strip()} rows of {', '.join(tables)}: what was measured is not all of it"
+            f"prepare wrote {counts.strip()} rows of {', '.join(tables)}: not all of the work was measured"
         )
 
 

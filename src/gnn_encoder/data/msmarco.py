@@ -121,7 +121,6 @@ def _read_pairs(path: Path) -> Iterator[tuple[Place, str, str]]:
         place = Place(path, f"line {number}")
         key, tab, text = line.partition("\t")
         if not tab or "\t" in text:
-            raise UserError(
-                f"{place}: {shorten(line)} has {line.count(chr(9)) + 1} columns, not 2; write id, tab, text"
-            )
+            columns = line.count("\t") + 1
+            raise UserError(f"{place}: {columns} columns, not 2, in {shorten(line)}; write id, tab, text")
         yield place, key, text
