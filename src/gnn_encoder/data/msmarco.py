@@ -22,6 +22,7 @@ from typing import Literal
 from gnn_encoder.data.lines import check_folder, find, read_lines, require
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_text, shorten
 from gnn_encoder.errors import UserError
+from gnn_encoder.records import SPLITS
 
 PASSAGES = ("collection.tsv", "para.txt")
 TITLES = "para.title.txt"
@@ -58,7 +59,7 @@ class MSMARCO:
         self.titles = find(folder, TITLES)
         self.questions = {split: require(folder, *queries) for split, (queries, _) in names.items()}
         self.qrels = {split: require(folder, *qrels) for split, (_, qrels) in names.items()}
-        self.splits = tuple(names)
+        self.splits = tuple(split for split in SPLITS if split in names)
 
     def files(self) -> list[Path]:
         """Everything that is read, for the fingerprint."""

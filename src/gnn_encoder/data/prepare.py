@@ -1,6 +1,7 @@
 """Source -> passages, queries and qrels tables, all of them checked, with the splits cut and sampled."""
 
 import logging
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -45,7 +46,7 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
         UserError: the source breaks a rule; the message names the file and the row.
     """
     pids = _write_passages(source, folder / "passages.parquet")
-    judged = {split: _read_judgements(source, split, pids) for split in source.splits}
+    judged = {split: _checked(source, split, read_judgements(source, split), pids) for split in source.splits}
     questions = {split: _questions(source, split, table) for split, table in judged.items()}
     splits = choose_questions(data, questions, seed, unlabelled_fraction)
     for name in (*SPLITS, UNLABELLED):
@@ -95,6 +96,14 @@ def choose_questions(
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
+def read_judgements(source: Source, split: str) -> pl.DataFrame:
+    """All judgements of a split as its source has them: columns qid, pid, grade."""
+    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
+    rows = tqdm(source.judgements(split), desc=f"judgements of {split}", unit=" judgements", disable=None)
+    batches = batched(row for _, row in rows)
+    return pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
+
+
 def describe(folder: Path) -> dict[str, dict[str, float]]:
     """Counts and means of the prepared tables; lengths in characters."""
     passages = folder / "passages.parquet"
@@ -123,23 +132,23 @@ def _write_passages(source: Source, path: Path) -> Ids:
             pids.add([row.pid for _, row in batch])
             yield pa.record_batch([list(column) for column in zip(*(row for _, row in batch), strict=True)], PASSAGES)
 
-    if not write_table(path, PASSAGES, batches()):
+    started = time.monotonic()
+    count = write_table(path, PASSAGES, batches())
+    if not count:
         raise UserError(f"{next(iter(source.files()), 'data.name')}: no passages; add some")
+    seconds = time.monotonic() - started
     pids.check_unique(((place, row.pid) for place, row in source.passages()), "passage id")
+    log.info("passages: %s a second read and written", f"{count / seconds:,.0f}")
     return pids
 
 
-def _read_judgements(source: Source, split: str, pids: Ids) -> pl.DataFrame:
-    """All judgements of a split, each once; every pid exists, no pair has two grades."""
-    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
-    rows = tqdm(source.judgements(split), desc=f"judgements of {split}", unit=" judgements", disable=None)
-    batches = batched(row for _, row in rows)
-    table = pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
+def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
+    """The judgements of a split, each once; every pid exists, no pair has two grades."""
     unknown = np.flatnonzero(~pids.contain(table["pid"]))
     if len(unknown):
         place, row = _judgement(source, split, int(unknown[0]))
         raise UserError(f"{place}: passage {row.pid!r} is not in the corpus; add it or remove the judgement")
-    once = table.with_row_index().unique(list(schema), keep="first", maintain_order=True)  # official files repeat some
+    once = table.with_row_index().unique(table.columns, keep="first", maintain_order=True)  # official files repeat some
     repeated = once.filter(~pl.struct("qid", "pid").is_first_distinct())["index"]
     if len(repeated):
         place, row = _judgement(source, split, repeated[0])
