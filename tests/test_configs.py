@@ -1,4 +1,4 @@
-"""configs/: the papers' experiments say what the papers say. Expected values are read off the papers, not off the files."""
+"""The papers' experiments in configs/ say what the papers say; expected values are read off the papers."""
 
 from functools import reduce
 from pathlib import Path
