@@ -186,6 +186,11 @@ def test_missing_files(gone: str, message: str, folder: Path, refused: Callable[
     refused(message, source="dpr", path=str(folder), name="nq")
 
 
+def test_no_questions(folder: Path, refused: Callable[..., None]) -> None:
+    (folder / TEST).write_text("")
+    refused("questions of split test: there are none; add some with answers", source="dpr", path=str(folder), name="nq")
+
+
 def test_the_set_must_be_named(folder: Path, refused: Callable[..., None]) -> None:
     refused(
         "data.name is null: source dpr needs the set's name, nq or trivia; set data.name",

@@ -162,6 +162,9 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
 
 def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
     """Write the `chosen` questions in the source's order; every judged question must exist, once."""
+    if chosen.is_empty():  # nobody asked for unlabelled questions: the file need not be read again
+        write_table(path, QUERIES, [])
+        return
     qids = Ids()
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -195,7 +198,10 @@ def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
 def _questions(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
     """Ids of the questions of a split that have answers, if it is judged by them, or else a positive judgement."""
     if split in source.answered:
-        return pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
+        qids = pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
+        if qids.is_empty():
+            raise UserError(f"questions of split {split}: there are none; add some with answers")
+        return qids
     answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
     if not len(answered):
         raise UserError(f"qrels of split {split}: no question has a positive grade; add judgements with grade 1")

@@ -40,7 +40,8 @@ class Duplicates:
     def count(self) -> int:
         """Texts that are equal to an earlier one."""
         hashes = np.concatenate([np.empty(0, dtype=np.uint64), *self._kept])
-        return (len(hashes) - len(np.unique(hashes))) << self._bits
+        hashes.sort()
+        return int(np.count_nonzero(hashes[1:] == hashes[:-1])) << self._bits
 
     def _keep(self, hashes: NDArray[np.uint64]) -> None:
         kept = hashes[(hashes & np.uint64((1 << self._bits) - 1)) == 0]

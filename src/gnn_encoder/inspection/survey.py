@@ -72,7 +72,7 @@ def survey(
     Args:
         sample_size: texts whose tokens are counted, of the passages and of each split's questions.
 
-    Memory: the judgements, 8 bytes a passage up to 256 MiB, and the samples.
+    Memory: the judgements, 16 bytes a passage up to 512 MiB, and the samples.
 
     Raises:
         UserError: a row breaks a rule; the message names the file and the row.
