@@ -159,23 +159,6 @@ def search(
 
 
 @app.command()
-def params(
-    path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
-) -> None:
-    """Check an experiment's parameters and print them as JSON.
-
-    \b
-    Examples:
-      gnn-encoder params
-      gnn-encoder params configs/insuranceqa.yaml
-    """  # noqa: D301
-    with report_errors():
-        from gnn_encoder.params import load_params
-
-        typer.echo(load_params(path).model_dump_json(indent=2))
-
-
-@app.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
     sample: Annotated[int, typer.Option(min=1, help="Texts whose tokens are counted, drawn at random.")] = 10_000,
@@ -201,6 +184,23 @@ def inspect(
         found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
         for line in render(params.data, source, found):
             typer.echo(line)
+
+
+@app.command()
+def params(
+    path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
+) -> None:
+    """Check an experiment's parameters and print them as JSON.
+
+    \b
+    Examples:
+      gnn-encoder params
+      gnn-encoder params configs/insuranceqa.yaml
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.params import load_params
+
+        typer.echo(load_params(path).model_dump_json(indent=2))
 
 
 def _questions(first: str | None, interactive: bool) -> Iterator[str]:
