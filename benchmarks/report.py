@@ -48,6 +48,11 @@ def memory(record: Record) -> str:
     return ", ".join(f"{name} {stage['growth']:+.1%}" for name, stage in record["stages"].items())
 
 
+def prepare_corpus(record: Record) -> str:
+    rate, peak = record["passages_per_second"], record["peak_mib"]
+    return f"{record['passages']:,} passages: peak {peak:.0f} MiB, {rate:,.0f} passages/s"
+
+
 def attention(record: Record) -> str:
     rows = [f"{row['case'].partition(',')[0]} {row['ratio']:.1f}x" for row in record["rows"]]
     return f"{', '.join(rows)} on {record['device']}"
@@ -60,6 +65,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "corpus_gnn": corpus_gnn,
     "search_latency": search_latency,
     "memory": memory,
+    "prepare_corpus": prepare_corpus,
     "attention": attention,
 }
 

@@ -159,6 +159,34 @@ def search(
 
 
 @app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
+    sample: Annotated[int, typer.Option(min=1, help="Texts whose tokens are counted, drawn at random.")] = 10_000,
+) -> None:
+    """Print what an experiment's data source holds: counts, lengths, judgements, duplicates, examples.
+
+    \b
+    Examples:
+      gnn-encoder inspect
+      gnn-encoder inspect configs/msmarco.yaml
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.data.sources import open_source
+        from gnn_encoder.encoders.pretrained import Source, load_tokenizer
+        from gnn_encoder.inspection.report import render
+        from gnn_encoder.inspection.survey import survey
+        from gnn_encoder.params import load_params
+
+        params = load_params(path)
+        encoder = params.encoder
+        source = open_source(params.data)
+        tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
+        found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
+        for line in render(params.data, source, found):
+            typer.echo(line)
+
+
+@app.command()
 def params(
     path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
 ) -> None:

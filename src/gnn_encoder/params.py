@@ -20,13 +20,33 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class Names(Section):
+    """Each split's data set in ir_datasets."""
+
+    train: str
+    dev: str | None = None
+    test: str
+
+
 class Data(Section):
     """Where passages, questions and judgements come from."""
 
-    source: Literal["insuranceqa", "beir"]
+    source: Literal["insuranceqa", "beir", "msmarco", "dpr", "ir_datasets"]
     path: str | None  # folder of the source's files; null for a source that is a package
     train_queries: Count | None  # a random sample of the training questions; null: all
     dev_fraction: Fraction  # cut from train where the source has no dev split
+    name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
+    names: Names | None = None  # ir_datasets: the data set of each split, where `name` does not tell
+    test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which questions are the test split
+
+    @model_validator(mode="after")
+    def _nothing_in_vain(self) -> Self:
+        readers = {"name": ("dpr", "ir_datasets"), "names": ("ir_datasets",), "test": ("msmarco",)}
+        for key, sources in readers.items():
+            value = getattr(self, key)
+            if value != type(self).model_fields[key].default and self.source not in sources:
+                raise ValueError(f"data.{key} is set, which source {self.source} does not read; remove it")
+        return self
 
 
 class Encoder(Section):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.data.lines import find, read_json_lines, read_lines
+from gnn_encoder.data.lines import find, read_json_lines, read_lines, require
 from gnn_encoder.errors import UserError
 
 
@@ -66,6 +66,14 @@ def test_bad_json(tmp_path: Path, line: bytes, message: str) -> None:
         list(read_json_lines(path))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_first_of_several_names_is_found(tmp_path: Path) -> None:
+    write(tmp_path / "b.tsv", b"")
+    packed = write(tmp_path / "a.tsv.gz", b"")
+    assert find(tmp_path, "a.tsv", "b.tsv") == require(tmp_path, "a.tsv", "b.tsv") == packed
+    with pytest.raises(UserError, match=r"c\.tsv: no such file, nor c\.tsv\.gz, d\.tsv; add it, or correct data\.path"):
+        require(tmp_path, "c.tsv", "d.tsv")
 
 
 def test_find_prefers_neither_of_two(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.data.insuranceqa import InsuranceQA
-from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.data.prepare import prepare
+from gnn_encoder.data.sources import open_source
 from gnn_encoder.errors import UserError
 from gnn_encoder.params import Data
 from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS
@@ -228,7 +229,7 @@ BAD = {
     ),
     "duplicate judgement": (
         append("qrels/train.tsv", "q1\tp1\t1\n"),
-        "train.tsv, line 7: question 'q1' and passage 'p1' were judged before; keep one judgement",
+        "train.tsv, line 7: question 'q1' and passage 'p1' were judged otherwise before; keep one judgement",
     ),
     "missing id": (
         append("corpus.jsonl", '{"text": "a"}\n'),

@@ -3,17 +3,15 @@
 The format of Thakur et al. 2021 (https://github.com/beir-cellar/beir).
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gnn_encoder.data.lines import find, read_json_lines, read_lines
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
+from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_lines, require
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_string, check_text
 from gnn_encoder.errors import UserError
 from gnn_encoder.records import SPLITS
 
 HEADER = ["query-id", "corpus-id", "score"]
-GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
 
 
 class Beir:
@@ -26,15 +24,15 @@ class Beir:
         UserError: the folder, or a file that it must have, is missing.
     """
 
+    answered: tuple[str, ...] = ()
     shared_qids = True
 
     def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise UserError(f"data.path: {folder} is not a folder; give the one that holds corpus.jsonl")
-        self.corpus = _require(folder, "corpus.jsonl")
-        self.questions = _require(folder, "queries.jsonl")
+        check_folder(folder, "corpus.jsonl")
+        self.corpus = require(folder, "corpus.jsonl")
+        self.questions = require(folder, "queries.jsonl")
         found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
-        found |= {split: _require(folder, f"qrels/{split}.tsv") for split in ("train", "test")}
+        found |= {split: require(folder, f"qrels/{split}.tsv") for split in ("train", "test")}
         self.qrels = {split: path for split, path in found.items() if path}
         self.splits = tuple(self.qrels)
 
@@ -79,13 +77,7 @@ def _judgement(place: Place, columns: list[str]) -> tuple[Place, Judgement]:
             f"{place}: {len(columns)} columns, not {len(HEADER)}; write {', '.join(HEADER)} with a tab between them"
         )
     qid, pid, grade = columns
-    if not GRADE.fullmatch(grade):
-        raise UserError(f"{place}, {HEADER[2]}: {shorten(grade)} is not an integer; write 1 for relevant, 0 for not")
-    return place, Judgement(check_id(place, HEADER[0], qid), check_id(place, HEADER[1], pid), int(grade))
-
-
-def _require(folder: Path, name: str) -> Path:
-    path = find(folder, name)
-    if path is None:
-        raise UserError(f"{folder / name}: no such file, nor {name}.gz; add it, or correct data.path")
-    return path
+    judgement = Judgement(
+        check_id(place, HEADER[0], qid), check_id(place, HEADER[1], pid), check_grade(place, HEADER[2], grade)
+    )
+    return place, judgement

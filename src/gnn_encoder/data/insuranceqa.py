@@ -31,6 +31,7 @@ class InsuranceQA:
         UserError: the package is not installed, or lacks a file.
     """
 
+    answered: tuple[str, ...] = ()
     shared_qids = False
 
     def __init__(self, folder: Path | None = None) -> None:

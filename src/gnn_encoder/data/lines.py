@@ -11,6 +11,7 @@ from gnn_encoder.data.rows import Place, shorten
 from gnn_encoder.errors import UserError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -20,7 +21,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         UserError: an empty line, bytes that are not UTF-8, or a gzip file that is cut off or damaged.
     """
     number = 0
-    with _open(path) as file:
+    with open_binary(path) as file:
         try:
             for number, line in enumerate(file, start=1):
                 if number == 1:
@@ -29,7 +30,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
                 if not text:
                     raise UserError(f"{path}, line {number}: empty; remove the line")
                 yield number, text
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except DAMAGED_GZIP as error:
             raise UserError(
                 f"{path}: gzip data cut off or damaged after line {number} ({error}); fetch or compress the file again"
             ) from error
@@ -53,19 +54,46 @@ def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         yield place, value
 
 
-def find(folder: Path, name: str) -> Path | None:
-    """The file `name` or `name.gz` in a folder.
+def check_folder(folder: Path, holds: str) -> None:
+    """Of a source that is a folder.
 
     Raises:
-        UserError: both are there.
+        UserError: it is none.
     """
-    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
-    if len(found) > 1:
-        raise UserError(f"{found[0]}: {found[1].name} is there as well; keep one of the two")
-    return found[0] if found else None
+    if not folder.is_dir():
+        raise UserError(f"data.path: {folder} is not a folder; give the one that holds {holds}")
 
 
-def _open(path: Path) -> BinaryIO:
+def find(folder: Path, *names: str) -> Path | None:
+    """The first of some files that is in a folder, plain or as `NAME.gz`.
+
+    Raises:
+        UserError: it is there as both.
+    """
+    for name in names:
+        found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+        if len(found) > 1:
+            raise UserError(f"{found[0]}: {found[1].name} is there as well; keep one of the two")
+        if found:
+            return found[0]
+    return None
+
+
+def require(folder: Path, *names: str) -> Path:
+    """The first of some files that is in a folder.
+
+    Raises:
+        UserError: none of them is.
+    """
+    path = find(folder, *names)
+    if path is None:
+        others = ", ".join(f"{name}.gz" if name == names[0] else name for name in names)
+        raise UserError(f"{folder / names[0]}: no such file, nor {others}; add it, or correct data.path")
+    return path
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Bytes of a plain or gzip file."""
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     return path.open("rb")

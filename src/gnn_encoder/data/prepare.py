@@ -1,6 +1,7 @@
 """Source -> passages, queries and qrels tables, all of them checked, with the splits cut and sampled."""
 
 import logging
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,9 +12,7 @@ import polars as pl
 import pyarrow as pa
 from tqdm import tqdm
 
-from gnn_encoder.data.beir import Beir
 from gnn_encoder.data.ids import Ids
-from gnn_encoder.data.insuranceqa import InsuranceQA
 from gnn_encoder.data.rows import Judgement, Place, Source
 from gnn_encoder.errors import UserError
 from gnn_encoder.params import Data
@@ -34,19 +33,6 @@ class Split(NamedTuple):
     qids: pl.Series
 
 
-def open_source(data: Data) -> Source:
-    """The reader of `data.source`.
-
-    Raises:
-        UserError: its package, folder or a file of it is missing.
-    """
-    if data.source == "insuranceqa":
-        return InsuranceQA()
-    if data.path is None:
-        raise UserError("data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path")
-    return Beir(Path(data.path))
-
-
 def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
     """Write passages.parquet, queries/, qrels/ and statistics.json to `folder`.
 
@@ -60,8 +46,9 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
         UserError: the source breaks a rule; the message names the file and the row.
     """
     pids = _write_passages(source, folder / "passages.parquet")
-    judged = {split: _read_judgements(source, split, pids) for split in source.splits}
-    splits = choose_questions(data, judged, seed, unlabelled_fraction)
+    judged = {split: _checked(source, split, read_judgements(source, split), pids) for split in source.splits}
+    questions = {split: _questions(source, split, table) for split, table in judged.items()}
+    splits = choose_questions(data, questions, seed, unlabelled_fraction)
     for name in (*SPLITS, UNLABELLED):
         origin, qids = splits[name]
         _write_queries(source, origin, qids, judged[origin], folder / "queries" / f"{name}.parquet")
@@ -75,19 +62,18 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
 
 
 def choose_questions(
-    data: Data, judged: dict[str, pl.DataFrame], seed: int, unlabelled_fraction: float = 0.0
+    data: Data, questions: dict[str, pl.Series], seed: int, unlabelled_fraction: float = 0.0
 ) -> dict[str, Split]:
-    """Which questions each split has: all with a positive judgement, a dev split cut from train where the source has
-    none, a sample of train where `data.train_queries` asks for one, and questions of train's that it leaves out as
-    unlabelled ones.
+    """Which questions each split has: a dev split cut from train where the source has none, a sample of train where
+    `data.train_queries` asks for one, and questions of train's that it leaves out as unlabelled ones.
 
     Args:
-        judged: judgements (qid, pid, grade) of each split of the source.
+        questions: ids of the questions of each split of the source that can be trained on or judged.
 
     Raises:
         UserError: nothing would be left for train.
     """
-    splits = {name: Split(name, _answered(name, table)) for name, table in judged.items()}
+    splits = {name: Split(name, qids) for name, qids in questions.items()}
     train = splits["train"].qids
     if "dev" not in splits:
         dev, train = _cut(train, max(1, round(data.dev_fraction * len(train))), [seed, CUT])
@@ -110,6 +96,14 @@ def choose_questions(
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
+def read_judgements(source: Source, split: str) -> pl.DataFrame:
+    """All judgements of a split as its source has them: columns qid, pid, grade."""
+    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
+    rows = tqdm(source.judgements(split), desc=f"judgements of {split}", unit=" judgements", disable=None)
+    batches = batched(row for _, row in rows)
+    return pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
+
+
 def describe(folder: Path) -> dict[str, dict[str, float]]:
     """Counts and means of the prepared tables; lengths in characters."""
     passages = folder / "passages.parquet"
@@ -118,10 +112,12 @@ def describe(folder: Path) -> dict[str, dict[str, float]]:
         queries, qrels = folder / "queries" / f"{name}.parquet", folder / "qrels" / f"{name}.parquet"
         if _count(queries) == 0:  # nobody asked for unlabelled questions
             continue
+        answers = int(pl.scan_parquet(queries).select(pl.col("answers").list.len().sum()).collect().item())
+        kind, judges = ("answers", answers) if answers else ("judgements", _count(qrels))
         statistics[name] = {
             "questions": _count(queries),
-            "judgements": _count(qrels),
-            "judgements_per_question": round(_count(qrels) / _count(queries), 3),
+            kind: judges,
+            f"{kind}_per_question": round(judges / _count(queries), 3),
             "mean_characters": _mean_characters(queries),
         }
     return statistics
@@ -136,39 +132,50 @@ def _write_passages(source: Source, path: Path) -> Ids:
             pids.add([row.pid for _, row in batch])
             yield pa.record_batch([list(column) for column in zip(*(row for _, row in batch), strict=True)], PASSAGES)
 
-    if not write_table(path, PASSAGES, batches()):
-        raise UserError(f"{source.files()[0]}: no passages; add some")
+    started = time.monotonic()
+    count = write_table(path, PASSAGES, batches())
+    if not count:
+        raise UserError(f"{next(iter(source.files()), 'data.name')}: no passages; add some")
+    seconds = time.monotonic() - started
     pids.check_unique(((place, row.pid) for place, row in source.passages()), "passage id")
+    log.info("passages: %s a second read and written", f"{count / seconds:,.0f}")
     return pids
 
 
-def _read_judgements(source: Source, split: str, pids: Ids) -> pl.DataFrame:
-    """All judgements of a split; every pid exists, no pair is judged twice."""
-    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
-    batches = batched(row for _, row in source.judgements(split))
-    table = pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
+def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
+    """The judgements of a split, each once; every pid exists, no pair has two grades."""
     unknown = np.flatnonzero(~pids.contain(table["pid"]))
     if len(unknown):
         place, row = _judgement(source, split, int(unknown[0]))
         raise UserError(f"{place}: passage {row.pid!r} is not in the corpus; add it or remove the judgement")
-    repeated = np.flatnonzero(~table.select(pl.struct("qid", "pid").is_first_distinct()).to_series().to_numpy())
+    once = table.with_row_index().unique(table.columns, keep="first", maintain_order=True)  # official files repeat some
+    repeated = once.filter(~pl.struct("qid", "pid").is_first_distinct())["index"]
     if len(repeated):
-        place, row = _judgement(source, split, int(repeated[0]))
-        raise UserError(f"{place}: question {row.qid!r} and passage {row.pid!r} were judged before; keep one judgement")
-    return table
+        place, row = _judgement(source, split, repeated[0])
+        raise UserError(
+            f"{place}: question {row.qid!r} and passage {row.pid!r} were judged otherwise before; keep one judgement"
+        )
+    if len(once) < len(table):
+        log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
+    return once.drop("index")
 
 
 def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
     """Write the `chosen` questions in the source's order; every judged question must exist, once."""
+    if chosen.is_empty():  # nobody asked for unlabelled questions: the file need not be read again
+        write_table(path, QUERIES, [])
+        return
     qids = Ids()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in batched(source.queries(origin)):
+        rows = tqdm(source.queries(origin), desc=f"questions of {origin}", unit=" questions", disable=None)
+        for batch in batched(rows):
             names = [row.qid for _, row in batch]
             qids.add(names)
             kept = pl.Series(names, dtype=pl.String).is_in(chosen.implode()).to_list()
-            rows = [row for (_, row), keep in zip(batch, kept, strict=True) if keep]
-            yield pa.record_batch([[row.qid for row in rows], [row.text for row in rows], [[] for _ in rows]], QUERIES)
+            taken = [row for (_, row), keep in zip(batch, kept, strict=True) if keep]
+            columns = [[row.qid for row in taken], [row.text for row in taken], [list(row.answers) for row in taken]]
+            yield pa.record_batch(columns, QUERIES)
 
     write_table(path, QUERIES, batches())
     qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "question id")
@@ -188,7 +195,13 @@ def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
             log.warning("warning: %d questions are in both %s and %s: measures will flatter", shared, one, other)
 
 
-def _answered(split: str, judged: pl.DataFrame) -> pl.Series:
+def _questions(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
+    """Ids of the questions of a split that have answers, if it is judged by them, or else a positive judgement."""
+    if split in source.answered:
+        qids = pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
+        if qids.is_empty():
+            raise UserError(f"questions of split {split}: there are none; add some with answers")
+        return qids
     answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
     if not len(answered):
         raise UserError(f"qrels of split {split}: no question has a positive grade; add judgements with grade 1")

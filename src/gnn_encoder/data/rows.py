@@ -1,10 +1,13 @@
 """What a source yields: checked rows, and the place in the source where each of them stands."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from gnn_encoder.errors import UserError
+
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
 
 
 class Place(NamedTuple):
@@ -30,6 +33,7 @@ class Query(NamedTuple):
 
     qid: str
     text: str
+    answers: tuple[str, ...] = ()  # of a split that is judged by them; then all of its questions have some
 
 
 class Judgement(NamedTuple):
@@ -44,6 +48,7 @@ class Source(Protocol):
     """A reader of one source format. Every call of a method reads the files anew, in the same order."""
 
     splits: tuple[str, ...]  # those that the source has
+    answered: tuple[str, ...]  # splits that are judged by answer string: they have no judgements
     shared_qids: bool  # whether an id is the same question in every split
 
     def files(self) -> list[Path]:
@@ -53,10 +58,10 @@ class Source(Protocol):
         """All passages."""
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """At least the questions of a split; those without a positive judgement are passed over later."""
+        """At least the questions of a split; without answers or a positive judgement they are passed over later."""
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """All judgements of a split."""
+        """All judgements of a split; none of one that is judged by answers."""
 
 
 def check_id(place: Place, column: str, value: object) -> str:
@@ -103,6 +108,17 @@ def check_string(place: Place, column: str, value: object) -> str:
         found = f"\\u{ord(value[error.start]):04x}"
         raise UserError(f"{place}, {column}: {found} is half a character (a lone surrogate); remove it") from error
     return value
+
+
+def check_grade(place: Place, column: str, value: str) -> int:
+    """A grade that an int32 holds.
+
+    Raises:
+        UserError: it is no integer, or one of too many digits.
+    """
+    if not GRADE.fullmatch(value):
+        raise UserError(f"{place}, {column}: {shorten(value)} is not an integer; write 1 for relevant, 0 for not")
+    return int(value)
 
 
 def shorten(value: object, limit: int = 60) -> str:

@@ -171,8 +171,6 @@ def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np
 def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None = None) -> TextTokens:
     """Tokens of a table of passages or queries, made on first use and kept in the scratch place.
 
-    A passage with a title is read as `title [SEP] text`, as DPR does.
-
     Args:
         table: passages.parquet or a queries table.
         max_tokens: no text needs more; what is longer is cut. None: as many as the tokenizer's model takes.
@@ -187,6 +185,11 @@ def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int
         _tokenise(table, tokenizer, max_tokens, folder)
     distributed.barrier()
     return TextTokens(folder)
+
+
+def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str:
+    """A passage as one text: `title [SEP] text`, as DPR reads it, or the text alone."""
+    return f"{title} {tokenizer.sep_token or ' '} {text}" if title else text
 
 
 def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, folder: Path) -> None:
@@ -222,9 +225,8 @@ def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
     if table.stem != "passages":
         yield from (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
         return
-    separator = tokenizer.sep_token or " "
     for rows in iterate_texts(table, PASSAGES, ["title", "text"]):
-        yield [f"{t} {separator} {x}" if t else x for t, x in zip(rows["title"], rows["text"], strict=True)]
+        yield [with_title(t, x, tokenizer) for t, x in zip(rows["title"], rows["text"], strict=True)]
 
 
 def _as_npy(raw: Path, target: Path, dtype: np.dtype[Any], size: int) -> None:

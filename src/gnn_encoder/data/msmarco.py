@@ -1,0 +1,127 @@
+"""Source `msmarco`: MS MARCO passage ranking, with TREC Deep Learning 2019 or 2020 as test; files plain or .gz.
+
+As distributed (https://microsoft.github.io/msmarco/Datasets, https://trec.nist.gov/data/deep.html), columns with tabs:
+
+    collection.tsv                                        passage id, text
+    queries.train.tsv, queries.dev.small.tsv              question id, text
+    qrels.train.tsv, qrels.dev.small.tsv                  question id, 0, passage id, grade
+    msmarco-test2019-queries.tsv, 2019qrels-pass.txt      likewise, qrels with blanks; or 2020
+
+RocketQA and PAIR (https://github.com/PaddlePaddle/RocketQA) name the files otherwise, and have titles: para.txt, and
+para.title.txt with passage id and title, in the order of the former; train.query.txt and dev.query.txt; qrels of two
+columns, question id and passage id, are read too. A title `-` is none.
+
+Labels of MS MARCO's own test questions are not public. So its dev questions are what is reported (`data.test: dev`),
+and the questions that choices are made on are cut from train. With TREC's as test, they are the dev split.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from gnn_encoder.data.lines import check_folder, find, read_lines, require
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_text, shorten
+from gnn_encoder.errors import UserError
+from gnn_encoder.records import SPLITS
+
+PASSAGES = ("collection.tsv", "para.txt")
+TITLES = "para.title.txt"
+TRAIN = (("queries.train.tsv", "train.query.txt"), ("qrels.train.tsv",))
+DEV = (("queries.dev.small.tsv", "queries.dev.tsv", "dev.query.txt"), ("qrels.dev.small.tsv", "qrels.dev.tsv"))
+TESTS = {
+    "dev": DEV,
+    "trec_dl_2019": (("msmarco-test2019-queries.tsv",), ("2019qrels-pass.txt",)),
+    "trec_dl_2020": (("msmarco-test2020-queries.tsv",), ("2020qrels-pass.txt",)),
+}
+NO_TITLE = "-"
+
+
+class MSMARCO:
+    """Reader of a folder of MS MARCO's files.
+
+    Args:
+        folder: `data.path`.
+        test: `data.test`: which questions are the test split.
+
+    Raises:
+        UserError: the folder, or a file that it must have, is missing.
+    """
+
+    answered: tuple[str, ...] = ()
+    shared_qids = True
+
+    def __init__(self, folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> None:
+        check_folder(folder, PASSAGES[0])
+        names = {"train": TRAIN, "test": TESTS[test]}
+        if test != "dev" and find(folder, *DEV[0]):
+            names["dev"] = DEV
+        self.collection = require(folder, *PASSAGES)
+        self.titles = find(folder, TITLES)
+        self.questions = {split: require(folder, *queries) for split, (queries, _) in names.items()}
+        self.qrels = {split: require(folder, *qrels) for split, (_, qrels) in names.items()}
+        self.splits = tuple(split for split in SPLITS if split in names)
+
+    def files(self) -> list[Path]:
+        """Everything that is read, for the fingerprint."""
+        titles = [self.titles] if self.titles else []
+        return [self.collection, *titles, *self.questions.values(), *self.qrels.values()]
+
+    def passages(self) -> Iterator[tuple[Place, Passage]]:
+        """All passages, with a title where para.title.txt has one."""
+        rows = _read_texts(self.collection)
+        if self.titles is None:
+            return ((place, Passage(pid, "", text)) for place, pid, text in rows)
+        return self._titled(rows, self.titles)
+
+    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
+        """The questions of a split, and others: those without judgements stand in the same file."""
+        return ((place, Query(qid, text)) for place, qid, text in _read_texts(self.questions[split]))
+
+    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
+        """All judgements of a split."""
+        for number, line in read_lines(self.qrels[split]):
+            place = Place(self.qrels[split], f"line {number}")
+            columns = line.split()
+            if len(columns) not in (2, 4):
+                raise UserError(
+                    f"{place}: {len(columns)} columns; write question id, 0, passage id and grade, or the two ids alone"
+                )
+            qid, pid = columns[0], columns[-2] if len(columns) == 4 else columns[1]
+            grade = check_grade(place, "grade", columns[3]) if len(columns) == 4 else 1
+            yield place, Judgement(qid, pid, grade)
+
+    def _titled(self, rows: Iterator[tuple[Place, str, str]], path: Path) -> Iterator[tuple[Place, Passage]]:
+        """Passages joined with their titles as the files go along: neither is held."""
+        titles = _read_titles(path)
+        title = next(titles, None)
+        for place, pid, text in rows:
+            if title and title[1] == pid:
+                yield place, Passage(pid, title[2], text)
+                title = next(titles, None)
+            else:
+                yield place, Passage(pid, "", text)
+        if title:
+            raise UserError(
+                f"{title[0]}: {title[1]!r} is no passage of {self.collection}, or out of its order; "
+                "sort the titles as the passages are"
+            )
+
+
+def _read_texts(path: Path) -> Iterator[tuple[Place, str, str]]:
+    for place, key, text in _read_pairs(path):
+        yield place, check_id(place, "id", key), check_text(place, "text", text)
+
+
+def _read_titles(path: Path) -> Iterator[tuple[Place, str, str]]:
+    for place, pid, title in _read_pairs(path):
+        yield place, pid, "" if title == NO_TITLE else title
+
+
+def _read_pairs(path: Path) -> Iterator[tuple[Place, str, str]]:
+    for number, line in read_lines(path):
+        place = Place(path, f"line {number}")
+        key, tab, text = line.partition("\t")
+        if not tab or "\t" in text:
+            columns = line.count("\t") + 1
+            raise UserError(f"{place}: {columns} columns, not 2, in {shorten(line)}; write id, tab, text")
+        yield place, key, text

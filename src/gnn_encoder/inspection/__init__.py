@@ -1,0 +1,1 @@
+"""What a data source holds, read once and in constant memory: `gnn-encoder inspect`."""

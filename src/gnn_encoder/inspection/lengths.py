@@ -1,0 +1,63 @@
+"""How many tokens texts have, on a random sample of them that is drawn as they pass by."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+
+class Sample:
+    """A uniform random sample of texts, of bounded size (Vitter 1985, algorithm R)."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.texts: list[str] = []
+        self.seen = 0
+        self._size = size
+        self._generator = np.random.default_rng(seed)
+
+    def add(self, texts: list[str]) -> None:
+        """Let some texts pass by."""
+        places = self._generator.integers(0, np.arange(self.seen, self.seen + len(texts)) + 1)
+        for text, place in zip(texts, places.tolist(), strict=True):
+            if len(self.texts) < self._size:
+                self.texts.append(text)
+            elif place < self._size:
+                self.texts[place] = text
+        self.seen += len(texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """Tokens a text, special ones included."""
+
+    texts: int  # measured
+    of: int  # there are
+    mean: float
+    median: int
+    most: int  # 99% of the texts are no longer
+    longest: int
+    limit: int
+    cut: float  # share that is longer than the limit
+
+
+def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int) -> Lengths | None:
+    """Lengths of a sample's texts; None of an empty one.
+
+    Args:
+        limit: tokens that the encoder reads.
+    """
+    if not sample.texts:
+        return None
+    encoded = tokenizer._tokenizer.encode_batch_fast(sample.texts, add_special_tokens=True)
+    tokens = np.array([len(text.ids) for text in encoded])
+    median, most = np.quantile(tokens, [0.5, 0.99], method="inverted_cdf").tolist()
+    return Lengths(
+        texts=len(tokens),
+        of=sample.seen,
+        mean=float(tokens.mean()),
+        median=median,
+        most=most,
+        longest=int(tokens.max()),
+        limit=limit,
+        cut=float((tokens > limit).mean()),
+    )

@@ -1,0 +1,199 @@
+"""DPR's files -> tables: quoted passages, positives of a streamed array, splits judged by answers; and bad files."""
+
+import gzip
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnn_encoder.data.dpr import DPR
+
+Sample, Prepared, Rows = Callable[[str], Path], Callable[..., Path], Callable[[Path], list[Any]]
+
+
+@pytest.fixture
+def folder(sample: Sample) -> Path:
+    return sample("dpr")
+
+
+def test_passages_are_read_with_their_quotes(folder: Path, prepared: Prepared, rows: Rows) -> None:
+    passages = rows(prepared(source="dpr", path=str(folder), name="nq") / "passages.parquet")
+    first = 'The "Flying Scotsman" first ran without a stop from London to Edinburgh in 1928.'
+    assert len(passages) == 6
+    assert passages[0] == ("1", "Flying Scotsman", first)
+    assert passages[5] == ("6", "Orient Express", '"Orient Express" is quoted here as the file quotes it.')
+
+
+def test_train_has_positives_and_no_answers(
+    folder: Path, prepared: Prepared, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    target = prepared(source="dpr", path=str(folder), name="nq")
+    # Question 2 has no positive; question 1 names passage 2 twice.
+    assert rows(target / "queries" / "train.parquet") == [
+        ("0", "who built the first railway over the alps", []),
+        ("1", "how could the flying scotsman run without a stop", []),
+        ("3", "what lifts the car of a funicular", []),
+    ]
+    assert rows(target / "qrels" / "train.parquet") == [("0", "3", 1), ("1", "2", 1), ("1", "1", 1), ("3", "4", 1)]
+
+
+def test_dev_and_test_are_judged_by_answers(folder: Path, prepared: Prepared, rows: Rows) -> None:
+    target = prepared(source="dpr", path=str(folder), name="nq")
+    assert rows(target / "queries" / "dev.parquet") == [
+        ("0", "how long does the glacier express take", ["eight hours", "8 hours"]),
+        ("1", 'what is the "orient express"', ["a train"]),
+    ]
+    assert rows(target / "queries" / "test.parquet") == [
+        ("0", "when did the semmering railway open", ["1854"]),
+        ("1", "how many cars has a funicular", ["two", "2"]),
+        ("2", "what is carl's surname", ["von Ghega", '"Ghega"', "Ghega's"]),
+    ]
+    assert rows(target / "qrels" / "dev.parquet") == rows(target / "qrels" / "test.parquet") == []
+    statistics = json.loads((target / "statistics.json").read_text())
+    assert statistics["train"]["judgements_per_question"] == 1.333
+    assert statistics["test"] == {
+        "questions": 3, "answers": 6, "answers_per_question": 2.0, "mean_characters": 28.7
+    }  # fmt: skip
+
+
+def test_trivia_names_its_passages_otherwise(folder: Path, prepared: Prepared, rows: Rows) -> None:
+    target = prepared(source="dpr", path=str(folder), name="trivia")
+    assert rows(target / "qrels" / "train.parquet") == [("0", "1", 1), ("1", "3", 1)]
+    assert rows(target / "queries" / "test.parquet")[0][2] == ["St. Moritz", "Sankt Moritz"]
+
+
+def test_numbers_as_passage_ids(folder: Path, prepared: Prepared, rows: Rows) -> None:
+    items = [{"question": "what", "positive_ctxs": [{"psg_id": 4}]}, {"question": "why", "positive_ctxs": []}]
+    (folder / "biencoder-nq-train.json").write_text(json.dumps(items))
+    assert rows(prepared(source="dpr", path=str(folder), name="nq") / "qrels" / "train.parquet") == [("0", "4", 1)]
+
+
+def test_without_a_dev_file_dev_is_cut_from_train_and_judged_by_its_passages(
+    folder: Path, prepared: Prepared, rows: Rows
+) -> None:
+    (folder / "nq-dev.qa.csv").unlink()
+    target = prepared(source="dpr", path=str(folder), name="nq")
+    assert len(rows(target / "queries" / "dev.parquet")) == 1
+    assert rows(target / "queries" / "dev.parquet")[0][2] == []
+    assert len(rows(target / "qrels" / "dev.parquet")) >= 1
+
+
+def test_folders_of_the_official_download(folder: Path, prepared: Prepared, rows: Rows) -> None:
+    flat = prepared(source="dpr", path=str(folder), name="nq")
+    expected = [rows(path) for path in sorted(flat.rglob("*.parquet"))]
+    moves = {
+        "psgs_w100.tsv": "wikipedia_split/psgs_w100.tsv",
+        "biencoder-nq-train.json": "retriever/nq-train.json",
+        "nq-dev.qa.csv": "retriever/qas/nq-dev.csv",
+        "nq-test.qa.csv": "retriever/qas/nq-test.csv",
+    }
+    (folder / "wikipedia_split").mkdir()
+    (folder / "retriever" / "qas").mkdir(parents=True)
+    for old, new in moves.items():
+        (folder / old).rename(folder / new)
+    tree = prepared(source="dpr", path=str(folder), name="nq")
+    assert [rows(path) for path in sorted(tree.rglob("*.parquet"))] == expected
+
+
+def test_gzip(folder: Path, prepared: Prepared, rows: Rows, pack: Callable[[Path], None]) -> None:
+    expected = [rows(path) for path in sorted(prepared(source="dpr", path=str(folder), name="nq").rglob("*.parquet"))]
+    pack(folder)
+    target = prepared(source="dpr", path=str(folder), name="nq")
+    assert [rows(path) for path in sorted(target.rglob("*.parquet"))] == expected
+
+
+def test_the_array_is_read_item_by_item(folder: Path) -> None:
+    """The first question comes before the end of the file has been looked at."""
+    path = folder / "biencoder-nq-train.json"
+    item = json.dumps({"question": "what " * 1000, "positive_ctxs": [{"passage_id": "1"}]})
+    path.write_text("[" + f"{item}," * 1000 + "this is no JSON")
+    place, judgement = next(DPR(folder, "nq").judgements("train"))
+    assert (place.row, judgement.pid) == ("item 0", "1")
+
+
+TRAIN, TEST = "biencoder-nq-train.json", "nq-test.qa.csv"
+BAD = {
+    "columns of passages": ("psgs_w100.tsv", "7\ttext\n", "psgs_w100.tsv, line 8: 2 columns, not 3; write id, text, t"),
+    "open quote": ("psgs_w100.tsv", '7\t"text\ttitle\n', "psgs_w100.tsv, line 8: 2 columns, not 3; write id, text, ti"),
+    "endless column": ("psgs_w100.tsv", f"7\t{'x' * 140_000}\tt\n", "is no row of a table (field larger than field li"),
+    "empty passage": ("psgs_w100.tsv", "7\t\tt\n", "psgs_w100.tsv, line 8, text: '' is empty"),
+    "duplicate passage": ("psgs_w100.tsv", "2\tx\tt\n", "psgs_w100.tsv, line 8, passage id: '2' is also the id in lin"),
+    "not UTF-8": ("psgs_w100.tsv", b"7\tcaf\xe9\tt\n", "psgs_w100.tsv, line 8, byte 6: 0xe9 is not UTF-8"),
+    "columns of answers": (TEST, "who\n", "nq-test.qa.csv, line 4: 1 columns, not 2; write question, answers with a t"),
+    "no question": (TEST, " \t['a']\n", "nq-test.qa.csv, line 4, question: ' ' is empty"),
+    "code as answers": (TEST, "who\t__import__('os')\n", "line 4, answers: \"__import__('os')\" is no Python list (Va"),
+    "half a list": (TEST, "who\t['a'\n", "line 4, answers: \"['a'\" is no Python list (SyntaxError); write ['answer',"),
+    "deep list": (TEST, f"who\t{'[' * 5000}\n", "is no Python list (SyntaxError)"),
+    "no list": (TEST, "who\t'a'\n", "nq-test.qa.csv, line 4, answers: \"'a'\" is no list; write ['answer', ...]"),
+    "no answers": (TEST, "who\t['', ' ']\n", "line 4, answers: \"['', ' ']\" has no answer; give one or remove the ro"),
+    "number as answer": (TEST, "who\t[1854]\n", "nq-test.qa.csv, line 4, answers: 1854 is not a string; put it in quo"),
+    "trailing text": (TRAIN, "more", "biencoder-nq-train.json, after item 3: not JSON ("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows(name: str, folder: Path, refused: Callable[..., None], append: Callable[..., Any]) -> None:
+    file, text, message = BAD[name]
+    append(file, text)(folder)
+    refused(message, source="dpr", path=str(folder), name="nq")
+
+
+GOOD = '{"question": "what", "positive_ctxs": [{"passage_id": "1"}]}'
+BAD_ARRAYS = {
+    "cut off": (f"[{GOOD}, {GOOD[:20]}".encode(), "after item 0: not JSON ("),
+    "not UTF-8": (f"[{GOOD}, ".encode() + b'{"question": "caf\xe9"}]', "after item 0: not JSON ("),
+    "JSON lines": (f"{GOOD}\n{GOOD}\n".encode(), "biencoder-nq-train.json"),
+    "an object": (GOOD.encode(), "biencoder-nq-train.json: no items; it must be a JSON array of questions"),
+    "empty": (b"[]", "biencoder-nq-train.json: no items; it must be a JSON array of questions"),
+    "no file": (b"", "biencoder-nq-train.json, after item -1: not JSON ("),
+    "number": (f"[{GOOD}, 5]".encode(), "item 1: 5 is no JSON object; write one a question"),
+    "no question": (b'[{"positive_ctxs": [{"passage_id": "1"}]}]', "item 0, question: missing; add it"),
+    "no positives": (b'[{"question": "what"}]', "item 0, positive_ctxs: None is no list of objects; give one, perhaps"),
+    "no passage id": (b'[{"question": "what", "positive_ctxs": [{}]}]', "item 0, passage_id: missing; give every row"),
+    "unknown passage": (GOOD.replace('"1"', '"9"').join("[]").encode(), "item 0: passage '9' is not in the corpus; ad"),
+    "only questions without": (b'[{"question": "what", "positive_ctxs": []}]', "split train: no question has a positi"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_ARRAYS)
+def test_bad_arrays(name: str, folder: Path, refused: Callable[..., None]) -> None:
+    content, message = BAD_ARRAYS[name]
+    (folder / TRAIN).write_bytes(content)
+    refused(message, source="dpr", path=str(folder), name="nq")
+
+
+def test_truncated_gzip(folder: Path, refused: Callable[..., None]) -> None:
+    whole = gzip.compress((folder / TRAIN).read_bytes(), compresslevel=0)
+    (folder / TRAIN).unlink()
+    (folder / f"{TRAIN}.gz").write_bytes(whole[:-20])
+    refused(f"{TRAIN}.gz: gzip data cut off or damaged after item", source="dpr", path=str(folder), name="nq")
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ("psgs_w100.tsv", "psgs_w100.tsv: no such file, nor psgs_w100.tsv.gz, wikipedia_split/psgs_w100.tsv; add it"),
+        (TRAIN, "biencoder-nq-train.json: no such file, nor biencoder-nq-train.json.gz, retriever/nq-train.json"),
+        (TEST, "nq-test.qa.csv: no such file, nor nq-test.qa.csv.gz, nq-test.csv, retriever/qas/nq-test.csv"),
+    ],
+)
+def test_missing_files(gone: str, message: str, folder: Path, refused: Callable[..., None]) -> None:
+    (folder / gone).unlink()
+    refused(message, source="dpr", path=str(folder), name="nq")
+
+
+def test_no_questions(folder: Path, refused: Callable[..., None]) -> None:
+    (folder / TEST).write_text("")
+    refused("questions of split test: there are none; add some with answers", source="dpr", path=str(folder), name="nq")
+
+
+def test_the_set_must_be_named(folder: Path, refused: Callable[..., None]) -> None:
+    refused(
+        "data.name is null: source dpr needs the set's name, nq or trivia; set data.name",
+        source="dpr",
+        path=str(folder),
+    )

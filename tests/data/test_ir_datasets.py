@@ -1,0 +1,137 @@
+"""ir_datasets by name: data sets of local files registered under names of their own, so that nothing is fetched."""
+
+import builtins
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ir_datasets
+import pytest
+from ir_datasets.datasets.base import Dataset
+from ir_datasets.formats import BaseDocs
+
+Prepared, Rows = Callable[..., Path], Callable[[Path], list[Any]]
+DOCS = "d1\tAsh is a tree with black buds.\nd2\tYew is poisonous.\n"
+QUERIES = {"train": "q1\twhich tree has black buds\nq2\tis yew poisonous\n", "test": "q3\twhich tree is poisonous\n"}
+QRELS = {"train": "q1 0 d1 1\nq2 0 d2 1\n", "test": "q3 0 d2 2\nq3 0 d1 0\n"}
+
+
+class Article(NamedTuple):
+    doc_id: str
+    title: str
+    text: str
+
+
+class Articles(BaseDocs):
+    """Documents with titles."""
+
+    def docs_iter(self) -> Iterator[Article]:
+        return iter([Article("d1", "Ash", "It has black buds."), Article("d2", "Yew", "")])
+
+    def docs_cls(self) -> type[Article]:
+        return Article
+
+
+@pytest.fixture
+def register(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Registers NAME/train and NAME/test for the time of a test."""
+    names: list[str] = []
+
+    def add(name: str, docs: str = DOCS, articles: BaseDocs | None = None, qrels: dict[str, str] = QRELS) -> None:
+        for split, text in QUERIES.items():
+            parts = {"docs": docs, "queries": text, "qrels": qrels[split]}
+            paths = {part: tmp_path / f"{name}-{split}-{part}" for part in parts}
+            for part, content in parts.items():
+                paths[part].write_text(content)
+            found = ir_datasets.create_dataset(
+                docs_tsv=None if articles else str(paths["docs"]),
+                queries_tsv=str(paths["queries"]),
+                qrels_trec=str(paths["qrels"]),
+            )
+            ir_datasets.registry.register(f"{name}/{split}", Dataset(articles, found) if articles else found)
+            names.append(f"{name}/{split}")
+
+    yield add
+    for name in names:
+        del ir_datasets.registry._registered[name]
+
+
+def test_a_data_set_by_its_name(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
+    register("trees")
+    target = prepared(source="ir_datasets", name="trees")
+    assert rows(target / "passages.parquet") == [
+        ("d1", "", "Ash is a tree with black buds."),
+        ("d2", "", "Yew is poisonous."),
+    ]
+    train, dev = (rows(target / "qrels" / f"{split}.parquet") for split in ("train", "dev"))
+    assert sorted(train + dev) == [("q1", "d1", 1), ("q2", "d2", 1)] and len(dev) == 1
+    assert rows(target / "queries" / "test.parquet") == [("q3", "which tree is poisonous", [])]
+    assert rows(target / "qrels" / "test.parquet") == [("q3", "d2", 2), ("q3", "d1", 0)]
+
+
+def test_each_split_by_its_name(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
+    register("trees")
+    register("others")
+    names = {"train": "others/train", "dev": "trees/test", "test": "others/test"}
+    target = prepared(source="ir_datasets", names=names)
+    assert [len(rows(target / "queries" / f"{split}.parquet")) for split in names] == [2, 1, 1]
+
+
+def test_titles(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
+    register("articles", articles=Articles())
+    target = prepared(source="ir_datasets", name="articles")
+    assert rows(target / "passages.parquet") == [("d1", "Ash", "It has black buds."), ("d2", "", "Yew")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"docs": "d1\t \nd2\tYew\n"}, "bad/train, document 0, text: '' is empty"),
+        ({"docs": DOCS + "d1\tAgain\n"}, "bad/train, document 2, passage id: 'd1' is also the id in document 0"),
+        ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, "bad/test, judgement 0: passage 'd9' is not in the corpus"),
+        ({"qrels": QRELS | {"test": "q9 0 d1 1\n"}}, "bad/test, judgement 0: question 'q9' is not among the queries"),
+        (
+            {"qrels": QRELS | {"train": "q1 0 d1 1\nq1 0 d1 0\n"}},
+            "bad/train, judgement 1: question 'q1' and passage 'd1'",
+        ),
+    ],
+)
+def test_bad_data_sets(
+    keys: dict[str, Any], message: str, register: Callable[..., None], refused: Callable[..., None]
+) -> None:
+    register("bad", **keys)
+    refused(message, source="ir_datasets", name="bad")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, "data.name is null: source ir_datasets needs the set's name, such as beir/scifact; set data.name"),
+        (
+            {"name": "forest"},
+            "data.name: ir_datasets has no forest/train with forest/test; name each split's data set in",
+        ),
+        (
+            {"names": {"train": "a", "test": "b"}},
+            "data.names.train: ir_datasets has no data set 'a'; choose one of https",
+        ),
+        (
+            {"names": {"train": "beir/scifact/train", "test": "beir/scifact"}},
+            "data.names.test: 'beir/scifact' has no qrels; choose a part of it that has",
+        ),
+    ],
+)
+def test_bad_names(keys: dict[str, Any], message: str, refused: Callable[..., None]) -> None:
+    refused(message, source="ir_datasets", **keys)
+
+
+def test_not_installed(monkeypatch: pytest.MonkeyPatch, refused: Callable[..., None]) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *arguments: Any, **keys: Any) -> Any:
+        if name == "ir_datasets":
+            raise ImportError
+        return real(name, *arguments, **keys)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    refused("run `pip install 'gnn-encoder[ir_datasets]'`", source="ir_datasets", name="beir/scifact")

@@ -1,0 +1,114 @@
+"""`gnn-encoder inspect` on the samples: what it prints, beside Table 6."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from gnn_encoder import cli
+from gnn_encoder.inspection import report
+from gnn_encoder.params import Data
+
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "tests" / "tiny"
+
+
+@pytest.fixture
+def inspect(tmp_path: Path, tiny_model: Path) -> Callable[..., tuple[int, str, str]]:
+    def run(*options: str, **data: object) -> tuple[int, str, str]:
+        params = yaml.safe_load((ROOT / "params.yaml").read_text())
+        params["data"] = {"path": None, "train_queries": None, "dev_fraction": 0.1} | data
+        params["encoder"] |= {"model": str(tiny_model), "query_length": 16, "passage_length": 40}
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+        result = CliRunner().invoke(cli.app, ["inspect", str(tmp_path / "params.yaml"), *options])
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+def test_msmarco(inspect: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = inspect(source="msmarco", path=str(TINY / "msmarco"), test="trec_dl_2019")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == f"source msmarco: {TINY / 'msmarco'}"
+    assert "  collection.tsv                   624 B" in lines
+    assert "passages                     8     8,841,823  differs" in lines
+    assert "dev questions                2         6,980  differs" in lines
+    assert "test questions               2" in lines
+    assert "passages: 8, 0 with a title" in lines
+    assert "  0 with title and text of an earlier one" in lines
+    assert "train: 4 questions, of 5 in the file" in lines
+    assert "  6 positives, 1.50 a question (1 to 2); judgements: 6 of grade 1" in lines
+    assert "    passage 7: Fog horns sounded where the light could not be seen." in lines
+    # Of 3000 two, of 3001 two; the judgement of grade 0 is no positive.
+    grades = "1 of grade 0, 2 of grade 1, 1 of grade 2, 1 of grade 3"
+    assert f"  4 positives, 2.00 a question (2 to 2); judgements: {grades}" in lines
+    assert len(re.findall(r"^  tokens \(all\): mean ", out, re.MULTILINE)) == 4
+
+
+def test_answers(inspect: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = inspect(source="dpr", path=str(TINY / "dpr"), name="trivia")
+    lines = out.splitlines()
+    assert code == 0
+    assert "passages: 6, 6 with a title" in lines
+    assert "  2 answers, 2.00 a question (2 to 2)" in lines
+    assert "    answers: 'St. Moritz', 'Sankt Moritz'" in lines
+    first = 'Flying Scotsman | The "Flying Scotsman" first ran without a stop from London to Edinburgh in 1928.'
+    assert f"  example 1: {first}" in lines
+
+
+def test_sample_and_duplicates(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for path in (TINY / "msmarco").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    with (folder / "collection.tsv").open("a") as file:
+        file.write("8\tFog horns sounded where the light could not be seen.\n")
+    code, out, _ = inspect("--sample", "3", source="msmarco", path=str(folder))
+    assert code == 0
+    assert "  1 with title and text of an earlier one" in out.splitlines()
+    assert "  tokens (a random sample of 3): mean " in out
+
+
+def test_a_set_that_is_not_the_papers_has_no_column_of_theirs(inspect: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = inspect(source="beir", path=str(TINY / "beir"))
+    assert code == 0 and "Table 6" not in out
+    assert "train: 60 questions, of 90 in the file" in out.splitlines()
+
+
+def test_equal_counts_are_said(inspect: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(report.TABLE_6, "msmarco", {"passages": 8, "train": 5, "dev": 2})
+    lines = inspect(source="msmarco", path=str(TINY / "msmarco"))[1].splitlines()
+    assert "passages                     8             8  equal" in lines
+    assert "train questions              4             5  differs" in lines
+    assert "test questions               2             2  equal" in lines
+
+
+@pytest.mark.parametrize(
+    ("data", "counts"),
+    [
+        ({"source": "dpr", "name": "nq"}, {"passages": 21_015_324, "train": 79_168, "dev": 8_757, "test": 3_610}),
+        ({"source": "dpr", "name": "trivia"}, {"passages": 21_015_324, "train": 78_785, "dev": 8_837, "test": 11_313}),
+        ({"source": "dpr", "name": "webq"}, {}),
+        ({"source": "msmarco"}, {"passages": 8_841_823, "train": 502_939, "test": 6_980}),
+        ({"source": "msmarco", "test": "trec_dl_2020"}, {"passages": 8_841_823, "train": 502_939, "dev": 6_980}),
+        ({"source": "insuranceqa"}, {}),
+    ],
+)
+def test_table_6(data: dict[str, str], counts: dict[str, int]) -> None:
+    made = Data.model_validate({"path": None, "train_queries": None, "dev_fraction": 0.1} | data)
+    assert report.paper_counts(made) == counts
+
+
+def test_a_bad_row_is_one_line(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for path in (TINY / "msmarco").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "collection.tsv").write_text("0\n")
+    code, _, err = inspect(source="msmarco", path=str(folder))
+    assert code == 2 and err.startswith(f"error: {folder / 'collection.tsv'}, line 1: 1 columns, not 2")
+    assert err.count("\n") == 1

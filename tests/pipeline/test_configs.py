@@ -1,0 +1,112 @@
+"""Every committed experiment of the papers runs, on a tiny corpus in its source's format.
+
+Only sizes and the base model are overridden: what the experiment chooses otherwise is what runs.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gnn_encoder.data.beir import Beir
+
+EVALUATE = "evaluate@gnn_encoder"
+UNTIL = {"msmarco": EVALUATE, "nq": "embed_edges@gnn_encoder", "triviaqa": "embed_edges@gnn_encoder"}
+SIZES = {
+    *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
+    *("query_length", "passage_length", "max_length", "evaluate_every", "dev_queries", "dev_depth", "dev_fraction"),
+}
+
+
+def overridden(config: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
+    """`config` with the sizes and the base model of the tiny experiment."""
+    found = {}
+    for key, value in config.items():
+        other = tiny.get(key, value)
+        if isinstance(value, dict) and isinstance(other, dict):
+            found[key] = overridden(value, other)
+        else:
+            found[key] = other if key in SIZES else value
+    return found
+
+
+def write_msmarco(corpus: Beir, folder: Path) -> None:
+    """MS MARCO's files, with RocketQA's titles."""
+    passages = [passage for _, passage in corpus.passages()]
+    write_rows(folder / "collection.tsv", ((row.pid, one_line(row.text)) for row in passages))
+    write_rows(folder / "para.title.txt", ((row.pid, row.title) for row in passages if row.title))
+    for split, name in (("train", "train"), ("test", "dev.small")):
+        write_rows(folder / f"queries.{name}.tsv", ((row.qid, row.text) for _, row in corpus.queries(split)))
+        judged = ((row.qid, 0, row.pid, row.grade) for _, row in corpus.judgements(split))
+        write_rows(folder / f"qrels.{name}.tsv", judged)
+
+
+def write_dpr(corpus: Beir, folder: Path, name: str, key: str) -> None:
+    """DPR's files; a question's answers are the titles, or the first words, of its passages."""
+    passages = {passage.pid: passage for _, passage in corpus.passages()}
+    table = [("id", "text", "title"), *((row.pid, one_line(row.text), row.title) for row in passages.values())]
+    write_rows(folder / "psgs_w100.tsv", table)
+    items = [
+        {"question": text, "answers": [], "positive_ctxs": [{key: pid} for pid in positives]}
+        for text, positives in judged_questions(corpus, "train")
+    ]
+    (folder / f"biencoder-{name}-train.json").write_text(json.dumps(items))
+    for split in ("dev", "test"):
+        rows = []
+        for text, positives in judged_questions(corpus, split):
+            found = [passages[pid] for pid in positives]
+            rows.append((text, repr([row.title or " ".join(row.text.split()[:3]) for row in found])))
+        write_rows(folder / f"{name}-{split}.qa.csv", rows)
+
+
+def judged_questions(corpus: Beir, split: str) -> Iterator[tuple[str, list[str]]]:
+    positives: dict[str, list[str]] = {}
+    for _, judgement in corpus.judgements(split):
+        if judgement.grade > 0:
+            positives.setdefault(judgement.qid, []).append(judgement.pid)
+    texts = {query.qid: query.text for _, query in corpus.queries(split)}
+    return ((texts[qid], pids) for qid, pids in positives.items())
+
+
+def write_rows(path: Path, rows: Any) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter="\t", lineterminator="\n").writerows(rows)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+WRITE: dict[str, Callable[[Beir, Path], None]] = {
+    "msmarco": write_msmarco,
+    "nq": lambda corpus, folder: write_dpr(corpus, folder, "nq", "passage_id"),
+    "triviaqa": lambda corpus, folder: write_dpr(corpus, folder, "trivia", "psg_id"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITE)
+def test_the_experiment_runs(name: str, fresh: Any, copy_of: Callable[..., Any], tiny_corpus: Path) -> None:
+    project = copy_of(fresh)
+    source = project.folder / "source"
+    source.mkdir()
+    WRITE[name](Beir(tiny_corpus), source)
+    config = yaml.safe_load((project.folder / "configs" / f"{name}.yaml").read_text())
+    params = overridden(config, yaml.safe_load((project.folder / "params.yaml").read_text()))
+    params["data"]["path"] = "source"
+    params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
+    (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
+
+    inspected = project.python("-m", "gnn_encoder.cli", "inspect")
+    assert inspected.status == 0 and "(Table 6)" in inspected.stdout, inspected.output
+    ran = project.dvc("repro", UNTIL[name])
+    print(f"dvc repro {UNTIL[name]} of configs/{name}.yaml: {ran.seconds:.0f} s")
+    assert ran.status == 0, ran.output[-5000:]
+    if UNTIL[name] == EVALUATE:
+        metrics = json.loads((project.folder / "metrics" / "gnn_encoder" / "test.json").read_text())
+        assert set(metrics["gnn_encoder"]) == set(config["evaluate"]["measures"])
+        assert set(metrics) == {"bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"}
