@@ -222,11 +222,20 @@ class Retrieve(Section):
     depth: Count
 
 
+class Rerank(Section):
+    """The ceiling: M_de's top passages reordered by a cross-encoder."""
+
+    model: Literal["cross_encoder", "pair_teacher"]
+    depth: Count  # of M_de's run; what is below stays as it is
+    questions: Count | None  # a random sample of each split; null: all
+
+
 class Evaluate(Section):
     """Measures in ir-measures' names."""
 
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str  # the measure of the paired test
+    answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
 
 
 class Params(Section):
@@ -250,6 +259,7 @@ class Params(Section):
     encode_corpus: EncodeCorpus
     index: Index
     retrieve: Retrieve
+    rerank: Rerank
     evaluate: Evaluate
 
     @model_validator(mode="after")
@@ -259,6 +269,14 @@ class Params(Section):
             raise ValueError(f"denoise.range_min is {first}: must be below denoise.range_max, {last}")
         if last > depth:
             raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
+        return self
+
+    @model_validator(mode="after")
+    def _rerank_what_was_retrieved(self) -> Self:
+        if self.rerank.depth > self.retrieve.depth:
+            raise ValueError(
+                f"rerank.depth is {self.rerank.depth}: must be at most retrieve.depth, {self.retrieve.depth}"
+            )
         return self
 
 
