@@ -31,7 +31,7 @@ def markdown_table(means: Means, comparisons: Comparisons, measure: str) -> str:
         if found:
             test = [found.baseline, f"{100 * found.difference:+.1f}", _interval(found), _p(found.p_holm)]
         rows.append([system, *(f"{100 * values[name]:.1f}" for name in names), *test])
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
@@ -114,7 +114,7 @@ def costs_table(costs: "dict[str, Costs]") -> str:
         seconds = "" if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
         numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", seconds]
         rows.append([system, f"{cost.vectors_a_passage:g}", *numbers])
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", measure: str) -> None:
@@ -184,7 +184,7 @@ def _p(p: float) -> str:
     return f"{p:.1g}" if p < 0.01 else f"{p:.2f}"
 
 
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
+def markdown(header: list[str], rows: list[list[str]]) -> str:
     """Columns padded to equal width, numbers to the right."""
     widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
