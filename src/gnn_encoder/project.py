@@ -13,6 +13,7 @@ DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 BM25 = DATA / "bm25"
+POSITIVES = DATA / "positives" / "dev.parquet"  # of the dev questions, judged by qrels or not
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates"
 CROSS_ENCODER = DATA / "cross_encoder"
