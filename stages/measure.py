@@ -29,7 +29,10 @@ def main() -> None:
 
 def measure(system: str, split: str, names: list[str], section: Evaluate) -> pl.DataFrame:
     """Columns system, split, qid, measure, value."""
-    table = measure_split(read_run(project.run_file(system, split)), split, names, section)
+    found = read_run(project.run_file(system, split))
+    table = measure_split(found, split, names, section)
+    if project.is_sampled(system):
+        table = table.filter(pl.col("qid").is_in(found["qid"].unique().implode()))
     return table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
 
 
