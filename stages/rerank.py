@@ -44,7 +44,6 @@ def main() -> None:
         if distributed.is_first():
             spent = time_a_question(tops["dev"], model, params)
             log.info("%s: %.0f ms a question, beside M_de's search", SYSTEM, spent)
-            write_json(scratch / "latency.json", {"passages": section.depth, "rerank_ms": spent})
             write_json(scratch / WORK / "metrics" / "latency.json", {"passages": section.depth, "rerank_ms": spent})
             publish_files(scratch / WORK / "metrics", project.METRICS / SYSTEM)
 

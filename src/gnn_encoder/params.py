@@ -271,14 +271,6 @@ class Params(Section):
             raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
         return self
 
-    @model_validator(mode="after")
-    def _rerank_what_was_retrieved(self) -> Self:
-        if self.rerank.depth > self.retrieve.depth:
-            raise ValueError(
-                f"rerank.depth is {self.rerank.depth}: must be at most retrieve.depth, {self.retrieve.depth}"
-            )
-        return self
-
 
 def load_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check an experiment.

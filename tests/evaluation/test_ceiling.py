@@ -100,9 +100,9 @@ def test_table() -> None:
     systems = {"gnn_encoder": Share(mean=0.5, share=0.254, low=-0.1, high=None)}
     found = Ceiling(measure="RR@10", questions=9, base=0.4, ceiling=0.8, systems=systems)
     assert as_table(found).splitlines() == [
-        "| system       | RR@10 | share of the way to reranked |    95% interval |",
-        "| ------------ | ----: | ---------------------------: | --------------: |",
-        "| dual_encoder |  40.0 |                              |                 |",
+        "| system       | RR@10 | share of the way to reranked |     95% interval |",
+        "| ------------ | ----: | ---------------------------: | ---------------: |",
+        "| dual_encoder |  40.0 |                              |                  |",
         "| gnn_encoder  |  50.0 |                          25% | -10% to no bound |",
-        "| reranked     |  80.0 |                              |                 |",
+        "| reranked     |  80.0 |                              |                  |",
     ]

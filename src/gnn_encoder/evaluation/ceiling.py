@@ -61,8 +61,8 @@ def as_table(found: Ceiling) -> str:
     header = ["system", found.measure, f"share of the way to {CEILING}", "95% interval"]
     rows = [[BASE, f"{100 * found.base:.1f}", "", ""]]
     for name, share in found.systems.items():
-        ends = "" if share.share is None else f"{_percent(share.low)} to {_percent(share.high)}"
-        rows.append([name, f"{100 * share.mean:.1f}", _percent(share.share), ends])
+        ends = "" if share.share is None else " to ".join(_percent(end, "no bound") for end in (share.low, share.high))
+        rows.append([name, f"{100 * share.mean:.1f}", _percent(share.share, "undefined"), ends])
     rows.append([CEILING, f"{100 * found.ceiling:.1f}", "", ""])
     return markdown(header, rows)
 
@@ -107,5 +107,5 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _percent(value: float | None) -> str:
-    return "undefined" if value is None else f"{100 * value:.0f}%"
+def _percent(value: float | None, otherwise: str) -> str:
+    return otherwise if value is None else f"{100 * value:.0f}%"
