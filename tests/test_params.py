@@ -59,6 +59,9 @@ def message(values: object, folder: Path) -> str:
         ("build_graph", "k", 40_000, "build_graph.k is 40000: input should be less than or equal to 32767"),
         ("encoder", "pooling", "max", "encoder.pooling is 'max': input should be 'cls' or 'mean'"),
         ("mgt", "gnn_learning_rate", float("inf"), "mgt.gnn_learning_rate is inf: input should be a finite number"),
+        ("rerank", "model", "teacher", "rerank.model is 'teacher': input should be 'cross_encoder' or 'pair_teacher'"),
+        ("rerank", "questions", 0, "rerank.questions is 0: input should be greater than or equal to 1"),
+        ("evaluate", "answers", "exact", "evaluate.answers is 'exact': input should be 'string' or 'regex'"),
         ("data", "path", 3, "data.path is 3: input should be a valid string"),
         (
             "train_retriever",
