@@ -161,10 +161,10 @@ def test_all_questions(folder: Path) -> None:
 
 
 def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "WINDOW", 50)
     stage("rerank")
     whole = {split: project.run_file("reranked", split).read_bytes() for split in ("dev", "test")}
     shutil.rmtree(project.run_file("reranked", "dev").parent)
-    monkeypatch.setattr(pairs, "WINDOW", 50)
     real, encoded = pairs.encode_prepared, []
 
     def killed(prepared: Any, size: int, encode: Any) -> Any:

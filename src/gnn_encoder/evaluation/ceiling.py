@@ -86,7 +86,7 @@ def _share(means: NDArray[np.float64], drawn: NDArray[np.float64]) -> Share:
         return Share(mean=mean, share=None, low=None, high=None)
     way, gone = drawn[:, 1] - drawn[:, 0], drawn[:, 2] - drawn[:, 0]
     # Where a sample's ceiling is not above M_de, any gain is more than all of the way, any loss less than none of it.
-    shares = np.where(gone == 0, 0.0, np.sign(gone) * np.inf)
+    shares = np.select([gone > 0, gone < 0], [np.inf, -np.inf], 0.0)
     np.divide(gone, way, out=shares, where=way > 0)
     low, high = (float(end) for end in np.quantile(shares, [0.025, 0.975], method="inverted_cdf"))
     share = (mean - base) / (ceiling - base)
