@@ -56,8 +56,8 @@ def measured() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         return read("test"), read("significance")["test"], read("baselines")["test"]
     test: dict[str, Any] = {}
     own: dict[str, Any] = {}
-    for branch in project.BRANCHES:
-        if (project.METRICS / branch / "test.json").is_file():
+    for branch, settings in project.BRANCHES.items():
+        if not settings.sampled and (project.METRICS / branch / "test.json").is_file():
             test |= read(f"{branch}/test")
             own |= read(f"{branch}/significance")["test"]
     return test, {name: found for name, found in own.items() if found["baseline"] == "dual_encoder"}, own

@@ -1,4 +1,7 @@
-"""compare: every system in one table, with what it costs; significance against M_de and against its own baseline."""
+"""compare: every system in one table, with what it costs; significance against M_de and against its own baseline.
+
+How far the systems of one vector a passage come towards the ceiling is told on the questions that were reranked.
+"""
 
 import logging
 from dataclasses import asdict
@@ -7,6 +10,7 @@ from tqdm import tqdm
 
 from gnn_encoder import project
 from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.ceiling import CEILING
 from gnn_encoder.evaluation.costs import measure_costs
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import (
@@ -15,6 +19,7 @@ from gnn_encoder.evaluation.values import (
     log_tables,
     means_by_system,
     read_values,
+    write_ceiling,
     write_comparisons,
     write_metrics,
     write_plots,
@@ -31,15 +36,15 @@ def main() -> None:
     """Compare all, measure costs, write metrics and plots, print the tables."""
     params = load_params()
     section = params.evaluate
-    systems = tuple(project.BRANCH_OF)
-    inputs = [*map(project.measured, systems), *map(project.index, project.ENCODERS)]
+    systems = tuple(system for system in project.BRANCH_OF if not project.is_sampled(system))
+    inputs = [*map(project.measured, project.BRANCH_OF), *map(project.index, project.ENCODERS)]
     own = {
         system: branch.baseline
         for branch in project.BRANCHES.values()
         for system in branch.systems
-        if system != branch.baseline
+        if system != branch.baseline and not branch.sampled
     }
-    with output(project.COMPARISON, inputs, {"evaluate": section}) as scratch:
+    with output(project.COMPARISON, inputs, {"evaluate": section, "seed": params.seed}) as scratch:
         values = read_values(systems)
         values.write_parquet(scratch / VALUES)
         means = means_by_system(values, section)
@@ -52,6 +57,8 @@ def main() -> None:
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
         write_metrics(metrics, means, compared)
         write_comparisons(metrics / "baselines.json", against_own)
+        single = [system for system, cost in costs.items() if cost.vectors_a_passage == 1]
+        write_ceiling(metrics, read_values([*single, CEILING]), section, params.seed)
         write_json(metrics / "costs.json", {system: asdict(cost) for system, cost in costs.items()})
         write_plots(plots, values, means, section)
         (tested,) = parse([section.significance])

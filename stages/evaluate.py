@@ -6,12 +6,14 @@ import polars as pl
 
 from gnn_encoder import project
 from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.ceiling import CEILING, on_shared_questions
 from gnn_encoder.evaluation.values import (
     VALUES,
     compare_with,
     log_tables,
     means_by_system,
     read_values,
+    write_ceiling,
     write_metrics,
     write_plots,
 )
@@ -22,22 +24,24 @@ from gnn_encoder.storage.atomic import publish_files
 
 def main() -> None:
     """Compare, write metrics and plots, print the tables."""
-    section = load_params().evaluate
+    params = load_params()
+    section = params.evaluate
     name = project.chosen(sys.argv[1:], tuple(project.BRANCHES))
     branch = project.BRANCHES[name]
-    systems = list(branch.systems)
-    if branch.baseline not in systems:
-        systems.insert(0, branch.baseline)
+    others = [system for system in (branch.baseline, *branch.beside) if system not in branch.systems]
+    systems = [*others, *branch.systems]
     history = project.DATA / "mgt" / name / "history.csv"
     inputs = [*map(project.measured, systems), *([history] if history.is_file() else [])]
-    with output(project.evaluation(name), inputs, {"evaluate": section}) as scratch:
-        values = read_values(systems)
+    with output(project.evaluation(name), inputs, {"evaluate": section, "seed": params.seed}) as scratch:
+        values = on_shared_questions(read_values(systems))
         values.write_parquet(scratch / VALUES)
         means = means_by_system(values, section)
         compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
         log_tables(means, compared, section)
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
         write_metrics(metrics, means, compared)
+        if CEILING in systems:
+            write_ceiling(metrics, values, section, params.seed)
         write_plots(plots, values, means, section)
         if history.is_file():
             report.draw_training(plots / "training.png", pl.read_csv(history))

@@ -23,7 +23,7 @@ def main() -> None:
     """Generate, then compare with the dev questions."""
     params = load_params()
     section = params.dual_cross
-    inputs = [project.PASSAGES, project.queries("dev"), project.qrels("dev"), project.GENERATOR]
+    inputs = [project.PASSAGES, project.queries("dev"), project.POSITIVES, project.GENERATOR]
     sections = {
         "lengths": [section.generator.passage_length, section.generator.query_length],
         "views": section.views,
@@ -51,7 +51,7 @@ def main() -> None:
 
 def judge(generated: Path, target: Path, views: int) -> None:
     """Write and tell the quality of the dev passages' questions."""
-    pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
     quality: Quality = measure(pairs, project.queries("dev"), project.PASSAGES, generated, views)
     write_json(target, asdict(quality))
     best = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(quality.rouge_l))

@@ -5,11 +5,11 @@ import sys
 import polars as pl
 
 from gnn_encoder import distributed, project
-from gnn_encoder.evaluation.measures import parse, per_query
+from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evaluation.values import JUDGED, VALUES
-from gnn_encoder.params import load_params
-from gnn_encoder.records import QRELS, open_table
+from gnn_encoder.params import Evaluate, load_params
 from gnn_encoder.stage import output, run
 
 
@@ -18,16 +18,21 @@ def main() -> None:
     section = load_params().evaluate
     system = project.chosen(sys.argv[1:], tuple(project.BRANCH_OF))
     names = list(parse(section.measures) | parse([section.significance], "evaluate.significance"))
-    inputs = [*map(project.qrels, JUDGED), *(project.run_file(system, split) for split in JUDGED)]
+    inputs = [
+        *(project.PASSAGES, *map(project.queries, JUDGED), *map(project.qrels, JUDGED)),
+        *(project.run_file(system, split) for split in JUDGED),
+    ]
     with output(project.measured(system), inputs, {"evaluate": section}) as scratch:
         if distributed.is_first():
-            pl.concat([measure(system, split, names) for split in JUDGED]).write_parquet(scratch / VALUES)
+            pl.concat([measure(system, split, names, section) for split in JUDGED]).write_parquet(scratch / VALUES)
 
 
-def measure(system: str, split: str, names: list[str]) -> pl.DataFrame:
+def measure(system: str, split: str, names: list[str], section: Evaluate) -> pl.DataFrame:
     """Columns system, split, qid, measure, value."""
-    judgements = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-    table = per_query(read_run(project.run_file(system, split)), judgements, names)
+    found = read_run(project.run_file(system, split))
+    table = measure_split(found, split, names, section)
+    if project.is_sampled(system):
+        table = table.filter(pl.col("qid").is_in(found["qid"].unique().implode()))
     return table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
 
 

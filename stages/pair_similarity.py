@@ -6,18 +6,20 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder import project
+from gnn_encoder.answers.matching import Kind
+from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.answers.positives import DEPTH
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation.report import draw_similarities
 from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.judgements import relevant_pairs
+from gnn_encoder.judgements import relevant_pairs, with_rows
 from gnn_encoder.pair.similarity import similarities, triples
 from gnn_encoder.params import load_params
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.arrays import gather, open_matrix
 from gnn_encoder.storage.atomic import publish_files, write_json
-from gnn_encoder.storage.tables import read_column
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +30,14 @@ def main() -> None:
     systems = project.PAIR_SYSTEMS
     run_file = project.run_file("retriever", "dev")
     inputs = [
-        *(project.PASSAGES, project.queries("dev"), project.qrels("dev"), run_file),
+        *(project.PASSAGES, project.queries("dev"), project.POSITIVES, run_file),
         *(project.ENCODERS[system] for system in systems),
         *(project.embeddings(system) for system in systems),
     ]
-    with output(project.PAIR_SIMILARITY, inputs, {"precision": params.encoder.precision}) as scratch:
-        pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
-        chosen = triples(pairs, as_rows(read_run(run_file)))
+    kind = params.evaluate.answers
+    with output(project.PAIR_SIMILARITY, inputs, {"precision": params.encoder.precision, "answers": kind}) as scratch:
+        pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+        chosen = triples(pairs, negatives(read_run(run_file), kind))
         positive, negative = (chosen[name].to_numpy().astype(np.int64) for name in ("passage", "negative"))
         found = {}
         for system in systems:
@@ -52,13 +55,16 @@ def main() -> None:
         publish_files(plots, project.PLOTS / "pair")
 
 
-def as_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """A run's questions and passages as rows of their tables: columns query, passage, rank."""
-    names = {"query": ("qid", project.queries("dev")), "passage": ("pid", project.PASSAGES)}
-    for row, (name, path) in names.items():
-        ids = pl.DataFrame({name: pl.Series(read_column(path, name))}).with_row_index(row)
-        table = table.join(ids.with_columns(pl.col(row).cast(pl.Int32)), on=name)
-    return table.select("query", "passage", "rank")
+def negatives(found: pl.DataFrame, kind: Kind) -> pl.DataFrame:
+    """What the run found, as rows: columns query, passage, rank; where answers judge, only what holds none."""
+    questions = project.queries("dev")
+    by_answers = judged_by_answers(questions)
+    if by_answers:
+        found = found.filter(pl.col("rank") <= DEPTH)
+    rows = with_rows(found, questions, project.PASSAGES).select("query", "passage", "rank")
+    if not by_answers:
+        return rows
+    return rows.join(answered(rows, questions, project.PASSAGES, kind), on=["query", "passage"], how="anti")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,14 @@ from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit
 
 log = logging.getLogger(__name__)
+QRELS = {"train": project.qrels("train"), "dev": project.POSITIVES}
 
 
 def main() -> None:
     """Train on the labelled pairs; a model that is given is used as it is, and only put into its place."""
     params = load_params()
     settings = params.dual_cross.generator
-    tables = [path for split in ("train", "dev") for path in (project.queries(split), project.qrels(split))]
+    tables = [*map(project.queries, QRELS), *QRELS.values()]
     sections = {"encoder": params.encoder, "generator": settings, "seed": params.seed}
     with output(project.GENERATOR, [project.PASSAGES, *tables], sections) as scratch:
         if settings.model is None:
@@ -60,7 +61,7 @@ def train(params: Params, scratch: Path) -> None:
 
 def read_pairs(split: str, model: QueryGenerator, params: Params) -> PairTexts:
     """A split's judged-relevant pairs."""
-    pairs = relevant_pairs(project.queries(split), project.qrels(split), project.PASSAGES)
+    pairs = relevant_pairs(project.queries(split), QRELS[split], project.PASSAGES)
     lengths = params.dual_cross.generator
     return PairTexts(
         model,

@@ -19,7 +19,7 @@ def main() -> None:
             project.queries("train"),
             project.qrels("train"),
             project.queries("dev"),
-            project.qrels("dev"),
+            project.POSITIVES,
         ),
         *(
             project.EXAMPLES,
@@ -31,6 +31,7 @@ def main() -> None:
         ),
     ]
     sections = {"mgt": params.mgt, "base": system.base, "encoder": params.encoder, "seed": params.seed}
+    sections |= {"answers": params.evaluate.answers}
     with output(system.model, inputs, sections) as scratch:
         encoder, gnn, history = train_gnn_encoder(system, params, scratch)
         if distributed.is_first():

@@ -30,12 +30,13 @@ def main() -> None:
             project.queries("train"),
             project.qrels("train"),
             project.queries("dev"),
-            project.qrels("dev"),
+            project.POSITIVES,
         ),
         *(project.EXAMPLES, project.ENCODERS[params.mgt.init], project.embeddings(params.mgt.init)),
     ]
     budget = {name: getattr(params.mgt, name) for name in BUDGET + WATCHED}
     sections = {"train_no_gnn": params.train_no_gnn, "encoder": params.encoder, "seed": params.seed, "mgt": budget}
+    sections |= {"answers": params.evaluate.answers}
     with output(project.NO_GNN, inputs, sections) as scratch:
         encoder, history = train_control(params, scratch)
         if distributed.is_first():

@@ -14,9 +14,9 @@ from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.params import Params, load_params
-from gnn_encoder.records import QRELS, open_table
 from gnn_encoder.stage import WORK, output, run
 from gnn_encoder.storage.arrays import read_manifest
 from gnn_encoder.storage.atomic import publish_files, write_json
@@ -57,15 +57,19 @@ def main() -> None:
 def point(views: int, questions: NDArray[np.float32], params: Params, work: Path) -> Point:
     """One row of the curve, kept over a kill. *Shape:* questions (n, d)."""
     kept = work / f"views-{views}.json"
+    measures = list(parse([*params.evaluate.measures, params.evaluate.significance]))
+
+    def judge(found: pl.DataFrame) -> pl.DataFrame:
+        return measure_split(found, "dev", measures, params.evaluate)
+
     if not kept.exists():
         measured = quality(
             EMBEDDINGS,
             questions,
             pl.Series(read_column(project.queries("dev"), "qid")),
             pl.Series(read_column(project.PASSAGES, "pid")),
-            pl.DataFrame(open_table(project.qrels("dev"), QRELS).read()),
+            judge,
             views=views,
-            measures=list(parse([*params.evaluate.measures, params.evaluate.significance])),
             depth=params.retrieve.depth,
         )
         spent = cost(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import typer
 
+from gnn_encoder import project
 from gnn_encoder.errors import UserError
 from gnn_encoder.stage import report_errors
 
@@ -80,7 +81,6 @@ class Searcher:
         Raises:
             UserError: something of it has not been made, or the index is of other passages.
         """
-        from gnn_encoder import project
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
         from gnn_encoder.records import PASSAGES
@@ -201,6 +201,50 @@ def params(
         from gnn_encoder.params import load_params
 
         typer.echo(load_params(path).model_dump_json(indent=2))
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
+    qrels: Annotated[Path | None, typer.Argument(help="Judgements: `qid 0 pid grade` or `qid pid grade`.")] = None,
+    measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same questions.")] = None,
+    answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
+    regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
+    passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
+    per_question: Annotated[Path | None, typer.Option(help="Also write each question's values: .csv or .json.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Judge anybody's TREC run, as trec_eval would: passages by score, ties by id from the last to the first.
+
+    \b
+    Examples:
+      gnn-encoder evaluate run.trec qrels.dev.tsv
+      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-question values.csv
+      gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
+      gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.evaluation import foreign
+
+        if (qrels is None) == (answers is None):
+            raise UserError("give either QRELS, a file of judgements, or --answers, a table of questions with answers")
+        if qrels is not None:
+            judge, names = foreign.by_qrels(qrels), measure or foreign.BY_QRELS
+        elif answers is not None:
+            judge, names = (
+                foreign.by_answers(answers, passages, "regex" if regex else "string"),
+                measure or foreign.BY_ANSWERS,
+            )
+        if per_question:
+            foreign.check_target(per_question)
+        judged = foreign.judge_runs([run, *([against] if against else [])], judge, names)
+        if per_question:
+            foreign.write_values(judged, per_question)
+        for name, count in judged.missing.items():
+            if count:
+                typer.echo(f"{name}: {count} judged questions are not in it and count as 0", err=True)
+        typer.echo(foreign.as_json(judged) if as_json else foreign.as_table(judged))
 
 
 def _questions(first: str | None, interactive: bool) -> Iterator[str]:

@@ -18,6 +18,21 @@ def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
     return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
 
 
+def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
+    """A run with its ids as rows of their tables too: columns `query`, `passage` beside its own; what is in neither
+    table is left out.
+
+    Args:
+        run: columns qid, pid, among others.
+    """
+    wanted = run["pid"].unique().implode()
+    query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query").collect()
+    passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage").filter(pl.col("pid").is_in(wanted))
+    found = run.join(query_rows, on="qid", maintain_order="left")
+    found = found.join(passage_rows.collect(engine="streaming"), on="pid", maintain_order="left")
+    return found.with_columns(pl.col("query", "passage").cast(pl.Int32))
+
+
 def pair_keys(pairs: pl.DataFrame, n_passages: int) -> Rows:
     """Sorted keys query * n_passages + passage."""
     keys = pairs["query"].to_numpy().astype(np.int64) * n_passages + pairs["passage"].to_numpy()

@@ -242,11 +242,20 @@ class Retrieve(Section):
     depth: Count
 
 
+class Rerank(Section):
+    """The ceiling: M_de's top passages reordered by a cross-encoder."""
+
+    model: Literal["cross_encoder", "pair_teacher"]
+    depth: Count  # of M_de's run; what is below stays as it is
+    questions: Count | None  # a random sample of each split; null: all
+
+
 class Evaluate(Section):
     """Measures in ir-measures' names."""
 
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str  # the measure of the paired test
+    answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
 
 
 class Params(Section):
@@ -270,6 +279,7 @@ class Params(Section):
     encode_corpus: EncodeCorpus
     index: Index
     retrieve: Retrieve
+    rerank: Rerank
     evaluate: Evaluate
 
     @model_validator(mode="after")

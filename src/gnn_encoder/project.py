@@ -13,6 +13,7 @@ DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 BM25 = DATA / "bm25"
+POSITIVES = DATA / "positives" / "dev.parquet"  # of the dev questions, judged by qrels or not
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates"
 CROSS_ENCODER = DATA / "cross_encoder"
@@ -61,10 +62,16 @@ class GNNSystem:
 
 @dataclass(frozen=True, kw_only=True)
 class Branch:
-    """Systems that are judged together, and the one that they are compared with."""
+    """Systems that are judged together, and the one that they are compared with.
+
+    `beside`: systems of other branches that are shown with them. `sampled`: judged on a sample of the questions, so
+    that their figures stand in no table with those of all questions.
+    """
 
     systems: tuple[str, ...]
     baseline: str
+    beside: tuple[str, ...] = ()
+    sampled: bool = False
 
 
 # The dense systems and the folder of the dual-encoder that encodes their queries.
@@ -93,8 +100,16 @@ BRANCHES = {
     "dual_cross": Branch(systems=DUAL_CROSS_SYSTEMS, baseline="dual_cross_dpr"),
     "gnn_encoder_pair": Branch(systems=("gnn_encoder_pair",), baseline="pair"),
     "gnn_encoder_generated": Branch(systems=("gnn_encoder_generated",), baseline="gnn_encoder"),
+    "reranked": Branch(
+        systems=("reranked",), baseline="dual_encoder", beside=("retriever", "no_gnn", "gnn_encoder"), sampled=True
+    ),
 }
 BRANCH_OF = {system: name for name, branch in BRANCHES.items() for system in branch.systems}
+
+
+def is_sampled(system: str) -> bool:
+    """Whether a system is judged on a sample of the questions."""
+    return BRANCHES[BRANCH_OF[system]].sampled
 
 
 def queries(split: str) -> Path:

@@ -59,16 +59,23 @@ def test_csv(tmp_path: Path) -> None:
     assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
     report.write_recall_csv(tmp_path / "recall.csv", {"test": MEANS})
     assert (tmp_path / "recall.csv").read_text().splitlines() == [
-        "system,split,k,recall",
-        "dual_encoder,test,5,0.6",
-        "dual_encoder,test,100,0.9",
-        "gnn_encoder,test,5,0.625",
-        "gnn_encoder,test,100,1.0",
+        "system,split,measure,k,recall",
+        "dual_encoder,test,R,5,0.6",
+        "dual_encoder,test,R,100,0.9",
+        "gnn_encoder,test,R,5,0.625",
+        "gnn_encoder,test,R,100,1.0",
+    ]
+    by_answers = {"bm25": {"RR@10": 0.1, "Success@20": 0.75, "Success@5": 0.5}}
+    report.write_recall_csv(tmp_path / "recall.csv", {"test": by_answers})
+    assert (tmp_path / "recall.csv").read_text().splitlines()[1:] == [
+        "bm25,test,Success,5,0.5",
+        "bm25,test,Success,20,0.75",
     ]
 
 
-def test_recall_depths() -> None:
-    assert report.recall_depths(["R@100", "RR@10", "R(rel=2)@5", "R@20", "nDCG@10"]) == [20, 100]
+def test_recalls() -> None:
+    assert report.recalls(["R@100", "RR@10", "R(rel=2)@5", "R@20", "nDCG@10", "Success@5"]) == [("R", 20), ("R", 100)]
+    assert report.recalls(["Success@20", "RR@10", "Success@5"]) == [("Success", 5), ("Success", 20)]
 
 
 @pytest.mark.parametrize("name", ["bars", "recall", "recall_without_recall", "training", "costs", "similarities"])

@@ -14,7 +14,7 @@ import yaml
 
 from gnn_encoder import project
 from gnn_encoder.evaluation.runs import write_run
-from gnn_encoder.records import QRELS
+from gnn_encoder.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.storage.tables import write_table
 
 ROOT = Path(__file__).parents[2]
@@ -39,11 +39,20 @@ def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedP
     return stage(folder, "evaluate", branch)
 
 
+def write_questions(root: Path, answers: list[list[str]]) -> None:
+    for split in ("dev", "test"):
+        table = pa.table([["q0", "q1", "q2"], ["what?"] * 3, answers], schema=QUERIES)
+        write_table(root / project.queries(split), QUERIES, [table])
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose systems have been measured. Read only: `folder` is a copy of it."""
     root = tmp_path_factory.mktemp("measured")
     shutil.copy(ROOT / "params.yaml", root)
+    passages = pa.table([["p0", "p1", "p2"], [""] * 3, ["a hot oven", "a pan", "salt"]], schema=PASSAGES)
+    write_table(root / project.PASSAGES, PASSAGES, [passages])
+    write_questions(root, [[], [], []])
     for split in ("dev", "test"):
         table = pa.table([["q0", "q1", "q2"], ["p0", "p1", "p2"], [1, 1, 1]], schema=QRELS)
         write_table(root / project.qrels(split), QRELS, [table])
@@ -115,6 +124,70 @@ def test_same_metrics_twice(folder: Path) -> None:
     first = {path.name: path.read_bytes() for path in metrics.iterdir()}
     evaluate(folder)
     assert {path.name: path.read_bytes() for path in metrics.iterdir()} == first
+
+
+@pytest.fixture
+def answers(folder: Path) -> Path:
+    """The same project, judged by answers: q0's is in p0 and p2, q1's nowhere, q2 has none."""
+    write_questions(folder, [["Salt", "oven"], ["gas"], []])
+    for split in ("dev", "test"):
+        write_table(folder / project.qrels(split), QRELS, [QRELS.empty_table()])
+    return folder
+
+
+def set_evaluate(folder: Path, **values: object) -> None:
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params["evaluate"] |= values
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+
+
+def test_a_split_judged_by_answers(answers: Path) -> None:
+    set_evaluate(answers, measures=["RR@10", "Success@1", "Success@3", "P@3"])
+    expected = {"bm25": [1 / 2 / 3, 0, 1 / 3, 1 / 9], "dual_encoder": [1 / 3, 1 / 3, 1 / 3, 2 / 9]}
+    for system in project.BRANCHES["gnn_encoder"].systems:
+        done = stage(answers, "measure", system)
+        assert done.returncode == 0, done.stderr
+    assert evaluate(answers).returncode == 0
+    metrics = json.loads((answers / "metrics" / "gnn_encoder" / "test.json").read_text())
+    for system, values in expected.items():
+        assert list(metrics[system]) == ["RR@10", "Success@1", "Success@3", "P@3"]
+        assert list(metrics[system].values()) == pytest.approx(values, abs=1e-12), system
+    values = pl.read_parquet(answers / project.measured("bm25") / "values.parquet")
+    assert values.filter(split="test", measure="RR@10").select("qid", "value").rows() == [
+        *(("q0", 0.5), ("q1", 0.0), ("q2", 0.0))
+    ]
+
+
+def test_answers_that_are_expressions(answers: Path) -> None:
+    set_evaluate(answers, measures=["RR@10"], answers="regex")
+    write_questions(answers, [["^p.n"], [r"\bpan$"], ["s.?lt|oven"]])
+    assert stage(answers, "measure", "dual_encoder").returncode == 0
+    values = pl.read_parquet(answers / project.measured("dual_encoder") / "values.parquet")
+    assert values.filter(split="test")["value"].to_list() == [0.0, 0.5, 1.0]
+    write_questions(answers, [["("], [], []])
+    done = stage(answers, "measure", "dual_encoder")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: data/prepared/queries/dev.parquet, question 'q0', answers: '(' is no regular expression "
+        "(missing ) at position 1); correct it\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["R@5", "nDCG@10", "AP", "RR(rel=2)@10"])
+def test_measures_that_answers_cannot_tell(answers: Path, name: str) -> None:
+    set_evaluate(answers, measures=["RR@10", name])
+    done = stage(answers, "measure", "bm25")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: evaluate.measures has '{name}': the questions are judged by answers")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_run_of_other_passages(answers: Path) -> None:
+    set_evaluate(answers, measures=["RR@10"])
+    passages = pa.table([["p0", "p1"], [""] * 2, ["a hot oven", "a pan"]], schema=PASSAGES)
+    write_table(answers / project.PASSAGES, PASSAGES, [passages])
+    done = stage(answers, "measure", "bm25")
+    assert done.returncode == 2 and "no passage 'p2', which the run has for question 'q2'" in done.stderr
 
 
 def test_a_bad_run_leaves_everything_as_it_was(folder: Path) -> None:

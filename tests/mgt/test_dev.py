@@ -5,7 +5,13 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.mgt.dev import dev_sample, mean_reciprocal_rank, no_grad_eval, sample_questions
+from gnn_encoder.mgt.dev import (
+    dev_sample,
+    mean_reciprocal_rank,
+    no_grad_eval,
+    retrieved_pairs,
+    sample_questions,
+)
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")
@@ -31,6 +37,11 @@ def test_pool_holds_what_was_retrieved_and_every_positive() -> None:
     assert sample.queries.tolist() == [1, 6]
     assert sample.pool.tolist() == [5, 8, 30, 40]
     assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
+
+
+def test_what_was_retrieved_as_pairs() -> None:
+    found = retrieved_pairs(np.array([4, 1]), np.array([[8, 5], [0, 40]]))
+    assert found.rows() == [(4, 8), (4, 5), (1, 0), (1, 40)] and found.schema == PAIR
 
 
 def test_sample_is_of_judged_questions_and_fixed_by_the_seed() -> None:

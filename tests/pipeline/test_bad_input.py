@@ -267,6 +267,7 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
         ("data/examples/examples.parquet", "train_dual_encoder"),
         ("data/graph/gnn_encoder/edges.parquet", "embed_edges gnn_encoder"),
         ("data/runs/retriever/dev.trec.gz", "measure retriever"),
+        ("data/runs/dual_encoder/dev.trec.gz", "rerank"),
         ("data/nodes/both/sources.parquet", "train_mgt gnn_encoder_generated"),
         ("data/pair_labels/pretrain.parquet", "pair_pretrain pair"),
         ("data/generated/questions.parquet", "dual_cross_pretrain dual_cross"),

@@ -143,6 +143,28 @@ def test_every_branch_is_evaluated_against_its_baseline(project: Any, branch: st
         assert values["p"] == together[system]["p"]
 
 
+def test_the_ceiling_and_how_far_systems_come(project: Any, params: dict[str, Any]) -> None:
+    sample = params["rerank"]["questions"]
+    found = json.loads((project.folder / "metrics" / "ceiling.json").read_text())
+    branch = json.loads((project.folder / "metrics" / "reranked" / "ceiling.json").read_text())
+    means = {
+        split: json.loads((project.folder / "metrics" / "reranked" / f"{split}.json").read_text()) for split in found
+    }
+    for split, ceiling in found.items():
+        assert ceiling["questions"] == branch[split]["questions"] == sample
+        assert set(ceiling["systems"]) == set(DENSE) - {"dual_encoder", "dual_cross"}
+        assert set(branch[split]["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
+        assert (ceiling["base"], ceiling["ceiling"]) == (branch[split]["base"], branch[split]["ceiling"])
+        assert means[split]["reranked"]["RR@10"] == pytest.approx(ceiling["ceiling"])
+        assert means[split]["reranked"]["R@20"] == means[split]["dual_encoder"]["R@20"], "the same twenty"
+        way = ceiling["ceiling"] - ceiling["base"]
+        for system in ceiling["systems"].values():
+            expected = (system["mean"] - ceiling["base"]) / way if way > 0 else None
+            assert system["share"] == (expected if expected is None else pytest.approx(expected))
+    latency = json.loads((project.folder / "metrics" / "reranked" / "latency.json").read_text())
+    assert latency["passages"] == params["rerank"]["depth"] and latency["rerank_ms"] > 0
+
+
 def test_costs_of_every_dense_system(project: Any, params: dict[str, Any]) -> None:
     costs = json.loads((project.folder / "metrics" / "costs.json").read_text())
     assert tuple(costs) == DENSE
@@ -267,7 +289,13 @@ def measured(project: Any) -> dict[str, str]:
 
 def outputs(project: Any) -> dict[str, str]:
     """All that stages wrote but what tells of time."""
-    timed = ("metrics/costs.json", "plots/costs.png", "data/views_curve/", "plots/dual_cross/views")
+    timed = (
+        "metrics/costs.json",
+        "metrics/reranked/latency.json",
+        "plots/costs.png",
+        "data/views_curve/",
+        "plots/dual_cross/views",
+    )
     found: dict[str, str] = project.hashes("data", "metrics", "plots")
     return {name: value for name, value in found.items() if not name.startswith(timed)}
 

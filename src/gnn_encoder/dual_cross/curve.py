@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.evaluation.measures import mean, per_query
+from gnn_encoder.evaluation.measures import mean
 from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.index.search import PassageIndex
@@ -29,10 +29,9 @@ def quality(
     queries: NDArray[np.float32],
     qids: pl.Series,
     pids: pl.Series,
-    qrels: pl.DataFrame,
+    judge: Callable[[pl.DataFrame], pl.DataFrame],
     *,
     views: int,
-    measures: Sequence[str],
     depth: int,
 ) -> Point:
     """Mean of each measure, searched exactly, when a passage has only the first `views` of its views.
@@ -42,13 +41,12 @@ def quality(
         queries: *Shape:* (n, d).
         qids: Their ids. *Shape:* (n,).
         pids: *Shape:* (passages,).
-        qrels: Columns qid, pid, grade.
+        judge: Turns a run (qid, pid, rank) into values (qid, measure, value).
         views: At most those that are stored.
-        measures: In ir-measures' names.
         depth: Passages a question, cut to the corpus.
     """
     passages, _ = top_k(embeddings_folder, queries, min(depth, len(pids)), views=views, name="retrieve.depth")
-    return mean(per_query(as_run(passages, qids, pids), qrels, measures))
+    return mean(judge(as_run(passages, qids, pids)))
 
 
 def as_run(passages: Rows, qids: pl.Series, pids: pl.Series) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from gnn_encoder.errors import UserError
 
 VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
 QUESTIONS_AT_A_TIME = 1000  # runs go to ir-measures as Python objects, 100 bytes a line: not all at once
+BY_ANSWERS = ("Success", "RR", "P")  # measures of what was retrieved alone
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
 # The providers that compute inside this process; others call programs that may not be there.
@@ -30,35 +31,57 @@ def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[st
     return {str(measure): measure for measure in measures}
 
 
-def per_query(run: pl.DataFrame, qrels: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def per_query(
+    run: pl.DataFrame, qrels: pl.DataFrame, names: Sequence[str], questions: pl.Series | None = None
+) -> pl.DataFrame:
     """Measure every judged question, by the run's ranks: scores that tie cannot be broken another way by a tool.
 
     Args:
         run: Columns qid, pid, rank, as `read_run` gives them.
-        qrels: Columns qid, pid, grade. A passage with a grade above 0 is relevant; a question without one has nothing
-            to be found and is left out.
+        qrels: Columns qid, pid, grade. A passage with a grade above 0 is relevant, or with one from `rel` on where a
+            measure has it: `R(rel=2)@1000`. A question without a grade above 0 has nothing to be found and is left out;
+            one without a grade from `rel` on has value 0, as in trec_eval.
         names: Measures by ir-measures' names.
+        questions: Ids of the questions to measure, where those without a judgement count too, with value 0.
 
     Returns:
-        Columns qid, measure, value, as `VALUES`: questions in the order of `qrels`, measures in the order given. A
-        judged question that is missing from the run has value 0.
+        Columns qid, measure, value, as `VALUES`: questions in the order of `questions` or of `qrels`, measures in the
+        order given. A question that is missing from the run has value 0.
 
     Raises:
         UserError: a measure is unknown, or no question is judged.
     """
     measures = parse(names)
-    relevant = qrels.filter(pl.col("grade") > 0)
-    if relevant.is_empty():
+    judged = qrels.filter((pl.col("grade") > 0).any().over("qid"))
+    qids = judged["qid"].unique(maintain_order=True) if questions is None else questions
+    if qids.is_empty():
         raise UserError("qrels: no question has a passage with a grade above 0; there is nothing to measure")
-    qids = relevant["qid"].unique(maintain_order=True)
-    values: dict[tuple[str, str], float] = {}
+    # Without `questions` every value must come: a tool that left a question out would be noticed.
+    values = {} if questions is None else {(qid, name): 0.0 for qid in qids for name in measures}
     for first in range(0, len(qids), QUESTIONS_AT_A_TIME):
         part = pl.col("qid").is_in(qids.slice(first, QUESTIONS_AT_A_TIME).implode())
-        evaluator = PROVIDER.evaluator(list(measures.values()), _nested(relevant.filter(part), pl.col("grade")))
+        evaluator = PROVIDER.evaluator(list(measures.values()), _nested(judged.filter(part), pl.col("grade")))
         for metric in evaluator.iter_calc(_nested(run.filter(part), -pl.col("rank").cast(pl.Float64))):
             values[metric.query_id, str(metric.measure)] = float(metric.value)
     rows = [(qid, name, values[qid, name]) for qid in qids for name in measures]
     return pl.DataFrame(rows, schema=VALUES, orient="row")
+
+
+def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
+    """How many passages a question have to be judged for measures of a split that is judged by answers; None: all.
+
+    Raises:
+        UserError: a measure has to know all relevant passages or their grades, which answers do not tell.
+    """
+    measures = parse(names, parameter)
+    for name, measure in measures.items():
+        if measure.NAME not in BY_ANSWERS or measure["rel"] != 1 or measure["judged_only"]:
+            raise UserError(
+                f"{parameter} has {name!r}: the questions are judged by answers, so that nobody knows all passages "
+                "that are relevant; take Success@k (the papers' R@k there) or RR@k"
+            )
+    cutoffs = [measure.params.get("cutoff") for measure in measures.values()]
+    return None if None in cutoffs else max(cutoffs)
 
 
 def mean(values: pl.DataFrame) -> dict[str, float]:

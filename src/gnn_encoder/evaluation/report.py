@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
 Comparisons = dict[str, Comparison]  # system -> it against its baseline
-RECALL = re.compile(r"^R@(\d+)$")
+RECALL = re.compile(r"^(R|Success)@(\d+)$")
 
 
 def markdown_table(means: Means, comparisons: Comparisons, measure: str) -> str:
@@ -31,7 +31,7 @@ def markdown_table(means: Means, comparisons: Comparisons, measure: str) -> str:
         if found:
             test = [found.baseline, f"{100 * found.difference:+.1f}", _interval(found), _p(found.p_holm)]
         rows.append([system, *(f"{100 * values[name]:.1f}" for name in names), *test])
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
@@ -46,20 +46,21 @@ def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
 
 
 def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
-    """One row a system, split and depth k of recall R@k."""
+    """One row a system, split and depth k of recall R@k; of Success@k where a split has no R@k."""
     rows = [
-        (system, split, depth, values[f"R@{depth}"])
+        (system, split, name, depth, values[f"{name}@{depth}"])
         for split, systems in means.items()
         for system, values in systems.items()
-        for depth in recall_depths(values)
+        for name, depth in recalls(values)
     ]
-    schema = {"system": pl.String, "split": pl.String, "k": pl.Int64, "recall": pl.Float64}
+    schema = {"system": pl.String, "split": pl.String, "measure": pl.String, "k": pl.Int64, "recall": pl.Float64}
     pl.DataFrame(rows, schema=schema, orient="row").write_csv(path)
 
 
-def recall_depths(names: Sequence[str] | dict[str, float]) -> list[int]:
-    """The k of every R@k among the measures, smallest first."""
-    return sorted(int(match.group(1)) for match in map(RECALL.match, names) if match)
+def recalls(names: Iterable[str]) -> list[tuple[str, int]]:
+    """`R` and k of every R@k among the measures, smallest k first; `Success` and k where there is none."""
+    found = [(match.group(1), int(match.group(2))) for match in map(RECALL.match, names) if match]
+    return sorted([one for one in found if one[0] == "R"] or found)
 
 
 def draw_bars(path: Path, values: pl.DataFrame, measure: str) -> None:
@@ -76,13 +77,18 @@ def draw_bars(path: Path, values: pl.DataFrame, measure: str) -> None:
 
 
 def draw_recall(path: Path, means: dict[str, Means]) -> None:
-    """R@k against k, a line a system, one panel a split. `means`: split -> system -> measure -> value."""
+    """R@k against k, a line a system, one panel a split; Success@k where a split has no R@k.
+
+    `means`: split -> system -> measure -> value.
+    """
     with _figure(path, panels=len(means)) as panels:
         for axes, (split, systems) in zip(panels, means.items(), strict=True):
             for system, values in systems.items():
-                depths = recall_depths(values)
-                axes.plot(depths, [100 * values[f"R@{depth}"] for depth in depths], marker="o", label=system)
-            axes.set(title=f"{split} questions", xlabel="k", ylabel="R@k (points)", xscale="log")
+                found = recalls(values)
+                points = [100 * values[f"{name}@{depth}"] for name, depth in found]
+                axes.plot([depth for _, depth in found], points, marker="o", label=system)
+            name = next((name for values in systems.values() for name, _ in recalls(values)), "R")
+            axes.set(title=f"{split} questions", xlabel="k", ylabel=f"{name}@k (points)", xscale="log")
             axes.grid(alpha=0.3)
             axes.legend()
 
@@ -114,7 +120,7 @@ def costs_table(costs: "dict[str, Costs]") -> str:
         seconds = "" if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
         numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", seconds]
         rows.append([system, f"{cost.vectors_a_passage:g}", *numbers])
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", measure: str) -> None:
@@ -184,7 +190,7 @@ def _p(p: float) -> str:
     return f"{p:.1g}" if p < 0.01 else f"{p:.2f}"
 
 
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
+def markdown(header: list[str], rows: list[list[str]]) -> str:
     """Columns padded to equal width, numbers to the right."""
     widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]

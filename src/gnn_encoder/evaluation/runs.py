@@ -57,12 +57,33 @@ def read_run(path: Path) -> pl.DataFrame:
     Raises:
         UserError: the file is missing or truncated, a line is malformed, or a question has a passage or rank twice.
     """
-    frame = _read_fast(path)
-    if frame is None:
-        frame = _read_slowly(path)
+    frame = _read(path, ranked=True)
     _refuse_twice(path, frame, "pid")
     _refuse_twice(path, frame, "rank")
     return frame
+
+
+def read_scored_run(path: Path) -> pl.DataFrame:
+    """Read anybody's run as trec_eval reads it: ranks by score, whatever the rank field says.
+
+    Scores are compared in single precision, the best first; passages that tie in descending order of their ids' bytes.
+
+    Returns:
+        As `read_run`, sorted by rank within a question.
+
+    Raises:
+        UserError: the file is missing or truncated, a line is malformed, or a question has a passage twice.
+    """
+    frame = _read(path, ranked=False)
+    _refuse_twice(path, frame, "pid")
+    frame = frame.sort(pl.col("score").cast(pl.Float32), "pid", descending=True, maintain_order=True)
+    return frame.with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("qid"))
+
+
+def _read(path: Path, *, ranked: bool) -> pl.DataFrame:
+    """Without `ranked` the field of the rank may hold anything, and the column is 1."""
+    frame = _read_fast(path, ranked)
+    return _read_slowly(path, ranked) if frame is None else frame
 
 
 def _lines(
@@ -92,7 +113,7 @@ def _check_ids(ids: Iterable[str]) -> None:
             )
 
 
-def _read_fast(path: Path) -> pl.DataFrame | None:
+def _read_fast(path: Path, ranked: bool) -> pl.DataFrame | None:
     """The form that `write_run` writes, parsed by polars; None when anything about the file is unusual."""
     names = ["qid", "Q0", "pid", "rank", "score", "tag"]
     try:
@@ -104,7 +125,8 @@ def _read_fast(path: Path) -> pl.DataFrame | None:
             schema=dict.fromkeys(names, pl.String()),
             truncate_ragged_lines=False,
         )
-        frame = frame.with_columns(pl.col("rank").cast(pl.Int32), pl.col("score").cast(pl.Float64))
+        rank = pl.col("rank").cast(pl.Int32) if ranked else pl.lit(1, pl.Int32).alias("rank")
+        frame = frame.with_columns(rank, pl.col("score").cast(pl.Float64))
     except pl.exceptions.PolarsError:
         return None
     complete = pl.all_horizontal(pl.all().is_not_null().all())
@@ -113,17 +135,18 @@ def _read_fast(path: Path) -> pl.DataFrame | None:
     return frame.select(RUN.names()) if usual or not len(frame) else None
 
 
-def _read_slowly(path: Path) -> pl.DataFrame:
+def _read_slowly(path: Path, ranked: bool) -> pl.DataFrame:
     """Any white space between fields; names the first line that is wrong."""
-    rows = [_parse(path, number, line) for number, line in _numbered(path)]
+    rows = [_parse(path, number, line, ranked) for number, line in numbered_lines(path)]
     return pl.DataFrame(rows, schema=RUN, orient="row")
 
 
-def _parse(path: Path, number: int, line: str) -> tuple[str, str, int, float]:
+def _parse(path: Path, number: int, line: str, ranked: bool) -> tuple[str, str, int, float]:
     fields = line.split()
     if len(fields) != 6:
         raise UserError(f"{path}, line {number}: {len(fields)} fields; {FORM}; write the run again")
     qid, _, pid, rank, score, _ = fields
+    rank = rank if ranked else "1"
     if not (rank.isascii() and rank.isdigit() and 1 <= int(rank) < 2**31):
         raise UserError(f"{path}, line {number}: rank is {rank!r}; must be a whole number from 1; write the run again")
     try:
@@ -135,7 +158,12 @@ def _parse(path: Path, number: int, line: str) -> tuple[str, str, int, float]:
     return qid, pid, int(rank), value
 
 
-def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a text file, plain or gzip, from 1; those of white space alone are left out.
+
+    Raises:
+        UserError: the file is missing or truncated, or is not in UTF-8.
+    """
     for number, line in enumerate(_read_bytes(path).split(b"\n"), 1):
         try:
             text = line.decode()
@@ -150,9 +178,11 @@ def _read_bytes(path: Path) -> bytes:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
     except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)") from error
+        raise UserError(
+            f"{path}: no such file; correct its path, or run the stage that makes it first (`dvc repro`)"
+        ) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}: truncated or no gzip file ({error}); write the run again") from error
+        raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
 
 
 def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:

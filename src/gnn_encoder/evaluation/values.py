@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from gnn_encoder import project
-from gnn_encoder.evaluation import report
+from gnn_encoder.evaluation import ceiling, report
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.significance import compare_pairs
 from gnn_encoder.params import Evaluate
@@ -56,6 +56,17 @@ def write_metrics(
 def write_comparisons(path: Path, comparisons: dict[str, report.Comparisons]) -> None:
     """Split -> system -> the fields of its comparison."""
     write_json(path, {split: {name: asdict(c) for name, c in rows.items()} for split, rows in comparisons.items()})
+
+
+def write_ceiling(folder: Path, values: pl.DataFrame, section: Evaluate, seed: int) -> None:
+    """ceiling.json, and a table a split: how far each system of `values` comes from M_de towards the ceiling."""
+    (tested,) = parse([section.significance])
+    found = ceiling.measure_ceiling(values, tested, seed)
+    write_json(folder / "ceiling.json", {split: asdict(one) for split, one in found.items()})
+    for split, one in found.items():
+        log.info("\n%s, %d questions, points of 100\n\n%s", split, one.questions, ceiling.as_table(one))
+        if one.ceiling <= one.base:
+            log.info("\nthe ceiling is not above M_de here: which share of the way is covered is undefined")
 
 
 def log_tables(means: dict[str, report.Means], comparisons: dict[str, report.Comparisons], section: Evaluate) -> None:

@@ -28,6 +28,12 @@ def sample_questions(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
     return np.sort(chosen)
 
 
+def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.DataFrame:
+    """Columns query, passage. *Shape:* queries (q,), retrieved (q, depth)."""
+    columns = {"query": np.repeat(queries, retrieved.shape[1]), "passage": retrieved.reshape(-1)}
+    return pl.DataFrame({name: rows.astype(np.int32) for name, rows in columns.items()})
+
+
 def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
     """Pool of a sample.
 

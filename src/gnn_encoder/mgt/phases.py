@@ -4,9 +4,11 @@ import logging
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import torch
 
 from gnn_encoder import project
+from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.device import device
 from gnn_encoder.encoders.dual_encoder import DualEncoder
@@ -19,7 +21,7 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, read_nodes
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.mgt.dev import DevSample, dev_sample, sample_questions
+from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_questions
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.params import Params
@@ -148,16 +150,23 @@ def read_training_examples() -> Examples:
 
 
 def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:
-    """The fixed dev sample, its pool found by M_de, which is `system`'s encoder, in its passage matrix."""
-    pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
+    """The fixed dev sample, its pool found by M_de, which is `system`'s encoder, in its passage matrix.
+
+    Where answers judge, what M_de found for a question is relevant if it holds one, beside BM25's best such passage;
+    what it found for other questions is not looked at.
+    """
+    questions = project.queries("dev")
+    pairs = relevant_pairs(questions, project.POSITIVES, project.PASSAGES)
     rows = sample_questions(pairs, params.mgt.dev_queries, params.seed)
     encoder.eval()
-    embedded = embed_questions(
-        encoder, open_queries(project.queries("dev"), encoder), params.encoder.batch_tokens, rows
-    )
+    embedded = embed_questions(encoder, open_queries(questions, encoder), params.encoder.batch_tokens, rows)
     n_passages, cached = count_rows(project.PASSAGES), project.embeddings(system)
     check_shape(cached, (n_passages, encoder.dimension))
     retrieved, _ = top_k(cached, embedded, min(params.mgt.dev_depth, n_passages), name="mgt.dev_depth")
+    if judged_by_answers(questions):
+        found = retrieved_pairs(rows, retrieved)
+        hits = answered(found, questions, project.PASSAGES, params.evaluate.answers)
+        pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
     return dev_sample(rows, pairs, retrieved)
 
 

@@ -1,0 +1,135 @@
+"""Which of many pairs of a question and a passage hold an answer: streamed over the passages, by several processes."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from gnn_encoder.answers.matching import KINDS, Kind
+from gnn_encoder.errors import UserError
+from gnn_encoder.records import PASSAGES, QUERIES, open_table
+
+Rows = NDArray[np.integer[Any]]
+PAIRS_A_PROCESS = 50_000  # seconds of work: fewer are done sooner than another process has started
+
+
+class Task(NamedTuple):
+    """The pairs whose passages are in one row group, by passage. *Shape:* both (n,)."""
+
+    group: int
+    passages: Rows  # rows within the group
+    queries: Rows
+
+
+def judged_by_answers(questions: Path) -> bool:
+    """Whether a table's questions have answers, by which passages are then judged instead of by qrels."""
+    found = pl.scan_parquet(questions).select((pl.col("answers").list.len() > 0).any())
+    return bool(found.collect().item())
+
+
+def answered(pairs: pl.DataFrame, questions: Path, passages: Path, kind: Kind) -> pl.DataFrame:
+    """Those of `pairs` whose passage's text holds one of the question's answers; titles do not count, as in DPR.
+
+    A passage is read and tokenised once, and one row group of passages is in memory at a time in each process.
+
+    Args:
+        pairs: columns query and passage (rows of their tables); others stay.
+        questions: a table of questions with answers.
+        passages: passages.parquet.
+
+    Raises:
+        UserError: an answer is no regular expression, or one whose search does not end.
+    """
+    worker = Worker(questions, passages, kind)
+    order = pairs["passage"].arg_sort().to_numpy()
+    found = np.zeros(len(pairs), dtype=np.bool_)
+    done = 0
+    bar = tqdm(total=len(pairs), desc="answers", unit=" passages", disable=None)
+    with bar, _workers(worker, len(pairs)) as run:
+        for hits in run(_tasks(worker, pairs, order)):
+            found[order[done : done + len(hits)]] = hits
+            done += len(hits)
+            bar.update(len(hits))
+    return pairs.filter(pl.Series(found))
+
+
+class Worker:
+    """Looks for answers in one row group of passages after another.
+
+    Raises:
+        UserError: an answer is no regular expression.
+    """
+
+    def __init__(self, questions: Path, passages: Path, kind: Kind) -> None:
+        self.settings = questions, passages, kind
+        self.file = open_table(passages, PASSAGES)
+        table = pl.DataFrame(open_table(questions, QUERIES).read(columns=["qid", "answers"]))
+        self._places = [f"{questions}, question {qid!r}, answers" for qid in table["qid"]]
+        self._prepare = KINDS[kind].prepare
+        self._answers = [
+            _told(place, KINDS[kind], [answer for answer in answers or [] if answer is not None])
+            for place, answers in zip(self._places, table["answers"].to_list(), strict=True)
+        ]
+
+    def match(self, task: Task) -> NDArray[np.bool_]:
+        """Which pairs of a task hold an answer. *Shape:* (n,)."""
+        texts = self.file.read_row_group(task.group, columns=["text"]).column("text")
+        hits = np.zeros(len(task.passages), dtype=np.bool_)
+        before, prepared = -1, ""
+        for i, (row, query) in enumerate(zip(task.passages.tolist(), task.queries.tolist(), strict=True)):
+            if row != before:
+                before, prepared = row, self._prepare(texts[row].as_py())
+            hits[i] = _told(self._places[query], self._answers[query].found_in, prepared)
+        return hits
+
+
+def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
+    """Call a function that does not know where what it is called with comes from."""
+    try:
+        return function(argument)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
+
+
+def _tasks(worker: Worker, pairs: pl.DataFrame, order: Rows) -> Iterator[Task]:
+    metadata = worker.file.metadata
+    ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+    passages, queries = (pairs[name].to_numpy()[order] for name in ("passage", "query"))
+    bounds = np.searchsorted(passages, np.concatenate([[0], ends]))
+    for group, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        if first < last:
+            start = ends[group - 1] if group else 0
+            yield Task(group, passages[first:last] - start, queries[first:last])
+
+
+@contextmanager
+def _workers(worker: Worker, pairs: int) -> Iterator[Callable[[Iterator[Task]], Iterator[NDArray[np.bool_]]]]:
+    """A `map` over tasks: in this process where they are few, else in as many as there are cores."""
+    processes = min(len(os.sched_getaffinity(0)), -(-pairs // PAIRS_A_PROCESS))
+    if processes <= 1:
+        yield lambda tasks: map(worker.match, tasks)
+        return
+    # Spawned: this process may run threads, whose locks a fork would copy.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes, context, _start, worker.settings) as pool:
+        yield lambda tasks: pool.map(_match, tasks)
+
+
+def _start(*settings: Any) -> None:
+    global _worker
+    _worker = Worker(*settings)
+
+
+def _match(task: Task) -> NDArray[np.bool_]:
+    return _worker.match(task)
+
+
+_worker: Worker  # of a process that `_start` began

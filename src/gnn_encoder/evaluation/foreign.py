@@ -1,0 +1,142 @@
+"""Runs that anybody made, judged and compared: what `gnn-encoder evaluate` does."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.answers.matching import Kind
+from gnn_encoder.errors import UserError
+from gnn_encoder.evaluation.judge import measure_by_answers
+from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
+from gnn_encoder.evaluation.qrels import read_qrels
+from gnn_encoder.evaluation.report import markdown
+from gnn_encoder.evaluation.runs import read_scored_run
+from gnn_encoder.evaluation.significance import Comparison, compare, holm
+from gnn_encoder.records import PASSAGES, QUERIES, open_table
+
+Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
+OPTION = "--measure"
+BY_QRELS = ("RR@10", "nDCG@10", "R@50", "R@1000")
+BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """Values of one run, or of two: columns qid, measure, value, and against of the second one.
+
+    `missing`: questions that are judged and not in the run, by run.
+    """
+
+    values: pl.DataFrame
+    missing: dict[str, int]
+
+    def means(self) -> dict[str, dict[str, float]]:
+        """`value` and, of a second run, `against` -> measure -> mean in 0..1."""
+        columns = [name for name in ("value", "against") if name in self.values.columns]
+        return {name: mean(self.values.select("qid", "measure", value=name)) for name in columns}
+
+    def comparisons(self) -> dict[str, Comparison]:
+        """The run minus the second one by measure, with Holm's correction for there being several measures."""
+        if "against" not in self.values.columns:
+            return {}
+        found = {
+            str(name): compare(part["value"].to_numpy(), part["against"].to_numpy(), "against")
+            for (name,), part in self.values.group_by("measure", maintain_order=True)
+        }
+        corrected = holm(np.array([comparison.p for comparison in found.values()]))
+        pairs = zip(found.items(), corrected.tolist(), strict=True)
+        return {name: replace(comparison, p_holm=p) for (name, comparison), p in pairs}
+
+
+def by_qrels(path: Path) -> Judge:
+    """Judge by a file of qrels."""
+    qrels = read_qrels(path)
+    return lambda run, names: per_query(run, qrels, names)
+
+
+def by_answers(questions: Path, passages: Path, kind: Kind) -> Judge:
+    """Judge by the answers in a table of questions, as `prepare` writes it, looked for in a table of passages.
+
+    Raises:
+        UserError: one of the tables is missing or has other columns.
+    """
+    open_table(questions, QUERIES)
+    open_table(passages, PASSAGES)
+
+    def judge(run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+        answer_depth(names, OPTION)
+        return measure_by_answers(run, names, questions, passages, kind)
+
+    return judge
+
+
+def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Judged:
+    """Measure one run, or two on the same questions.
+
+    Raises:
+        UserError: a file is malformed, a measure is unknown, or a run has none of the judged questions.
+    """
+    names, tables, missing = list(parse(names, OPTION)), [], {}
+    for path in paths:
+        run = read_scored_run(path)
+        table = judge(run, names)
+        asked = table["qid"].unique()
+        missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
+        if missing[str(path)] == len(asked):
+            raise UserError(f"{path}: none of its questions is judged; take the judgements that belong to the run")
+        tables.append(table)
+    values = tables[0]
+    if len(tables) > 1:
+        values = values.join(tables[1].rename({"value": "against"}), on=["qid", "measure"], maintain_order="left")
+    return Judged(values=values, missing=missing)
+
+
+def as_table(judged: Judged) -> str:
+    """Markdown: a measure a row, in 0..1; with a second run the paired t-test."""
+    means, compared = judged.means(), judged.comparisons()
+    header = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
+    rows = []
+    for name, value in means["value"].items():
+        row = [name, f"{value:.4f}"]
+        if compared:
+            c = compared[name]
+            row += [f"{means['against'][name]:.4f}", f"{c.difference:+.4f}", f"{c.low:+.4f} to {c.high:+.4f}"]
+            row += [f"{c.p:.2g}", f"{c.p_holm:.2g}"]
+        rows.append(row)
+    return markdown(header, rows)
+
+
+def as_json(judged: Judged) -> str:
+    """The same as one JSON object."""
+    means = judged.means()
+    found: dict[str, Any] = {"questions": judged.values["qid"].n_unique(), "missing": judged.missing}
+    found |= {"measures": means["value"]}
+    if "against" in means:
+        comparisons = {name: asdict(comparison) for name, comparison in judged.comparisons().items()}
+        found |= {"against": means["against"], "comparisons": comparisons}
+    return json.dumps(found, indent=2, ensure_ascii=False)
+
+
+def check_target(path: Path) -> None:
+    """Make sure, before anything is measured, that `write_values` can write there.
+
+    Raises:
+        UserError: the name ends in neither .csv nor .json, or its folder is not there.
+    """
+    if path.suffix not in (".csv", ".json"):
+        raise UserError(f"{path}: must end in .csv or .json, which says what is written")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: its folder is not there; make it first")
+
+
+def write_values(judged: Judged, path: Path) -> None:
+    """Each question's values as CSV or as JSON (a list of objects), by the name's ending."""
+    if path.suffix == ".csv":
+        judged.values.write_csv(path)
+    else:
+        judged.values.write_json(path)

@@ -1,0 +1,57 @@
+"""A run's values by what its questions are judged by: qrels, or answers that passages hold."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from gnn_encoder import project
+from gnn_encoder.answers.matching import Kind
+from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.errors import UserError
+from gnn_encoder.evaluation.measures import answer_depth, per_query
+from gnn_encoder.judgements import with_rows
+from gnn_encoder.params import Evaluate
+from gnn_encoder.records import QRELS, open_table
+from gnn_encoder.storage.tables import read_column
+
+
+def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
+    """Values of a run of a split's questions, as `per_query` gives them.
+
+    Raises:
+        UserError: what `per_query` and `measure_by_answers` raise.
+    """
+    questions = project.queries(split)
+    if judged_by_answers(questions):
+        return measure_by_answers(run, names, questions, project.PASSAGES, section.answers)
+    return per_query(run, pl.DataFrame(open_table(project.qrels(split), QRELS).read()), names)
+
+
+def measure_by_answers(
+    run: pl.DataFrame, names: Sequence[str], questions: Path, passages: Path, kind: Kind
+) -> pl.DataFrame:
+    """Values of a run where a passage is relevant when it holds an answer: Success@k is the papers' R@k.
+
+    Every question of the table counts, whether anything was found for it or not.
+
+    Args:
+        run: columns qid, pid, rank.
+        names: measures of what was retrieved alone.
+
+    Raises:
+        UserError: a measure has to know all relevant passages, a retrieved passage is not in the table, or what
+            `answered` raises.
+    """
+    depth = answer_depth(names)
+    qids = pl.Series(read_column(questions, "qid"))
+    asked = pl.col("qid").is_in(qids.implode())
+    run = run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank"))))
+    pairs = with_rows(run, questions, passages)
+    if len(pairs) < len(run):
+        qid, pid = run.join(pairs, on=["qid", "pid"], how="anti").select("qid", "pid").row(0)
+        raise UserError(
+            f"{passages}: no passage {pid!r}, which the run has for question {qid!r}; take those it was made of"
+        )
+    hits = answered(pairs, questions, passages, kind)
+    return per_query(run, hits.select("qid", "pid", grade=1), names, questions=qids)

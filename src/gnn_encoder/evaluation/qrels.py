@@ -1,0 +1,46 @@
+"""Anybody's judgements: qrels as TREC writes them (`qid 0 pid grade`) or as BEIR does (`qid pid grade`)."""
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from gnn_encoder.errors import UserError
+from gnn_encoder.evaluation.runs import numbered_lines
+
+FORMS = "a line is `qid 0 pid grade` (TREC) or `qid pid grade` (BEIR), with white space between them"
+HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
+SCHEMA = pl.Schema({"line": pl.Int64(), "qid": pl.String(), "pid": pl.String(), "grade": pl.Int32()})
+
+
+def read_qrels(path: Path) -> pl.DataFrame:
+    """Read judgements, plain or gzip.
+
+    Returns:
+        Columns qid, pid, grade; lines in the file's order.
+
+    Raises:
+        UserError: the file is missing or truncated, a line is malformed, or a pair is judged twice.
+    """
+    rows: list[tuple[int, str, str, int]] = []
+    width = None
+    for number, line in numbered_lines(path):
+        fields = line.removeprefix("\ufeff").split()
+        width = width or (len(fields) if len(fields) in (3, 4) else None)
+        if not rows and fields == HEADER:
+            continue
+        if len(fields) != width:
+            raise UserError(f"{path}, line {number}: {len(fields)} fields; {FORMS}, the same in the whole file")
+        qid, pid, grade = fields[0], fields[-2], fields[-1]
+        if not GRADE.fullmatch(grade):
+            raise UserError(f"{path}, line {number}: grade is {grade!r}; must be a whole number, 0 for not relevant")
+        rows.append((number, qid, pid, int(grade)))
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    repeated = table.filter(~pl.struct("qid", "pid").is_first_distinct())
+    if len(repeated):
+        number, qid, pid, _ = repeated.row(0)
+        raise UserError(
+            f"{path}, line {number}: question {qid!r} and passage {pid!r} were judged before; keep one line"
+        )
+    return table.drop("line")

@@ -1,0 +1,194 @@
+"""Answer matching: cases worked out by hand from DPR's rules, and a slow version that follows them literally."""
+
+import random
+import unicodedata
+from collections.abc import Sequence
+
+import pytest
+import regex
+
+from gnn_encoder.answers.matching import KINDS, RegexAnswers, StringAnswers, spaced_tokens
+from gnn_encoder.errors import UserError
+
+E_ACUTE, E_COMBINING = "\u00e9", "e\u0301"  # é as one character and as two
+# What is tested, answers, text, whether it is found.
+STRINGS = [
+    ("a word", ["oven"], "The oven is hot.", True),
+    ("first word", ["oven"], "Oven", True),
+    ("last word before a full stop", ["oven"], "Use an oven.", True),
+    ("no such word", ["oven"], "Use a pan.", False),
+    ("part of a word", ["art"], "He will start the party.", False),
+    ("beginning of a word", ["run"], "Running late", False),
+    ("end of a word", ["ham"], "Birmingham", False),
+    ("plural is another word", ["oven"], "Ovens", False),
+    ("several words", ["hot oven"], "a hot oven door", True),
+    ("words in another order", ["oven hot"], "a hot oven", False),
+    ("a word in between", ["hot oven"], "a hot gas oven", False),
+    ("any white space", ["hot oven"], "hot\n\t  oven", True),
+    ("no-break space", ["hot oven"], "hot\u00a0oven", True),
+    ("white space around the answer", ["  oven \n"], "an oven", True),
+    ("second of the answers", ["pan", "oven"], "an oven", True),
+    ("no answers", [], "an oven", False),
+    ("empty answer", [""], "an oven", False),
+    ("white space alone", [" \t\n\u00a0"], "an oven", False),
+    ("control characters alone", ["\x00\u200b\u00ad"], "an oven", False),
+    ("empty answer beside a right one", ["", "oven"], "an oven", True),
+    ("empty text", ["oven"], "", False),
+    ("both empty", [""], "", False),
+    ("lower case in the text", ["OVEN"], "an oven", True),
+    ("upper case in the text", ["oven"], "AN OVEN", True),
+    ("sharp s is not ss", ["strasse"], "Straße", False),
+    ("Greek final sigma is a form of its own", ["οδος"], "ΟΔΟΣ", True),
+    ("Greek sigma inside is not the final one", ["οδοσ"], "ΟΔΟΣ", False),
+    ("Turkish dotted I is i with a dot", ["istanbul"], "İstanbul", False),
+    ("accent composed in the answer", [f"caf{E_ACUTE}"], f"a caf{E_COMBINING}", True),
+    ("accent composed in the text", [f"caf{E_COMBINING}"], f"a caf{E_ACUTE}", True),
+    ("accent left out in the answer", ["cafe"], f"a caf{E_ACUTE}", False),
+    ("accent left out in the text", [f"caf{E_ACUTE}"], "a cafe", False),
+    ("accents and case", ["ÉCOLE"], "une école", True),
+    ("Hangul syllable and its letters", ["한"], "\u1112\u1161\u11ab", True),
+    ("ligature is not its letters", ["office"], "the o\ufb03ce", False),
+    ("full-width digits are not ASCII ones", ["12"], "１２", False),
+    ("a number", ["42"], "It is 42.", True),
+    ("part of a number", ["42"], "In 1942", False),
+    ("a number with a comma", ["3,000"], "about 3,000 people", True),
+    ("comma left out", ["3000"], "about 3,000 people", False),
+    ("first part of a number with a comma", ["3"], "about 3,000 people", True),
+    ("a decimal number", ["3.14"], "pi is 3.14159", False),
+    ("number and unit written together", ["5"], "5km", False),
+    ("currency sign is a token", ["$5"], "It costs $5 today", True),
+    ("currency sign missing in the text", ["$5"], "It costs 5 today", False),
+    ("per cent", ["5%"], "up by 5 %", True),
+    ("superscript is of the word", ["m2"], "m²", False),
+    ("year in brackets", ["1999"], "(1999)", True),
+    ("full stop in the answer has to be there", ["U.S."], "the US army", False),
+    ("full stops with spaces between", ["U.S."], "the U . S . army", True),
+    ("full stop at the end of the answer", ["Dr."], "Dr No", False),
+    ("comma between the words", ["Paris France"], "Paris, France", False),
+    ("answer with its comma", ["Paris, France"], "in Paris , France", True),
+    ("hyphen is a token", ["well known"], "a well-known oven", False),
+    ("hyphens in both", ["well-known"], "a well - known oven", True),
+    ("word beside a hyphen", ["known"], "a well-known oven", True),
+    ("another dash", ["1914-1918"], "1914–1918", False),
+    ("soft hyphen cuts a word", ["oven"], "ov\u00aden", False),
+    ("underscore cuts a word", ["oven"], "hot_oven", True),
+    ("apostrophe is a token", ["Romeo"], "Romeo's love", True),
+    ("apostrophe left out", ["dont"], "I don't", False),
+    ("straight and curly apostrophe", ["don't"], "I don’t", False),
+    ("quotation marks around the words", ["hot oven"], '"hot oven"', True),
+    ("quotation mark between the words", ["hot oven"], 'a "hot" oven', False),
+    ("Chinese run of signs is one word", ["北京"], "我在北京工作", False),
+    ("Chinese between punctuation", ["北京"], "首都：北京。", True),
+    ("Japanese long vowel mark is a letter", ["ラーメン"], "「ラーメン」", True),
+    ("Arabic with and without vowel signs", ["محمد"], "مُحَمَّد", False),
+    ("Devanagari vowel signs are of the word", ["हिन्दी"], "भाषा हिन्दी है", True),
+    ("emoji", ["🍞"], "bread 🍞!", True),
+    ("emoji next to a word", ["bread"], "bread🍞", True),
+    ("emoji joined to another one", ["👩‍🍳"], "a 👩🍳", True),
+    ("emoji with a skin tone has one token more", ["👍🏽"], "👍", False),
+    ("emoji without it is found in one with", ["👍"], "👍🏽", True),
+    ("punctuation alone", ["?"], "Why?", True),
+    ("zero-width space cuts a word", ["hot oven"], "hot\u200boven", True),
+    ("longer than the text", ["an oven and a pan"], "an oven", False),
+    ("the whole text", ["an oven"], "an oven", True),
+    ("a very long answer", ["oven " * 5000], "x " + "oven " * 5000, True),
+    ("a very long answer, one word off", ["oven " * 5000 + "pan"], "oven " * 6000, False),
+    ("special characters of expressions are plain", ["a.c"], "abc", False),
+]
+
+EXPRESSIONS = [
+    ("an expression", [r"19\d\d"], "In 1942", True),
+    ("inside a word", ["art"], "start", True),
+    ("case", ["OVEN"], "an oven", True),
+    ("line starts", [r"^oven"], "hot\noven", True),
+    ("full stop is not a line end", ["hot.oven"], "hot\noven", False),
+    ("alternatives", ["gas|oven"], "an oven", True),
+    ("two expressions", ["gas", "ov[aeiou]n"], "an oven", True),
+    ("accents are taken apart in both", [f"caf{E_ACUTE}"], f"caf{E_COMBINING}", True),
+    ("letters with accents are two characters", ["caf.$"], f"caf{E_ACUTE}", False),
+    ("no letter of the text", [r"\d+"], "an oven", False),
+    ("empty expression", [""], "an oven", False),
+    ("white space alone", ["  \n"], "an oven  \n", False),
+    ("words in Unicode", [r"^\w+$"], "北京", True),
+    ("many steps", [r"(\w+\s?)+!"], "a " * 200, False),
+]
+
+
+@pytest.mark.parametrize(("answers", "text", "expected"), [case[1:] for case in STRINGS], ids=[c[0] for c in STRINGS])
+def test_strings(answers: list[str], text: str, expected: bool) -> None:
+    assert StringAnswers(answers).found_in(StringAnswers.prepare(text)) is expected
+    assert literally(answers, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "text", "expected"), [case[1:] for case in EXPRESSIONS], ids=[c[0] for c in EXPRESSIONS]
+)
+def test_expressions(answers: list[str], text: str, expected: bool) -> None:
+    assert RegexAnswers(answers).found_in(RegexAnswers.prepare(text)) is expected
+
+
+def test_the_kinds_are_what_the_parameter_names() -> None:
+    assert KINDS == {"string": StringAnswers, "regex": RegexAnswers}
+
+
+def literally(answers: Sequence[str], text: str) -> bool:
+    """Character by character with the standard library's Unicode data, then every place in the list of tokens."""
+    found = tokens(text)
+    wanted = [tokens(answer) for answer in answers]
+    return any(
+        answer and found[i : i + len(answer)] == answer
+        for answer in wanted
+        for i in range(len(found) - len(answer) + 1)
+    )
+
+
+def tokens(text: str) -> list[str]:
+    words: list[str] = []
+    inside = False
+    for character in unicodedata.normalize("NFD", text):
+        category = unicodedata.category(character)[0]
+        if category in "LNM":
+            if inside:
+                words[-1] += character
+            else:
+                words.append(character)
+        elif category not in "ZC":
+            words.append(character)
+        inside = category in "LNM"
+    return [word.lower() for word in words]
+
+
+def test_random_texts_equal_the_literal_version() -> None:
+    generator = random.Random(0)
+    alphabet = "aAbB12ΣσςİıßéÉe\u0301\u0308 ..,-'’_\n\t\u00a0\u200b北京ー🍞👩‍🍳ﬃ²"
+    hits = 0
+    for _ in range(3000):
+        text = "".join(generator.choices(alphabet, k=generator.randint(0, 40)))
+        start = generator.randint(0, len(text))
+        part = text[start : start + generator.randint(0, 6)]  # of the text, so that many are found
+        answers = [part.swapcase(), "".join(generator.choices(alphabet, k=2))]
+        found = StringAnswers(answers).found_in(StringAnswers.prepare(text))
+        assert found == literally(answers, text), (answers, text)
+        assert spaced_tokens(text).split(" ")[1:-1] == (tokens(text) or [""])
+        hits += found
+    assert 500 < hits < 2500
+
+
+def test_case_is_lowered_token_by_token() -> None:
+    """A sigma is final at the end of its token, whatever stands behind the token."""
+    assert spaced_tokens("ΟΔΟΣ'Α") == " οδος ' α "
+
+
+@pytest.mark.parametrize("answer", ["(", "[z-a]", "*a", "a{2,1}", r"\p{Nothing}", "(" * 3000 + ")" * 3000])
+def test_what_is_no_expression(answer: str) -> None:
+    with pytest.raises(UserError, match="is no regular expression"):
+        RegexAnswers(["fine", answer])
+
+
+def test_an_expression_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.answers.matching.SECONDS", 0.05)
+    text = "a" * 80 + "!"
+    with pytest.raises(TimeoutError):
+        regex.search("(a|aa)+$", text, timeout=0.05)
+    with pytest.raises(UserError, match=r"'\(a\|aa\)\+\$' searched one passage for more than 0.05 s"):
+        RegexAnswers(["(a|aa)+$"]).found_in(text)

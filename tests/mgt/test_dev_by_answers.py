@@ -1,0 +1,57 @@
+"""The watched dev questions where answers judge: what M_de found is relevant if it holds one."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gnn_encoder import project
+from gnn_encoder.mgt import phases
+from gnn_encoder.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.storage.tables import write_table
+
+TEXTS = ["a hot oven", "a pan", "salt and a pan", "an oven", "yeast", "the oven and salt"]
+FOUND = np.array([[3, 1], [2, 4]])  # M_de's top two of q0 and of q2, which BM25 found positives for
+
+
+@pytest.fixture(autouse=True)
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pids = [f"p{i}" for i in range(len(TEXTS))]
+    write_table(project.PASSAGES, PASSAGES, [pa.table([pids, [""] * len(TEXTS), TEXTS], schema=PASSAGES)])
+    write_table(project.POSITIVES, QRELS, [pa.table([["q0", "q2"], ["p0", "p5"], [1, 1]], schema=QRELS)])
+    monkeypatch.setattr(phases, "embed_questions", lambda encoder, tokens, size, rows: np.zeros((len(rows), 4)))
+    monkeypatch.setattr(phases, "open_queries", lambda table, encoder: None)
+    monkeypatch.setattr(phases, "check_shape", lambda folder, shape: None)
+    monkeypatch.setattr(phases, "top_k", lambda folder, queries, k, name: (FOUND[:, :k], None))
+
+
+def sample(answers: list[list[str]]) -> Any:
+    questions = pa.table([["q0", "q1", "q2"], ["?"] * 3, answers], schema=QUERIES)
+    write_table(project.queries("dev"), QUERIES, [questions])
+    params: Any = SimpleNamespace(
+        seed=0,
+        mgt=SimpleNamespace(dev_queries=9, dev_depth=2),
+        encoder=SimpleNamespace(batch_tokens=8),
+        evaluate=SimpleNamespace(answers="string"),
+    )
+    encoder: Any = SimpleNamespace(eval=lambda: None, dimension=4)
+    return phases.read_dev_sample("dual_encoder", params, encoder)
+
+
+def relevant(found: Any) -> dict[int, list[int]]:
+    return {int(row): found.pool[mask].tolist() for row, mask in zip(found.queries, found.relevant, strict=True)}
+
+
+def test_by_answers() -> None:
+    found = sample([["Oven"], ["gas"], ["salt"]])
+    assert found.pool.tolist() == [0, 1, 2, 3, 4, 5]
+    # q0: p5 holds an oven too, but was found for nobody; q2: p2 was found for it.
+    assert relevant(found) == {0: [0, 3], 2: [2, 5]}
+
+
+def test_by_qrels() -> None:
+    assert relevant(sample([[], [], []])) == {0: [0], 2: [5]}
