@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from gnn_encoder.evaluation.figure import figure
 from gnn_encoder.evaluation.significance import Comparison, interval
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def markdown_table(means: Means, comparisons: Comparisons, measure: str) -> str:
         if found:
             test = [found.baseline, f"{100 * found.difference:+.1f}", _interval(found), _p(found.p_holm)]
         rows.append([system, *(f"{100 * values[name]:.1f}" for name in names), *test])
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
@@ -69,7 +70,7 @@ def draw_bars(path: Path, values: pl.DataFrame, measure: str) -> None:
     """
     chosen = values.filter(pl.col("measure") == measure)
     splits = chosen["split"].unique(maintain_order=True)
-    with _figure(path, panels=len(splits)) as panels:
+    with figure(path, panels=len(splits)) as panels:
         for axes, split in zip(panels, splits, strict=True):
             _bars(axes, chosen.filter(pl.col("split") == split))
             axes.set(title=f"{split} questions", ylabel=f"{measure} (points)")
@@ -77,7 +78,7 @@ def draw_bars(path: Path, values: pl.DataFrame, measure: str) -> None:
 
 def draw_recall(path: Path, means: dict[str, Means]) -> None:
     """R@k against k, a line a system, one panel a split. `means`: split -> system -> measure -> value."""
-    with _figure(path, panels=len(means)) as panels:
+    with figure(path, panels=len(means)) as panels:
         for axes, (split, systems) in zip(panels, means.items(), strict=True):
             for system, values in systems.items():
                 depths = recall_depths(values)
@@ -92,7 +93,7 @@ def draw_training(path: Path, history: pl.DataFrame) -> None:
 
     `history`: columns phase, step, loss, dev_rr10; a row has one value or both.
     """
-    with _figure(path, panels=2) as (losses, quality):
+    with figure(path, panels=2) as (losses, quality):
         for phase, part in history.group_by("phase", maintain_order=True):
             for axes, column, scale in ((losses, "loss", 1), (quality, "dev_rr10", 100)):
                 points = part.drop_nulls(column).drop_nans(column)
@@ -114,7 +115,7 @@ def costs_table(costs: "dict[str, Costs]") -> str:
         seconds = "" if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
         numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", seconds]
         rows.append([system, f"{cost.vectors_a_passage:g}", *numbers])
-    return _markdown(header, rows)
+    return markdown(header, rows)
 
 
 def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", measure: str) -> None:
@@ -122,7 +123,7 @@ def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", meas
 
     `values`: columns system, value, of one split.
     """
-    with _figure(path, panels=2) as panels:
+    with figure(path, panels=2) as panels:
         for axes, label, of in (
             (panels[0], "index bytes a passage", operator.attrgetter("bytes_a_passage")),
             (panels[1], "ms a question (encode and search)", operator.attrgetter("latency_ms")),
@@ -149,7 +150,7 @@ def draw_views(path: Path, curve: pl.DataFrame, measure: str) -> None:
 
     `curve`: columns views, `measure`, index_bytes, milliseconds.
     """
-    with _figure(path, panels=3) as panels:
+    with figure(path, panels=3) as panels:
         drawn = (
             (100 * curve[measure], f"{measure} (points)"),
             (curve["index_bytes"] / 1024, "index (KiB a passage)"),
@@ -168,7 +169,7 @@ def draw_similarities(path: Path, found: dict[str, dict[str, float]]) -> None:
 
     `found`: system -> `s(p+,q)`, `s(p+,p-)`, and each with ` std`.
     """
-    with _figure(path, panels=2) as panels:
+    with figure(path, panels=2) as panels:
         for axes, name in zip(panels, ("s(p+,p-)", "s(p+,q)"), strict=True):
             for system, values in found.items():
                 bars = axes.bar(system, values[name], yerr=values[f"{name} std"], capsize=4)
@@ -184,7 +185,7 @@ def _p(p: float) -> str:
     return f"{p:.1g}" if p < 0.01 else f"{p:.2f}"
 
 
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
+def markdown(header: list[str], rows: list[list[str]]) -> str:
     """Columns padded to equal width, numbers to the right."""
     widths = [max(3, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -206,25 +207,3 @@ def _bars(axes: "Axes", values: pl.DataFrame) -> None:
     axes.tick_params(axis="x", rotation=40)
     for label in axes.get_xticklabels():
         label.set_horizontalalignment("right")
-
-
-class _figure:
-    """A row of panels, saved as a PNG at the end; the same figure gives the same bytes."""
-
-    def __init__(self, path: Path, panels: int) -> None:
-        # Drawn without pyplot: no window system, no global state, no font cache of interactive backends.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        self._path = path
-        self._figure = Figure(figsize=(5.5 * panels, 4.2), layout="constrained")
-        FigureCanvasAgg(self._figure)
-        self._panels: list[Axes] = list(self._figure.subplots(1, panels, squeeze=False)[0])
-
-    def __enter__(self) -> "list[Axes]":
-        return self._panels
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._figure.savefig(self._path, dpi=120, metadata={"Software": None})
