@@ -1,7 +1,5 @@
 """Kinds of questions, shares and examples of a small table, worked out by hand."""
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -37,9 +35,8 @@ def attention(values: list[float], gate: float) -> pl.DataFrame:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> pl.DataFrame:
-    attention(WITH, 0.125).write_parquet(tmp_path / "attention.parquet")
-    rows = with_kinds(around_labelled(tmp_path / "attention.parquet", PAIRS), SCORES)
+def table() -> pl.DataFrame:
+    rows = with_kinds(around_labelled(attention(WITH, 0.125).lazy(), PAIRS), SCORES)
     return beside(rows, attention(WITHOUT, 0.25))
 
 
@@ -51,11 +48,11 @@ def test_kinds(table: pl.DataFrame) -> None:
     assert table["gate_with"].to_list() == [0.125] * 6 and table["gate_without"].to_list() == [0.25] * 6
 
 
-def test_the_lowest_labelled_score_decides(tmp_path: Path) -> None:
+def test_the_lowest_labelled_score_decides() -> None:
     columns = {"query": [0, 1, 2, 3, -1], "passage": [4] * 5, "attention": [0.2] * 5, "gate": [0.1] * 5}
-    pl.DataFrame(pl.DataFrame(columns).to_arrow().cast(ATTENTION)).write_parquet(tmp_path / "a.parquet")
+    table = pl.DataFrame(pl.DataFrame(columns).to_arrow().cast(ATTENTION))
     pairs = pl.DataFrame({"query": [0, 1], "passage": [4, 4]}, schema={"query": pl.Int32, "passage": pl.Int32})
-    rows = with_kinds(around_labelled(tmp_path / "a.parquet", pairs), np.array([0.9, 0.2, 0.2, 0.1]))
+    rows = with_kinds(around_labelled(table.lazy(), pairs), np.array([0.9, 0.2, 0.2, 0.1]))
     assert rows["kind"].to_list() == [LABELLED, LABELLED, POTENTIAL, OTHER, ITSELF], "equal to the lowest counts"
 
 

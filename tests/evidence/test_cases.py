@@ -35,6 +35,6 @@ def test_no_case() -> None:
 def test_informed_by() -> None:
     rows = [(3, 1, 0.2, 0.1), (4, 1, 0.5, 0.1), (-1, 1, 0.3, 0.1), (3, 2, 1.0, 0.4)]
     attention = pl.DataFrame(rows, schema=["query", "passage", "attention", "gate"], orient="row")
-    found = informed_by(attention, [1, 7])
+    found = informed_by(attention.lazy(), [1, 7])
     assert found[1]["query"].to_list() == [4, -1, 3]
     assert found[7].is_empty()

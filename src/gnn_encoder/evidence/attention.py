@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,13 +24,13 @@ class Share:
     high: float
 
 
-def around_labelled(attention: Path, pairs: pl.DataFrame) -> pl.DataFrame:
+def around_labelled(attention: pl.LazyFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """Rows of an `ATTENTION` table of the passages that a question labelled with them retrieved; with `labelled`.
 
     Args:
         pairs: columns query, passage: which questions are labelled with which passages.
     """
-    rows = pl.scan_parquet(attention).join(
+    rows = attention.join(
         pairs.lazy().with_columns(labelled=True), on=["query", "passage"], how="left", maintain_order="left"
     )
     rows = rows.with_columns(pl.col("labelled").fill_null(False))

@@ -42,13 +42,13 @@ def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, qrels: pl.DataFrame) ->
     return Found(won=won, lost=len(lost), questions=relevant["qid"].n_unique())
 
 
-def informed_by(attention: pl.DataFrame, passages: Sequence[int]) -> dict[int, pl.DataFrame]:
+def informed_by(attention: pl.LazyFrame, passages: Sequence[int]) -> dict[int, pl.DataFrame]:
     """Each passage's rows of an `ATTENTION` table, most attention first.
 
     Args:
         attention: of a trained network; a passage that no question retrieved has no rows.
     """
-    rows = attention.filter(pl.col("passage").is_in(list(passages))).sort("attention", descending=True)
+    rows = attention.filter(pl.col("passage").is_in(list(passages))).sort("attention", descending=True).collect()
     return {passage: rows.filter(passage=passage) for passage in passages}
 
 

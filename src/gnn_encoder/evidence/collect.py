@@ -20,11 +20,10 @@ from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
 from gnn_encoder.index.search import TableRows
 from gnn_encoder.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.params import Params
-from gnn_encoder.records import PASSAGES, QRELS, QUERIES, open_table
+from gnn_encoder.records import ATTENTION, PASSAGES, QRELS, QUERIES, open_parquet, open_table
 from gnn_encoder.storage.tables import count_rows, read_column
 
 FULL, NO_MGT = EXPLAINED
-ATTENTION_FILES = {name: project.trial(ABLATIONS, name) / "attention.parquet" for name in EXPLAINED}
 COMPARED = ("gnn_encoder", "dual_encoder")  # the cases are the first one's gain over the second
 
 
@@ -42,7 +41,7 @@ def read_trials(kind: str, params: Params) -> pl.DataFrame:
     first = baselines(kind, params)[0]
     ordered = {first: folders.get(first, project.trial(ABLATIONS, FULL)), **folders}
     frames = (
-        pl.read_parquet(folder / VALUES).select(pl.lit(name).alias("system"), pl.all())
+        pl.DataFrame(open_parquet(folder / VALUES).read()).select(pl.lit(name).alias("system"), pl.all())
         for name, folder in ordered.items()
     )
     return pl.concat(list(frames))
@@ -55,10 +54,10 @@ def compare_attention(params: Params, scratch: Path) -> pl.DataFrame:
         scratch: M_ce's scores of those edges are kept there over a kill.
     """
     pairs = _labelled_pairs(params)
-    rows = around_labelled(ATTENTION_FILES[FULL], pairs)
+    rows, without = (around_labelled(_attention(name), pairs) for name in (FULL, NO_MGT))
     asked = rows.filter(pl.col("query") >= 0)
     scores = _scores(asked["query"].to_numpy(), asked["passage"].to_numpy(), params, scratch)
-    return beside(with_kinds(rows, scores), pl.read_parquet(ATTENTION_FILES[NO_MGT]))
+    return beside(with_kinds(rows, scores), without)
 
 
 def texts_of(queries: pl.Series, params: Params) -> list[str]:
@@ -76,7 +75,7 @@ def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
     rows = dict(pids.join(shown.select("pid"), on="pid", how="semi").select("pid", "row").rows())
     asked = pl.read_parquet(project.queries("dev"), columns=["qid", "text"])
     questions = dict(asked.join(shown, on="qid", how="semi").rows())
-    heard = informed_by(pl.read_parquet(ATTENTION_FILES[FULL]), sorted(rows.values()))
+    heard = informed_by(_attention(FULL), sorted(rows.values()))
     passages = TableRows(project.PASSAGES, PASSAGES)
     depth = int(theirs["rank"].max() or 0)  # type: ignore[arg-type]
     labelled = pair_keys(_labelled_pairs(params), count_rows(project.PASSAGES))
@@ -100,6 +99,13 @@ def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any
         "attention_to_itself": rows.filter(query=-1)["attention"].to_list()[0] if len(rows) else 1.0,
         "gate": rows["gate"][0] if len(rows) else None,
     }
+
+
+def _attention(ablation: str) -> pl.LazyFrame:
+    """The `ATTENTION` table of an ablation."""
+    path = project.trial(ABLATIONS, ablation) / "attention.parquet"
+    open_table(path, ATTENTION)  # a damaged file is told in one line
+    return pl.scan_parquet(path)
 
 
 def _labelled_pairs(params: Params) -> pl.DataFrame:

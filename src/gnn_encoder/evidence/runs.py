@@ -17,7 +17,7 @@ from gnn_encoder.encoders.texts import open_passages
 from gnn_encoder.evaluation.measures import parse, per_query
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.evaluation.values import JUDGED
-from gnn_encoder.evidence.trials import Trial
+from gnn_encoder.evidence.trials import Trial, measured_names
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.informed import inform_corpus, keeps_base, load_encoder, open_informer
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
@@ -56,12 +56,6 @@ def run_with_seed(trial: Trial, seed: int, folder: Path, *, attention: Path | No
                 shutil.rmtree(part, ignore_errors=True)
     distributed.barrier()
     return pl.read_parquet(kept)
-
-
-def measured_names(params: Params) -> list[str]:
-    """The measures of the evidence, in ir-measures' names; that of the comparisons is among them."""
-    tested = parse([params.evaluate.significance], "evaluate.significance")
-    return list(parse(params.evidence.measures, "evidence.measures") | tested)
 
 
 def depth_of(names: list[str]) -> int:

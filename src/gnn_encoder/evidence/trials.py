@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gnn_encoder import project
 from gnn_encoder.errors import UserError
+from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.params import CONTROL, MGT, Params
 from gnn_encoder.project import GNNSystem
 
@@ -51,8 +52,7 @@ class Trial:
             "control": params.train_no_gnn if self.control else None,
             "k": self.system.k,
             "seeds": list(self.seeds),
-            "measures": params.evidence.measures,
-            "significance": params.evaluate.significance,
+            "measures": measured_names(params),
             "encode_corpus": params.encode_corpus,
             "cache_passages": params.cache_passages,
             "encoder": params.encoder,
@@ -62,6 +62,12 @@ class Trial:
     def seeds(self) -> range:
         """Of its runs."""
         return range(self.params.seed, self.params.seed + self.params.evidence.seeds)
+
+
+def measured_names(params: Params) -> list[str]:
+    """The measures of the evidence, in ir-measures' names; that of the comparisons is among them."""
+    tested = parse([params.evaluate.significance], "evaluate.significance")
+    return list(parse(params.evidence.measures, "evidence.measures") | tested)
 
 
 def find_trial(arguments: list[str], params: Params) -> Trial:
