@@ -14,18 +14,18 @@ from gnn_encoder.storage.tables import candidates_table, write_table
 def main() -> None:
     """Search M_de's passage matrix; the results are the edges."""
     params = load_params()
-    system = project.gnn_system(project.chosen(sys.argv[1:], project.GNN_SYSTEMS), params)
+    system = project.gnn_system(project.chosen(sys.argv[1:], project.GRAPHS), params)
     inputs = [system.nodes, project.ENCODERS[system.base], project.embeddings(system.base)]
     graph = params.build_graph
-    sections = {"k": graph.k, "factory": graph.factory, "seed": params.seed}
+    sections = {"k": system.k, "factory": graph.factory, "seed": params.seed}
     with output(system.graph, inputs, sections) as scratch:
         passages, scores = top_passages(
             system.base,
             system.nodes / QUESTIONS,
-            graph.k,
+            system.k,
             params,
             factory=graph.factory,
-            section="build_graph",
+            section="evidence" if system.name == project.WIDEST else "build_graph",
             parameter="k",
         )
         write_table(scratch / "edges.parquet", CANDIDATES, [candidates_table(passages, scores)])

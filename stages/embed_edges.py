@@ -22,7 +22,7 @@ def main() -> None:
     A passage that no question retrieved attends to itself alone: the softmax over one edge is 1 whatever its feature.
     """
     params = load_params()
-    system = project.gnn_system(project.chosen(sys.argv[1:], project.GNN_SYSTEMS), params)
+    system = project.gnn_system(project.chosen(sys.argv[1:], project.GRAPHS), params)
     inputs = [project.PASSAGES, system.nodes, system.graph, project.CROSS_ENCODER]
     sections = {"max_length": params.train_cross_encoder.max_length, "precision": params.encoder.precision}
     with output(system.edge_features, inputs, sections) as scratch:

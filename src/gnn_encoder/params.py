@@ -258,6 +258,21 @@ class Evaluate(Section):
     answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
 
 
+CONTROL = "control"  # an ablation that is train_no_gnn's training, and no change of `mgt`
+
+
+class Evidence(Section):
+    """GNN-encoder's ablations and sweeps (sections 4.5, 4.6), each system trained and measured with several seeds."""
+
+    seeds: Count  # runs of each system, with `seed`, `seed` + 1, ...
+    measures: Annotated[list[str], Field(min_length=1)]
+    ablations: dict[str, Literal["control"] | dict[str, Any]]  # what each changes of `mgt`
+    k: Annotated[list[Depth], Field(min_length=1)]  # passages a question, beside build_graph.k
+    beta: Annotated[list[Fraction], Field(min_length=1)]  # share of the questions masked, beside mgt.beta
+    cases: Count  # dev questions that are shown
+    resamples: Annotated[int, Field(ge=100)]  # of the questions, for intervals
+
+
 class Params(Section):
     """The whole experiment."""
 
@@ -281,6 +296,12 @@ class Params(Section):
     retrieve: Retrieve
     rerank: Rerank
     evaluate: Evaluate
+    evidence: Evidence
+
+    def ablated(self, name: str) -> MGT:
+        """The `mgt` section of an ablation; the control, which shares the budget of `mgt`, has the unchanged one."""
+        changes = self.evidence.ablations[name]
+        return self.mgt if isinstance(changes, str) else MGT.model_validate(self.mgt.model_dump() | changes)
 
     @model_validator(mode="after")
     def _denoise_what_was_mined(self) -> Self:
@@ -300,6 +321,24 @@ class Params(Section):
         ):
             if below > above:
                 raise ValueError(f"{low} is {below}: must be at most {high}, {above}, or a passage would be both")
+        return self
+
+    @model_validator(mode="after")
+    def _ablations_are_experiments(self) -> Self:
+        ablations = self.evidence.ablations
+        for name, meaning in (("full", {}), ("no_gnn", CONTROL)):  # every other one is compared with these
+            if ablations.get(name) != meaning:
+                raise ValueError(f"evidence.ablations.{name} is {ablations.get(name)!r}: must be {meaning!r}")
+        if not isinstance(ablations.get("no_mgt"), dict):  # whose attention is shown beside that of full
+            raise ValueError("evidence.ablations.no_mgt is missing; copy it from configs/insuranceqa.yaml")
+        for name in ablations:
+            try:
+                ablated = self.ablated(name)
+            except ValidationError as error:
+                told = "; ".join(_describe(e) for e in error.errors())
+                raise ValueError(f"evidence.ablations.{name}: {told}") from error
+            if ablated.init != self.mgt.init:
+                raise ValueError(f"evidence.ablations.{name} changes init: the graph is that of mgt.init; remove it")
         return self
 
 

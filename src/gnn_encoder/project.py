@@ -27,17 +27,21 @@ GENERATED = DATA / "generated"
 VIEWS_CURVE = DATA / "views_curve"
 NO_GNN = DATA / "no_gnn"
 COMPARISON = DATA / "comparison"
+TRIALS = DATA / "trials"
+ENCODING_TIMES = DATA / "encoding_times"
+EVIDENCE = DATA / "evidence"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GNNSystem:
-    """A GNN-encoder: the dual-encoder that serves as its M_de, and the questions that are nodes of its graph."""
+    """A GNN-encoder: the dual-encoder that serves as its M_de, and what its graph is made of."""
 
     name: str
     base: str
     queries: Literal["training", "generated", "both"]
+    k: int  # passages a question; a graph that was built with more is cut to the first so many
 
     @property
     def nodes(self) -> Path:
@@ -89,6 +93,8 @@ ENCODERS = {
 }
 NODES = ("training", "generated", "both")
 GNN_SYSTEMS = ("gnn_encoder", "gnn_encoder_pair", "gnn_encoder_generated")
+WIDEST = "widest"  # not a system: the main one's graph with as many passages a question as evidence.k asks for
+GRAPHS = (*GNN_SYSTEMS, WIDEST)
 PAIR_SYSTEMS = ("pair_no_psr", "pair")
 DUAL_CROSS_SYSTEMS = ("dual_cross_dpr", "dual_cross")
 
@@ -152,6 +158,11 @@ def evaluation(branch: str) -> Path:
     return DATA / "evaluation" / branch
 
 
+def trial(kind: str, name: str) -> Path:
+    """What one system of an ablation or sweep is worth, seed by seed and question by question."""
+    return TRIALS / kind / name
+
+
 def pretrained(system: str) -> Path:
     """An encoder of PAIR's or of Dual-Cross-Encoder's between its two stages of training."""
     return DATA / f"{system}_pretrained"
@@ -159,11 +170,14 @@ def pretrained(system: str) -> Path:
 
 def gnn_system(name: str, params: "Params") -> GNNSystem:
     """What a GNN-encoder is made from; `mgt.init` and `build_graph.queries` say it of the main one."""
+    k = params.build_graph.k
     if name == "gnn_encoder_pair":
-        return GNNSystem(name=name, base="pair", queries="training")
+        return GNNSystem(name=name, base="pair", queries="training", k=k)
     if name == "gnn_encoder_generated":
-        return GNNSystem(name=name, base="dual_encoder", queries="both")
-    return GNNSystem(name=name, base=params.mgt.init, queries=params.build_graph.queries)
+        return GNNSystem(name=name, base="dual_encoder", queries="both", k=k)
+    if name == WIDEST:
+        k = max(params.evidence.k)
+    return GNNSystem(name=name, base=params.mgt.init, queries=params.build_graph.queries, k=k)
 
 
 def chosen(arguments: list[str], names: tuple[str, ...]) -> str:

@@ -23,6 +23,12 @@ EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32()))
 # The passage that each generated node of the graph was made from.
 SOURCES = pa.schema([("passage", pa.int32())])
 
+# How a trained GNN weighs the questions of a passage (Eq. 4, mean over heads; query -1 is the passage itself), and how
+# far the passage's gate opens (Eq. 9, mean over columns), the same in all its rows.
+ATTENTION = pa.schema(
+    [("query", pa.int32()), ("passage", pa.int32()), ("attention", pa.float32()), ("gate", pa.float32())]
+)
+
 
 def edge_features(dimension: int) -> pa.Schema:
     """Schema of cross-encoder embeddings of (query, passage) pairs: `feature` is a fixed-size list of float16."""

@@ -211,3 +211,28 @@ def test_missing_features_are_told() -> None:
         module.dense(target, sources, random(2, 3, D_E, seed=3))
     with pytest.raises(ValueError, match="takes no edge features"):
         layer(None).dense(target, sources, product=True)
+
+
+@pytest.mark.parametrize("edge_dimension", [D_E, None])
+def test_weights_are_those_of_the_sum(edge_dimension: int | None) -> None:
+    """They sum to 1 a target and head; summing W_s h_j with them gives what `ragged` gives."""
+    module, target, sources = layer(edge_dimension), random(3, D, seed=1), random(4, D, seed=2)
+    edges = random(5, D_E, seed=3) if edge_dimension else None
+    loops = random(3, D_E, seed=4) if edge_dimension else None
+    weights = module.weights(target, sources, SOURCE, TARGET, edges, loops)
+    assert weights.shape == (8, HEADS)
+    to = torch.cat([TARGET, torch.arange(3)])
+    torch.testing.assert_close(torch.zeros(3, HEADS).double().index_add(0, to, weights), torch.ones(3, HEADS).double())
+    assert weights[5 + 1].tolist() == [1.0] * HEADS, "target 1 has no edges"
+    nodes = torch.cat([sources[SOURCE], target])
+    for head in range(HEADS):
+        rows = slice(head * D // HEADS, (head + 1) * D // HEADS)
+        values = weights[:, head : head + 1] * (nodes @ module.W_s[rows].T)
+        summed = torch.zeros(3, D // HEADS).double().index_add(0, to, values)
+        torch.testing.assert_close(summed, module.ragged(target, sources, SOURCE, TARGET, edges, loops)[:, rows])
+
+
+def test_weights_without_edges() -> None:
+    none = torch.empty(0, dtype=torch.int64)
+    weights = layer().weights(random(2, D, seed=1), random(0, D, seed=2), none, none)
+    assert weights.tolist() == [[1.0] * HEADS] * 2

@@ -250,3 +250,25 @@ def test_checkpoint_errors_are_told(tmp_path: Path) -> None:
 def test_configuration_is_checked(field: str, value: Any, rule: str) -> None:
     with pytest.raises(UserError, match=rule):
         GNNConfig(**{**asdict(PAPER), field: value})
+
+
+@pytest.mark.parametrize("name", ["paper", "product", "no_features", "one_layer", "constant_gate"])
+def test_explanation_makes_the_result(name: str) -> None:
+    """One head and W_s = I: attention weighs h'_q and h_p themselves, and Eq. 10 leads back to the gate."""
+    gnn, x = network(replace(CONFIGS[name], heads=1)), inputs()
+    with torch.no_grad():
+        torch.nn.init.eye_(gnn.passage_attention.W_s)
+    passages = torch.tensor(PASSAGES)
+    queries, edges = torch.tensor(EDGES).T
+    by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
+    h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], by_query, x["query_loops"])
+    given = (x["h_p"], h_q_prime, queries, edges, x["pairs"][queries, edges], x["passage_loops"])
+    attention, gate = gnn.explain(*given, h_q=x["h_q"])
+    weights = torch.zeros(M, N + M, dtype=torch.float64)
+    weights[edges, queries], weights[torch.arange(M), N + torch.arange(M)] = attention[: len(EDGES)], attention[-M:]
+    torch.testing.assert_close(weights.sum(dim=1), torch.ones(M, dtype=torch.float64))
+    gathered = weights @ torch.cat([h_q_prime, x["h_p"]])
+    f = (gnn.interactive_passages(*given, h_q=x["h_q"]) - x["h_p"]) / gathered
+    torch.testing.assert_close(gate, f.mean(dim=1))
+    if name == "constant_gate":
+        assert gate.tolist() == [0.2] * M

@@ -94,3 +94,12 @@ def test_questions_must_be_finite(save_matrix: Save) -> None:
 def test_dimensions_must_agree(save_matrix: Save) -> None:
     with pytest.raises(UserError, match=r"shape \(2, 5\), the passages' dimension is 4"):
         top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 5), 3)
+
+
+@pytest.mark.parametrize("k", [1, 10, 77])
+def test_fewer_passages_are_the_first_of_more(save_matrix: Save, k: int) -> None:
+    """Ties included: a graph with k passages a question is one with more, cut by rank."""
+    folder, queries = save_matrix(whole_numbers(0, 150, 4)), whole_numbers(1, 30, 4)
+    (rows, scores), (more, more_scores) = top_k(folder, queries, k), top_k(folder, queries, 120)
+    np.testing.assert_array_equal(rows, more[:, :k])
+    np.testing.assert_array_equal(scores, more_scores[:, :k])

@@ -174,6 +174,32 @@ PARAMS = {
         "pair_label",
         ["none.txt", "pair.unlabelled"],
     ),
+    "k of the evidence beyond the corpus": (
+        params(evidence__k=[3, 121]),
+        "build_graph widest",
+        ["evidence.k is 121", "120"],
+    ),
+    "ablation that is none": (
+        params(evidence__ablations__no_mgt={"layers": 3}),
+        "trial ablations full",
+        ["evidence.ablations.no_mgt", "layers is 3", "1 or 2"],
+    ),
+    "ablation of an unknown parameter": (
+        params(evidence__ablations__no_mgt={"layer": 1}),
+        "trial ablations full",
+        ["evidence.ablations.no_mgt", "layer is not a parameter"],
+    ),
+    "full that is not full": (
+        params(evidence__ablations__full={"layers": 1}),
+        "evidence",
+        ["evidence.ablations.full is {'layers': 1}", "must be {}"],
+    ),
+    "unknown trial": (lambda p: None, "trial k 3", ["'3'", "evidence.k: 2, 8"]),
+    "unknown measure of the evidence": (
+        params(evidence__measures=["RRR@10"]),
+        "trial k 2",
+        ["evidence.measures", "RRR@10"],
+    ),
     "unknown system": (lambda p: None, "cache_passages bm26", ["bm26", "gnn_encoder"]),
 }
 
@@ -272,6 +298,8 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
         ("data/pair_labels/pretrain.parquet", "pair_pretrain pair"),
         ("data/generated/questions.parquet", "dual_cross_pretrain dual_cross"),
         ("data/generator/model.safetensors", "generate_questions"),
+        ("data/trials/ablations/no_mgt/attention.parquet", "evidence"),
+        ("data/trials/k/8/values.parquet", "evidence"),
     ],
 )
 def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, command: str) -> None:
@@ -343,6 +371,9 @@ FULL = [
     ("dual_cross_pretrain dual_cross", 200),
     ("encode_views", 8),
     ("evaluate gnn_encoder", 16),
+    ("trial ablations full", 200),
+    ("trial k 2", 900),
+    ("evidence", 0),
 ]
 
 

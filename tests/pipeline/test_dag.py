@@ -290,11 +290,9 @@ def measured(project: Any) -> dict[str, str]:
 def outputs(project: Any) -> dict[str, str]:
     """All that stages wrote but what tells of time."""
     timed = (
-        "metrics/costs.json",
-        "metrics/reranked/latency.json",
-        "plots/costs.png",
-        "data/views_curve/",
-        "plots/dual_cross/views",
+        *("metrics/costs.json", "metrics/reranked/latency.json", "plots/costs.png"),
+        *("data/views_curve/", "plots/dual_cross/views"),
+        *("data/encoding_times/", "data/evidence/tables.md", "metrics/evidence/times.json", "plots/evidence/times.csv"),
     )
     found: dict[str, str] = project.hashes("data", "metrics", "plots")
     return {name: value for name, value in found.items() if not name.startswith(timed)}

@@ -22,6 +22,7 @@ CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.storage.arrays:ArrayWriter.write"
 FEATURES = "gnn_encoder.encoders.pairs:write_table"
 SCORES = "gnn_encoder.encoders.pairs:np.save"
+RUN_PARTS = "gnn_encoder.evidence.runs:publish"  # a run's model, then its values
 QUESTIONS = "gnn_encoder.dual_cross.generation:write_table"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
 
@@ -67,6 +68,12 @@ CASES = [
     Case("encode_views", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
+    # A trial's runs follow one another: in the first one's training, and after the first one's model and values.
+    Case("trial ablations full", "data/trials/ablations/full", CHECKPOINT, 14, 0, "joint: resuming at step"),
+    Case("trial ablations full", "data/trials/ablations/full", RUN_PARTS, 1, 0),
+    Case("trial k 2", "data/trials/k/2", RUN_PARTS, 2, 0),
+    Case("trial ablations no_gnn", "data/trials/ablations/no_gnn", BLOCK, 3, 0),
+    Case("evidence", "data/evidence", SCORES, 1, 1),
 ]
 
 

@@ -12,10 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.evaluation.measures import mean
+from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.index.views import Rows
 
 TIMED_QUESTIONS = 200
 WARM_UP = 10  # questions searched before those that are timed
@@ -47,14 +47,6 @@ def quality(
     """
     passages, _ = top_k(embeddings_folder, queries, min(depth, len(pids)), views=views, name="retrieve.depth")
     return mean(judge(as_run(passages, qids, pids)))
-
-
-def as_run(passages: Rows, qids: pl.Series, pids: pl.Series) -> pl.DataFrame:
-    """Columns qid, pid, rank. *Shape:* passages (n, k), best first."""
-    n_queries, k = passages.shape
-    rank = np.tile(np.arange(1, k + 1), n_queries)
-    columns = {"qid": qids.gather(np.repeat(np.arange(n_queries), k)), "pid": pids.gather(passages.reshape(-1))}
-    return pl.DataFrame(columns).with_columns(rank=rank)
 
 
 def cost(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from gnn_encoder.evaluation.figure import figure
 from gnn_encoder.evaluation.significance import Comparison, interval
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def draw_bars(path: Path, values: pl.DataFrame, measure: str) -> None:
     """
     chosen = values.filter(pl.col("measure") == measure)
     splits = chosen["split"].unique(maintain_order=True)
-    with _figure(path, panels=len(splits)) as panels:
+    with figure(path, panels=len(splits)) as panels:
         for axes, split in zip(panels, splits, strict=True):
             _bars(axes, chosen.filter(pl.col("split") == split))
             axes.set(title=f"{split} questions", ylabel=f"{measure} (points)")
@@ -81,7 +82,7 @@ def draw_recall(path: Path, means: dict[str, Means]) -> None:
 
     `means`: split -> system -> measure -> value.
     """
-    with _figure(path, panels=len(means)) as panels:
+    with figure(path, panels=len(means)) as panels:
         for axes, (split, systems) in zip(panels, means.items(), strict=True):
             for system, values in systems.items():
                 found = recalls(values)
@@ -98,7 +99,7 @@ def draw_training(path: Path, history: pl.DataFrame) -> None:
 
     `history`: columns phase, step, loss, dev_rr10; a row has one value or both.
     """
-    with _figure(path, panels=2) as (losses, quality):
+    with figure(path, panels=2) as (losses, quality):
         for phase, part in history.group_by("phase", maintain_order=True):
             for axes, column, scale in ((losses, "loss", 1), (quality, "dev_rr10", 100)):
                 points = part.drop_nulls(column).drop_nans(column)
@@ -128,7 +129,7 @@ def draw_costs(path: Path, values: pl.DataFrame, costs: "dict[str, Costs]", meas
 
     `values`: columns system, value, of one split.
     """
-    with _figure(path, panels=2) as panels:
+    with figure(path, panels=2) as panels:
         for axes, label, of in (
             (panels[0], "index bytes a passage", operator.attrgetter("bytes_a_passage")),
             (panels[1], "ms a question (encode and search)", operator.attrgetter("latency_ms")),
@@ -155,7 +156,7 @@ def draw_views(path: Path, curve: pl.DataFrame, measure: str) -> None:
 
     `curve`: columns views, `measure`, index_bytes, milliseconds.
     """
-    with _figure(path, panels=3) as panels:
+    with figure(path, panels=3) as panels:
         drawn = (
             (100 * curve[measure], f"{measure} (points)"),
             (curve["index_bytes"] / 1024, "index (KiB a passage)"),
@@ -174,7 +175,7 @@ def draw_similarities(path: Path, found: dict[str, dict[str, float]]) -> None:
 
     `found`: system -> `s(p+,q)`, `s(p+,p-)`, and each with ` std`.
     """
-    with _figure(path, panels=2) as panels:
+    with figure(path, panels=2) as panels:
         for axes, name in zip(panels, ("s(p+,p-)", "s(p+,q)"), strict=True):
             for system, values in found.items():
                 bars = axes.bar(system, values[name], yerr=values[f"{name} std"], capsize=4)
@@ -212,25 +213,3 @@ def _bars(axes: "Axes", values: pl.DataFrame) -> None:
     axes.tick_params(axis="x", rotation=40)
     for label in axes.get_xticklabels():
         label.set_horizontalalignment("right")
-
-
-class _figure:
-    """A row of panels, saved as a PNG at the end; the same figure gives the same bytes."""
-
-    def __init__(self, path: Path, panels: int) -> None:
-        # Drawn without pyplot: no window system, no global state, no font cache of interactive backends.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        self._path = path
-        self._figure = Figure(figsize=(5.5 * panels, 4.2), layout="constrained")
-        FigureCanvasAgg(self._figure)
-        self._panels: list[Axes] = list(self._figure.subplots(1, panels, squeeze=False)[0])
-
-    def __enter__(self) -> "list[Axes]":
-        return self._panels
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._figure.savefig(self._path, dpi=120, metadata={"Software": None})

@@ -63,6 +63,14 @@ def read_run(path: Path) -> pl.DataFrame:
     return frame
 
 
+def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series) -> pl.DataFrame:
+    """Top-k results as a run in memory: columns qid, pid, rank. *Shape:* passages (n, k), best first."""
+    n_queries, k = passages.shape
+    rank = np.tile(np.arange(1, k + 1), n_queries)
+    columns = {"qid": qids.gather(np.repeat(np.arange(n_queries), k)), "pid": pids.gather(passages.reshape(-1))}
+    return pl.DataFrame(columns).with_columns(rank=rank)
+
+
 def read_scored_run(path: Path) -> pl.DataFrame:
     """Read anybody's run as trec_eval reads it: ranks by score, whatever the rank field says.
 

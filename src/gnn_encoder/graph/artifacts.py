@@ -13,14 +13,18 @@ from gnn_encoder.storage.tables import count_rows, read_candidates
 
 
 def open_graph(system: GNNSystem, nodes: Nodes) -> Graph:
-    """The query-passage graph of `build_graph`."""
+    """The query-passage graph of `build_graph`, each question's passages of rank below `system.k`."""
     edges = read_candidates(system.graph / "edges.parquet")
-    return Graph.from_edges(edges, len(nodes), count_rows(project.PASSAGES))
+    near = edges["rank"] < system.k
+    return Graph.from_edges(
+        {name: column[near] for name, column in edges.items()}, len(nodes), count_rows(project.PASSAGES)
+    )
 
 
 def open_graph_features(system: GNNSystem, graph: Graph) -> EdgeFeatures:
-    """Its cross-encoder features."""
-    return open_features(system.edge_features, graph.n * graph.k, graph.n, graph.m)
+    """The cross-encoder features of its edges."""
+    built = count_rows(system.graph / "edges.parquet")
+    return open_features(system.edge_features, built, graph.n, graph.m, k=graph.k)
 
 
 def open_neighbourhood(

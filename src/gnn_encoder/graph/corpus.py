@@ -3,11 +3,14 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from gnn_encoder.graph.neighbourhood import Neighbourhood
+from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.records import ATTENTION
 
 
 class CorpusGNN:
@@ -29,9 +32,34 @@ class CorpusGNN:
     def __call__(self, first: int, embeddings: NDArray[Any]) -> NDArray[np.float32]:
         """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
         subgraph = self._near.around(np.arange(first, first + len(embeddings)))
+        informed = self._near.interactive_passages(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        return informed.cpu().numpy()
+
+    @property
+    def retrieved(self) -> Rows:
+        """Passages that some question retrieved, ascending: all others attend to themselves alone."""
+        return np.flatnonzero(np.diff(self._near.graph.indptr))
+
+    @torch.no_grad()
+    def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
+        """What `__call__` weighs some passages' questions with, as the `ATTENTION` table.
+
+        *Shape:* passages (b,), embeddings (b, d).
+        """
+        subgraph = self._near.around(passages)
+        attention, gate = self._near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        itself = np.full(len(passages), -1)
+        question = np.concatenate([subgraph.questions[subgraph.edge_question], itself])
+        target = np.concatenate([subgraph.edge_passage, np.arange(len(passages))])
+        columns = [question, passages[target], attention.cpu().numpy(), gate.cpu().numpy()[target]]
+        order = np.argsort(target, kind="stable")  # a passage's questions, then itself
+        return pa.table(
+            [pa.array(column[order], field.type) for column, field in zip(columns, ATTENTION, strict=True)],
+            schema=ATTENTION,
+        )
+
+    def _nodes(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """h_p, h'_q and h_q of a subgraph."""
         questions = torch.from_numpy(subgraph.questions).to(self._near.device)
         h_p = torch.from_numpy(embeddings).to(self._near.device)
-        informed = self._near.interactive_passages(
-            self._gnn, subgraph, h_p, self._interactive[questions], self._queries[questions]
-        )
-        return informed.cpu().numpy()
+        return h_p, self._interactive[questions], self._queries[questions]

@@ -22,10 +22,29 @@ Features = NDArray[np.float16]
 
 
 @dataclass(frozen=True)
+class Leading:
+    """The features of each question's first k edges, of an array that has more a question: read where they lie."""
+
+    stored: Features  # (n * stored_k, d_e)
+    stored_k: int
+    k: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n * k, d_e)."""
+        return len(self.stored) // self.stored_k * self.k, self.stored.shape[1]
+
+    def __getitem__(self, rows: NDArray[np.integer[Any]]) -> Features:
+        """Rows of the graph that is cut to k. *Shape:* (...) -> (..., d_e)."""
+        found: Features = self.stored[rows // self.k * self.stored_k + rows % self.k]
+        return found
+
+
+@dataclass(frozen=True)
 class EdgeFeatures:
     """Cross-encoder embeddings h_{x-y}, mapped from disk."""
 
-    edges: Features  # (n * k, d_e): row of the edges table
+    edges: Features | Leading  # (n * k, d_e): row of the edges table
     query_loops: Features  # (n, d_e)
     passage_loops: Features  # (passages with a question, d_e)
     loop_row: NDArray[np.int32]  # (m,): row of passage_loops; -1 where no question retrieved the passage
@@ -43,8 +62,12 @@ class EdgeFeatures:
         return found
 
 
-def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int) -> EdgeFeatures:
+def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None) -> EdgeFeatures:
     """Map the features of `embed_edges`, unpacking them on first use.
+
+    Args:
+        n_edges: of the graph that they were made for.
+        k: only of so many passages a question, those of the best ranks; None: all.
 
     Raises:
         UserError: the tables do not fit the graph.
@@ -70,7 +93,9 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int) -
     loop_row = np.full(n_passages, -1, dtype=np.int32)
     nodes = np.load(unpacked / "nodes.npy")
     loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
-    return EdgeFeatures(edges, queries, passages, loop_row)
+    stored_k = n_edges // n_queries
+    leading = edges if k in (None, stored_k) else Leading(edges, stored_k, k)
+    return EdgeFeatures(leading, queries, passages, loop_row)
 
 
 def _parts(folder: Path) -> list[Path]:

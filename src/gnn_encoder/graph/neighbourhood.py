@@ -92,16 +92,25 @@ class Neighbourhood:
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> Tensor:
         """h'_p (Eq. 8-10) from the subgraph's questions. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        return gnn.interactive_passages(
-            h_p,
-            h_q_prime,
+        return gnn.interactive_passages(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q)
+
+    def explain(
+        self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Attention (Eq. 4) of a subgraph's edges, then of its passages to themselves, and the gates (Eq. 9).
+
+        *Shape:* (b, d), (u, d), (u, d) -> (E + b,), (b,).
+        """
+        return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q)
+
+    def _edges(self, subgraph: Subgraph) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Question and passage of each edge, features of the edges and of the passages' self-loops."""
+        features = self.features
+        return (
             torch.from_numpy(subgraph.edge_question).to(self.device),
             torch.from_numpy(subgraph.edge_passage).to(self.device),
-            edge_features=None if self.features is None else self._tensor(self.features.edges[subgraph.edges]),
-            loop_features=None
-            if self.features is None
-            else self._tensor(self.features.of_passage_loops(subgraph.passages)),
-            h_q=h_q,
+            None if features is None else self._tensor(features.edges[subgraph.edges]),
+            None if features is None else self._tensor(features.of_passage_loops(subgraph.passages)),
         )
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:

@@ -175,10 +175,35 @@ class QueryPassageGNN(nn.Module):
         else:
             features, loops = self._given(edge_features, loop_features)
             if self.config.edge_features == "product":
-                features, loops = _products(h_p, h_q, edge_query, edge_passage), h_p * h_p
+                features, loops = _products(h_p, h_q, edge_query, edge_passage)
             gathered = self.passage_attention.ragged(h_p, h_q_prime, edge_query, edge_passage, features, loops)
         informed = self._filter(gathered, h_p) * gathered + h_p
         return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
+
+    def explain(
+        self,
+        h_p: Tensor,
+        h_q_prime: Tensor,
+        edge_query: Tensor,
+        edge_passage: Tensor,
+        edge_features: Tensor | None = None,
+        loop_features: Tensor | None = None,
+        *,
+        h_q: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """What `interactive_passages` weighs passages and queries with; arguments are the same.
+
+        Returns:
+            Attention of the edges, then of the passages to themselves (Eq. 4), as the mean over heads, and each
+            passage's gate f_p (Eq. 9) as the mean over its columns. *Shape:* (E + n,), (n,).
+        """
+        features, loops = self._given(edge_features, loop_features)
+        if self.config.edge_features == "product":
+            features, loops = _products(h_p, h_q, edge_query, edge_passage)
+        inputs = (h_p, h_q_prime, edge_query, edge_passage, features, loops)
+        gate = self._filter(self.passage_attention.ragged(*inputs), h_p)
+        opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
+        return self.passage_attention.weights(*inputs).mean(dim=1), opening
 
     def _filter(self, gathered: Tensor, h_p: Tensor) -> Tensor | float:
         """Filter gate f of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
@@ -221,11 +246,11 @@ class QueryPassageGNN(nn.Module):
         return network
 
 
-def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage: Tensor) -> Tensor:
-    """h_q * h_p of each edge. *Shape:* (n, d), (u, d), (E,), (E,) -> (E, d)."""
+def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage: Tensor) -> tuple[Tensor, Tensor]:
+    """h_q * h_p of each edge, h_p * h_p of each self-loop. *Shape:* (n, d), (u, d), (E,), (E,) -> (E, d), (n, d)."""
     if h_q is None:
         raise ValueError("edge_features 'product' needs h_q, the queries' embeddings before Eq. 7")
-    return h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage)
+    return h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage), h_p * h_p
 
 
 def _is_count(value: object) -> bool:

@@ -1,0 +1,56 @@
+"""Dev questions that GNN-encoder answers at rank 1 and M_de does not, and what informed the passage (Table 5)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The questions that one of two systems answers at rank 1 and the other does not.
+
+    Attributes:
+        won: columns qid, pid (relevant, at rank 1 of ours), rank (of pid with the other system; null: not in its run),
+            other (that system's pid at rank 1); the lowest place with the other system first.
+        lost: how many questions it is the other way about.
+        questions: that are judged.
+    """
+
+    won: pl.DataFrame
+    lost: int
+    questions: int
+
+
+def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, qrels: pl.DataFrame) -> Found:
+    """Compare two runs at rank 1.
+
+    Args:
+        ours, theirs: columns qid, pid, rank.
+        qrels: columns qid, pid, grade.
+    """
+    relevant = qrels.filter(pl.col("grade") > 0).select("qid", "pid")
+    right, right_there = (_answered(run, relevant) for run in (ours, theirs))
+    first_there = theirs.filter(rank=1).select("qid", pl.col("pid").alias("other"))
+    won = (
+        right.join(right_there, on="qid", how="anti")
+        .join(theirs.select("qid", "pid", "rank"), on=["qid", "pid"], how="left")
+        .join(first_there, on="qid", how="left")
+        .sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False)
+    )
+    lost = right_there.join(right, on="qid", how="anti")
+    return Found(won=won, lost=len(lost), questions=relevant["qid"].n_unique())
+
+
+def informed_by(attention: pl.LazyFrame, passages: Sequence[int]) -> dict[int, pl.DataFrame]:
+    """Each passage's rows of an `ATTENTION` table, most attention first.
+
+    Args:
+        attention: of a trained network; a passage that no question retrieved has no rows.
+    """
+    rows = attention.filter(pl.col("passage").is_in(list(passages))).sort("attention", descending=True).collect()
+    return {passage: rows.filter(passage=passage) for passage in passages}
+
+
+def _answered(run: pl.DataFrame, relevant: pl.DataFrame) -> pl.DataFrame:
+    return run.filter(rank=1).select("qid", "pid").join(relevant, on=["qid", "pid"], how="semi")

@@ -1,0 +1,124 @@
+"""The evidence from artifacts: values of the trials, two models' attention side by side, the cases with their texts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder import project
+from gnn_encoder.encoders.cross_encoder import CrossEncoder
+from gnn_encoder.encoders.pairs import Pairs, score_pairs
+from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.evaluation.runs import read_run
+from gnn_encoder.evaluation.values import VALUES
+from gnn_encoder.evidence.attention import around_labelled, beside, with_kinds
+from gnn_encoder.evidence.cases import Found, find_cases, informed_by
+from gnn_encoder.evidence.trials import ABLATIONS, BETA, EXPLAINED, KINDS, K
+from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
+from gnn_encoder.index.search import TableRows
+from gnn_encoder.judgements import contains, pair_keys, relevant_pairs
+from gnn_encoder.params import Params
+from gnn_encoder.records import ATTENTION, PASSAGES, QRELS, QUERIES, open_parquet, open_table
+from gnn_encoder.storage.tables import count_rows, read_column
+
+FULL, NO_MGT = EXPLAINED
+COMPARED = ("gnn_encoder", "dual_encoder")  # the cases are the first one's gain over the second
+
+
+def baselines(kind: str, params: Params) -> list[str]:
+    """The systems of a kind that its others are compared with: of a sweep, that with the main system's own number."""
+    return {ABLATIONS: [FULL, "no_gnn"], K: [str(params.build_graph.k)], BETA: [str(params.mgt.beta)]}[kind]
+
+
+def read_trials(kind: str, params: Params) -> pl.DataFrame:
+    """Columns system, seed, split, qid, measure, value, the baselines first.
+
+    A sweep's baseline is the main system, which `full` has measured, unless the sweep has that number too.
+    """
+    folders = {trial.name: trial.folder for trial in KINDS[kind](params)}
+    first = baselines(kind, params)[0]
+    ordered = {first: folders.get(first, project.trial(ABLATIONS, FULL)), **folders}
+    frames = (
+        pl.DataFrame(open_parquet(folder / VALUES).read()).select(pl.lit(name).alias("system"), pl.all())
+        for name, folder in ordered.items()
+    )
+    return pl.concat(list(frames))
+
+
+def compare_attention(params: Params, scratch: Path) -> pl.DataFrame:
+    """Attention with and without MGT around the passages that a labelled question retrieved; see `evidence.attention`.
+
+    Args:
+        scratch: M_ce's scores of those edges are kept there over a kill.
+    """
+    pairs = _labelled_pairs(params)
+    rows, without = (around_labelled(_attention(name), pairs) for name in (FULL, NO_MGT))
+    asked = rows.filter(pl.col("query") >= 0)
+    scores = _scores(asked["query"].to_numpy(), asked["passage"].to_numpy(), params, scratch)
+    return beside(with_kinds(rows, scores), without)
+
+
+def texts_of(queries: pl.Series, params: Params) -> list[str]:
+    """Texts of nodes of the graph, the row of a passage itself (-1) left out."""
+    nodes = TableRows(project.gnn_system("gnn_encoder", params).nodes / QUESTIONS, QUERIES)
+    return [row["text"] for row in nodes.take(queries.filter(queries >= 0).cast(pl.Int64).to_numpy())]
+
+
+def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
+    """Dev questions won at rank 1, and the first `evidence.cases` of them with all that is told of them."""
+    ours, theirs = (read_run(project.run_file(system, "dev")) for system in COMPARED)
+    found = find_cases(ours, theirs, pl.DataFrame(open_table(project.qrels("dev"), QRELS).read()))
+    shown = found.won.head(params.evidence.cases)
+    pids = pl.DataFrame({"pid": pl.Series(read_column(project.PASSAGES, "pid"))}).with_row_index("row")
+    rows = dict(pids.join(shown.select("pid"), on="pid", how="semi").select("pid", "row").rows())
+    asked = pl.read_parquet(project.queries("dev"), columns=["qid", "text"])
+    questions = dict(asked.join(shown, on="qid", how="semi").rows())
+    heard = informed_by(_attention(FULL), sorted(rows.values()))
+    passages = TableRows(project.PASSAGES, PASSAGES)
+    depth = int(theirs["rank"].max() or 0)  # type: ignore[arg-type]
+    labelled = pair_keys(_labelled_pairs(params), count_rows(project.PASSAGES))
+    cases = []
+    for case in shown.iter_rows(named=True):
+        row = rows[case["pid"]]
+        (passage,) = passages.take(np.array([row]))
+        told = {"question": questions[case["qid"]], "passage": f"{passage['title']} {passage['text']}".strip()}
+        ranks = {"rank_of_dual_encoder": case["rank"], "depth": depth, "dual_encoder_first": case["other"]}
+        cases.append(case | told | ranks | _informed(heard[row], row, labelled, params))
+    return found, cases
+
+
+def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any]], params: Params) -> dict[str, Any]:
+    """The training questions of a passage, most attention first, its attention to itself, and its gate."""
+    asked = rows.filter(pl.col("query") >= 0)
+    known = contains(labelled, asked["query"].to_numpy().astype(np.int64) * count_rows(project.PASSAGES) + passage)
+    columns = zip(texts_of(asked["query"], params), asked["attention"], known.tolist(), strict=True)
+    return {
+        "informed_by": [{"question": text, "attention": value, "labelled": own} for text, value, own in columns],
+        "attention_to_itself": rows.filter(query=-1)["attention"].to_list()[0] if len(rows) else 1.0,
+        "gate": rows["gate"][0] if len(rows) else None,
+    }
+
+
+def _attention(ablation: str) -> pl.LazyFrame:
+    """The `ATTENTION` table of an ablation."""
+    path = project.trial(ABLATIONS, ablation) / "attention.parquet"
+    open_table(path, ATTENTION)  # a damaged file is told in one line
+    return pl.scan_parquet(path)
+
+
+def _labelled_pairs(params: Params) -> pl.DataFrame:
+    """Columns query (a node of the graph), passage."""
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    return read_nodes(project.gnn_system("gnn_encoder", params).nodes).labelled_pairs(pairs)
+
+
+def _scores(queries: NDArray[Any], passages: NDArray[Any], params: Params, scratch: Path) -> NDArray[np.float32]:
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+    nodes = project.gnn_system("gnn_encoder", params).nodes / QUESTIONS
+    pairs = Pairs(
+        first=open_queries(nodes, model), first_rows=queries, second=open_passages(model), second_rows=passages
+    )
+    limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
+    return score_pairs(model, pairs, scratch, **limits)

@@ -1,0 +1,99 @@
+"""What informing passages costs: ms a passage to encode and ms a question to retrieve, as in the paper's Table 4."""
+
+import os
+import platform
+import re
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gnn_encoder import project
+from gnn_encoder.encoders.corpus import embed_passages, transform_corpus
+from gnn_encoder.encoders.device import supports_bf16
+from gnn_encoder.encoders.texts import open_passages
+from gnn_encoder.evaluation.costs import QUESTIONS, measure_costs
+from gnn_encoder.graph.nodes import QUESTIONS as NODES
+from gnn_encoder.informed import load_encoder, open_informer
+from gnn_encoder.params import Params
+from gnn_encoder.storage.tables import count_rows
+
+SYSTEMS = ("dual_encoder", "gnn_encoder")
+ENCODED = 4_096  # passages of a timed encoding, spread evenly over the corpus
+REPEATS = 3
+MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}
+
+
+def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
+    """Milliseconds a passage from tokens to the embedding that is indexed; the median of some rounds.
+
+    M_de: its forward pass. GNN-encoder: that, and all that the GNN does from cached embeddings and edge features on,
+    shared by the passages of the corpus: it opens the graph, encodes the training questions, computes h'_q once
+    (Eq. 6, 7), h'_p of every passage (Eq. 8-10), and writes the matrix. M_ce's features of the edges are not in it,
+    nor are they in the paper's.
+    """
+    system = project.gnn_system("gnn_encoder", params)
+    encoder = load_encoder(system.model, params)
+    tokens, n_passages = open_passages(encoder), count_rows(project.PASSAGES)
+    chosen = np.unique(np.linspace(0, n_passages - 1, ENCODED).astype(np.int64))
+    matrix = scratch / "informed"
+
+    def encode() -> None:
+        embed_passages(encoder, tokens, params.encoder.batch_tokens, chosen)
+
+    def inform() -> None:
+        informer = open_informer(system, system.model, encoder, params)
+        dtype = params.cache_passages.dtype
+        transform_corpus(project.embeddings(system.base), matrix, dtype=dtype, manifest=MANIFEST, transform=informer)
+        shutil.rmtree(matrix)
+
+    for work in (encode, inform):  # the first call reads files and fills caches
+        work()
+    encoded, informed = [], []
+    for _ in range(REPEATS):  # taking turns, so that a busy machine slows both
+        encoded.append(1000 * _seconds(encode) / len(chosen))
+        informed.append(1000 * _seconds(inform) / n_passages)
+    plain = statistics.median(encoded)
+    return {"dual_encoder": plain, "gnn_encoder": plain + statistics.median(informed)}
+
+
+def retrieval_milliseconds(params: Params) -> dict[str, float]:
+    """Milliseconds a question, encoding included, asked one at a time: medians over `QUESTIONS` dev questions."""
+    return {system: measure_costs(system, params).latency_ms for system in SYSTEMS}
+
+
+def machine(params: Params) -> dict[str, object]:
+    """The hardware, and how much is computed at a time."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    bf16 = params.encoder.precision != "fp32" and (supports_bf16() or params.encoder.precision == "bf16")
+    return {
+        "processor": gpu or _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads(),
+        "precision": "bf16" if bf16 else "fp32",
+        "passage_batch_tokens": params.encoder.batch_tokens,
+        "passage_length": params.encoder.passage_length,
+        "question_batch": 1,
+        "passages": count_rows(project.PASSAGES),
+        "questions_in_graph": count_rows(project.gnn_system("gnn_encoder", params).nodes / NODES),
+        "questions_timed": QUESTIONS,
+    }
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def _cpu() -> str:
+    names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return names[0] if names else platform.processor()

@@ -1,0 +1,70 @@
+"""The corpus by a trained GNN-encoder, from artifacts to the matrix of query-interactive embeddings h'_p."""
+
+from pathlib import Path
+
+from gnn_encoder import project
+from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.graph.artifacts import open_neighbourhood
+from gnn_encoder.graph.corpus import CorpusGNN
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
+from gnn_encoder.params import Params
+from gnn_encoder.project import GNNSystem
+from gnn_encoder.storage.arrays import check_shape
+from gnn_encoder.storage.tables import count_rows
+
+
+def load_encoder(model: Path, params: Params) -> DualEncoder:
+    """The jointly trained dual-encoder of a GNN-encoder's folder."""
+    return DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
+
+
+def open_informer(system: GNNSystem, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
+    """The trained GNN over the whole graph: Eq. 6 and 7 are done, Eq. 8-10 await passages.
+
+    Args:
+        system: whose graph and M_de it is.
+        model: folder of the GNN.
+        encoder: the jointly trained one.
+
+    Raises:
+        UserError: M_de's matrix is not of these passages, or of another dimension.
+    """
+    gnn = QueryPassageGNN.load(model)
+    check_shape(project.embeddings(system.base), (count_rows(project.PASSAGES), gnn.config.dimension))
+    near = open_neighbourhood(
+        system,
+        read_nodes(system.nodes),
+        edge_features=gnn.config.edge_features,
+        labelled_edges=params.encode_corpus.labelled_edges,
+        max_neighbours=params.mgt.max_neighbours,
+        self_loops_only=gnn.config.graph == "self_loops",
+    )
+    questions = embed_questions(encoder, open_queries(system.nodes / QUESTIONS, encoder), params.encoder.batch_tokens)
+    return CorpusGNN(gnn.to(near.device), near, questions)
+
+
+def keeps_base(system: GNNSystem, model: Path) -> bool:
+    """Whether phase two kept M_de's weights: what it would recompute stands in the cache."""
+    return DualEncoder.same_weights(model / "encoder", project.ENCODERS[system.base])
+
+
+def inform_corpus(system: GNNSystem, model: Path, folder: Path, params: Params, manifest: dict[str, str]) -> None:
+    """Encode all passages with the jointly trained encoder, inform them, and write the matrix that is searched.
+
+    Args:
+        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
+        manifest: `model_fingerprint` and `input_fingerprint`.
+    """
+    encoder = load_encoder(model, params)
+    inform = open_informer(system, model, encoder, params)
+    dtype = params.cache_passages.dtype
+    if keeps_base(system, model):
+        transform_corpus(project.embeddings(system.base), folder, dtype=dtype, manifest=manifest, transform=inform)
+        return
+    passages, batch_tokens = alone(encoder, open_passages(encoder)), params.encoder.batch_tokens
+    encode_corpus(
+        encoder, passages, folder, dtype=dtype, batch_tokens=batch_tokens, manifest=manifest, transform=inform
+    )
