@@ -229,6 +229,13 @@ class Evaluate(Section):
     significance: str  # the measure of the paired test
 
 
+class Report(Section):
+    """How much the report's view of single questions shows."""
+
+    questions: Annotated[int, Field(ge=1, le=50)]  # that won most, and so many that lost most, of every two systems
+    passages: Annotated[int, Field(ge=1, le=20)]  # of each system, best first
+
+
 class Params(Section):
     """The whole experiment."""
 
@@ -251,6 +258,7 @@ class Params(Section):
     index: Index
     retrieve: Retrieve
     evaluate: Evaluate
+    report: Report
 
     @model_validator(mode="after")
     def _denoise_what_was_mined(self) -> Self:

@@ -28,6 +28,7 @@ NO_GNN = DATA / "no_gnn"
 COMPARISON = DATA / "comparison"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
+REPORT = Path("report") / "index.html"
 
 
 @dataclass(frozen=True, kw_only=True)
