@@ -71,7 +71,9 @@ const choose = (id, name) => {
 
 
 def test_systems_are_chosen_and_swapped(page: Path) -> None:
-    script = READ + """
+    script = (
+        READ
+        + """
     const before = state();
     choose("second", "GNN-encoder");  // written by the script now, as it was without
     const same = state();
@@ -81,6 +83,7 @@ def test_systems_are_chosen_and_swapped(page: Path) -> None:
     choose("split", "dev");
     return { hidden: at("choice").hidden, before, same, swapped, other: state() };
     """
+    )
     found = probe(page, script)
     assert isinstance(found, dict) and found["hidden"] is False
     squeezed = json.loads(re.sub(r"\\s+", " ", json.dumps(found)))
@@ -97,13 +100,16 @@ def test_systems_are_chosen_and_swapped(page: Path) -> None:
 
 
 def test_questions_open_and_close_together(page: Path) -> None:
-    script = READ + """
+    script = (
+        READ
+        + """
     const open = () => document.querySelectorAll("#comparison details[open]").length;
     const counts = [open()];
     at("open").click(); counts.push(open());
     at("open").click(); counts.push(open());
     return counts;
     """
+    )
     assert probe(page, script) == [0, 2, 0]
 
 

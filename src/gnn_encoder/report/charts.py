@@ -10,7 +10,7 @@ from gnn_encoder import project
 from gnn_encoder.evaluation.report import recall_depths
 from gnn_encoder.report.names import name_of
 from gnn_encoder.report.pictures import draw
-from gnn_encoder.report.results import Mean
+from gnn_encoder.report.results import Mean, Means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +23,6 @@ LOOKS = {
 }
 OTHER = ("#7d8590", "o")
 TALL, SMALL = (4.6, 4.4), (3.4, 2.5)  # inches
-
-Means = dict[str, dict[str, Mean]]  # system -> measure -> mean of a split
 
 
 def systems_chart(means: Means, split: str, measure: str) -> Markup | None:

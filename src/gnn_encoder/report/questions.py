@@ -15,7 +15,7 @@ from gnn_encoder.report.rankings import first_passages
 from gnn_encoder.report.wins import Pair, pairs, read_values
 from gnn_encoder.storage.tables import ROW_GROUP
 
-BUDGET = 2 << 20  # characters of all passages together
+BUDGET = 1_500_000  # characters of all passages together
 SHORTEST, LONGEST = 80, 600  # characters of one
 
 

@@ -61,25 +61,24 @@ class Table:
         return next((mean.questions for row in self.rows for mean in row.measures.values() if mean.questions), None)
 
 
-Measured = dict[tuple[str, str, str], Mean]  # system, split, measure
+Means = dict[str, dict[str, Mean]]  # system -> measure -> mean
 
 
-def read_measured() -> Measured:
-    """Means with intervals of every system whose questions' values are there."""
-    found: Measured = {}
+def read_measured() -> dict[str, Means]:
+    """Split -> means with intervals of every system whose questions' values are there."""
+    found: dict[str, Means] = {}
     for system in project.BRANCH_OF:
         path = project.measured(system) / VALUES
         if path.is_file():
-            groups = pl.read_parquet(path).group_by("split", "measure", maintain_order=True)
-            for (split, measure), part in groups:
+            for (split, measure), part in pl.read_parquet(path).group_by("split", "measure", maintain_order=True):
                 values = part["value"].to_numpy()
                 low, high = interval(values)
                 mean = Mean(mean=float(values.mean()), half=(high - low) / 2, questions=len(values))
-                found[system, str(split), str(measure)] = mean
+                found.setdefault(str(split), {}).setdefault(system, {})[str(measure)] = mean
     return found
 
 
-def result_tables(measured: Measured) -> list[Table] | Missing:
+def result_tables(measured: dict[str, Means]) -> list[Table] | Missing:
     """All systems first, test before dev; then each branch that they leave out, or that is newer than they are."""
     every = list(_read(project.METRICS, "all systems", "dvc repro compare", measured))
     told = {row.system for table in every if not table.outdated for row in table.rows}
@@ -91,35 +90,34 @@ def result_tables(measured: Measured) -> list[Table] | Missing:
     return tables or Missing(what="No system has been evaluated yet", command="dvc repro evaluate@gnn_encoder")
 
 
-def _read(folder: Path, title: str, command: str, measured: Measured) -> Iterator[Table]:
+def _read(folder: Path, title: str, command: str, measured: dict[str, Means]) -> Iterator[Table]:
     tested = read_json(folder / "significance.json") or {}
     own = read_json(folder / "baselines.json") or tested
     for split in reversed(JUDGED):
         means = read_json(folder / f"{split}.json")
         if means:
+            of = measured.get(split, {})
             against = _comparisons(tested.get(split, {})), _comparisons(own.get(split, {}))
-            rows = [_row(system, split, values, *against, measured) for system, values in means.items()]
+            rows = [_row(system, values, of.get(system, {}), *against) for system, values in means.items()]
             outdated = any(
-                abs(found.mean - value) > SAME
+                measure in of.get(system, {}) and abs(of[system][measure].mean - value) > SAME
                 for system, values in means.items()
                 for measure, value in values.items()
-                if (found := measured.get((system, split, measure)))
             )
             yield Table(title=title, split=split, rows=rows, command=command, outdated=outdated)
 
 
 def _row(
     system: str,
-    split: str,
     values: dict[str, float],
+    measured: dict[str, Mean],
     tested: dict[str, Comparison],
     own: dict[str, Comparison],
-    measured: Measured,
 ) -> Row:
     reference = tested.get(system)
     return Row(
         system=system,
-        measures={name: _mean(value, measured.get((system, split, name))) for name, value in values.items()},
+        measures={name: _mean(value, measured.get(name)) for name, value in values.items()},
         against_reference=reference if reference and reference.baseline == REFERENCE else None,
         against_own=own.get(system),
     )

@@ -24,7 +24,7 @@
 
   function side(question, system) {
     const made = element("div");
-    const heading = element("h5", view.names[system]);
+    const heading = element("h4", view.names[system]);
     heading.append(element("span", `${view.measure} ${question.values[system].toFixed(2)}`, "value"));
     const list = element("ol");
     for (const place of question.passages[system]) list.append(passage(place, question.relevant.includes(place)));
