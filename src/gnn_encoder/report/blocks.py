@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gnn_encoder.report.names import NAMES
+
 ROWS = 100  # of one table
 VALUES = 12  # of a list in one cell
 
@@ -30,17 +32,24 @@ def blocks(value: Any, title: str = "") -> list[Block]:
         return [_block(title, [""], [[_cell(value)]])]
     plain = {key: one for key, one in value.items() if _is_plain(one)}
     nested = {key: one for key, one in value.items() if key not in plain}
-    found = [_block(title, ["", ""], [[key, _cell(one)] for key, one in plain.items()])] if plain else []
+    found = [_block(title, ["", ""], [[label(key), _cell(one)] for key, one in plain.items()])] if plain else []
     if len(nested) > 1 and all(isinstance(one, dict) and all(map(_is_plain, one.values())) for one in nested.values()):
         return [*found, *_records(title, list(nested.items()))]
-    return found + [block for key, one in nested.items() for block in blocks(one, f"{title}, {key}" if title else key)]
+    return found + [
+        block for key, one in nested.items() for block in blocks(one, f"{title}, {label(key)}" if title else label(key))
+    ]
+
+
+def label(key: str) -> str:
+    """A system's name; of other keys their words."""
+    return NAMES.get(key, key.replace("_", " "))
 
 
 def _records(title: str, records: list[tuple[str, dict[str, Any]]]) -> Iterator[Block]:
     keys = list(dict.fromkeys(key for _, one in records for key in one))
     named = any(name for name, _ in records)
-    rows = [[name] * named + [_cell(one.get(key)) for key in keys] for name, one in records]
-    yield _block(title, [""] * named + keys, rows)
+    rows = [[label(name)] * named + [_cell(one.get(key)) for key in keys] for name, one in records]
+    yield _block(title, [""] * named + [label(key) for key in keys], rows)
 
 
 def _block(title: str, columns: list[str], rows: list[list[str]]) -> Block:

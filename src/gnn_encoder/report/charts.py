@@ -1,5 +1,6 @@
 """The pictures of a report: quality, cost, recall, training, PAIR's similarities, Dual-Cross-Encoder's views."""
 
+import textwrap
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from markupsafe import Markup
 from gnn_encoder import project
 from gnn_encoder.evaluation.report import recall_depths
 from gnn_encoder.report.names import name_of
-from gnn_encoder.report.pictures import draw
+from gnn_encoder.report.pictures import INK, draw
 from gnn_encoder.report.results import Mean, Means
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ LOOKS = {
     for system, colour, mark in zip(project.BRANCH_OF, cycle(COLOURS), cycle("os^vDPX<>*h"))
 }
 OTHER = ("#7d8590", "o")
-TALL, SMALL = (4.6, 4.4), (3.4, 2.5)  # inches
+WATCHED = "#d2492a"
+TALL, SMALL = (4.6, 4.6), (3.4, 2.6)  # inches
 
 
 def systems_chart(means: Means, split: str, measure: str) -> Markup | None:
@@ -33,7 +35,7 @@ def systems_chart(means: Means, split: str, measure: str) -> Markup | None:
         for place, (system, mean) in enumerate(shown):
             colour, mark = LOOKS.get(system, OTHER)
             axes.errorbar(100 * mean.mean, place, xerr=_half(mean), fmt=mark, color=colour, capsize=3)
-        axes.set(yticks=range(len(shown)), yticklabels=[name_of(system) for system, _ in shown])
+        axes.set(yticks=range(len(shown)), yticklabels=[_wrapped(system) for system, _ in shown])
         axes.set(xlabel=f"{measure} (points)", ylim=(-0.6, len(shown) - 0.4))
 
     title = f"{measure} of each system on the {split} questions, with its 95% interval"
@@ -50,7 +52,7 @@ def recall_chart(means: Means, split: str) -> Markup | None:
         for system, depths in shown.items():
             colour, mark = LOOKS.get(system, OTHER)
             values = [100 * means[system][f"R@{depth}"].mean for depth in depths]
-            axes.plot(depths, values, marker=mark, markersize=4, color=colour, label=name_of(system))
+            axes.plot(depths, values, marker=mark, markersize=4, color=colour, label=_wrapped(system))
         axes.set(xlabel="k", ylabel="R@k (points)", xscale="log")
 
     return draw(f"recall-{split}", f"R@k against k on the {split} questions", paint, TALL)
@@ -71,35 +73,28 @@ def _cost_chart(name: str, means: dict[str, Mean], costs: list[float], label: st
         for (system, mean), x in zip(means.items(), _side_by_side(costs), strict=True):
             colour, mark = LOOKS.get(system, OTHER)
             y, half = 100 * mean.mean, _half(mean)
-            axes.errorbar(x, y, yerr=half, fmt=mark, color=colour, capsize=3, label=name_of(system))
+            axes.errorbar(x, y, yerr=half, fmt=mark, color=colour, capsize=3, label=_wrapped(system))
         axes.set(xlabel=label, ylabel=f"{measure} (points)")
         axes.set_xlim(left=0)
 
     return draw(f"cost-{name}", f"{measure} of the test questions against {label}", paint, TALL)
 
 
-def loss_chart(name: str, history: pl.DataFrame) -> Markup:
-    """Loss against optimiser steps, a line a phase."""
-    return _curve(name, history, "loss", "loss (nats a question)", 1)
+def training_chart(name: str, history: pl.DataFrame) -> Markup:
+    """Loss of every optimiser step, a colour a phase; RR@10 of the watched dev questions on the right."""
 
-
-def watched_chart(name: str, history: pl.DataFrame) -> Markup | None:
-    """RR@10 of the watched dev questions against optimiser steps; None where none were watched."""
-    if "dev_rr10" not in history or history["dev_rr10"].count() == 0:
-        return None
-    return _curve(name, history, "dev_rr10", "dev RR@10 (points)", 100)
-
-
-def _curve(name: str, history: pl.DataFrame, column: str, label: str, scale: float) -> Markup:
     def paint(axes: "Axes") -> None:
-        phases = history.drop_nulls(column).group_by("phase", maintain_order=True)
-        for (phase,), part in phases:
-            mark = "." if len(part) < 50 else ""
-            axes.plot(part["step"], part[column] * scale, marker=mark, label=phase)
-        axes.set(xlabel="step", ylabel=label)
+        losses, watched = history.drop_nulls("loss"), history.drop_nulls("dev_rr10")
+        for (phase,), part in losses.group_by("phase", maintain_order=True):
+            axes.plot(part["step"], part["loss"], linewidth=1.2, label=f"loss, {phase}")
+        axes.set(xlabel="step", ylabel="loss (nats a question)")
+        if len(watched):
+            right = axes.twinx()
+            right.plot(watched["step"], 100 * watched["dev_rr10"], "o-", color=WATCHED, markersize=4)
+            right.set_ylabel("dev RR@10 (points)", color=WATCHED)
+            right.grid(visible=False)
 
-    key = f"{column}-{name}".replace("_", "-").replace("/", "-")
-    return draw(key, f"{label} of {name} while it trains", paint, SMALL)
+    return draw(f"training-{name.replace('/', '-').replace('_', '-')}", f"Loss of {name} while it trains", paint, SMALL)
 
 
 def similarity_chart(found: dict[str, dict[str, float]]) -> Markup:
@@ -111,7 +106,7 @@ def similarity_chart(found: dict[str, dict[str, float]]) -> Markup:
             colour, _ = LOOKS.get(system, OTHER)
             x = [group + 0.38 * (place - (len(found) - 1) / 2) for group in range(len(names))]
             heights, spread = ([values[name + suffix] for name in names] for suffix in ("", " std"))
-            bars = axes.bar(x, heights, 0.36, yerr=spread, capsize=3, color=colour, label=name_of(system))
+            bars = axes.bar(x, heights, 0.36, yerr=spread, capsize=3, ecolor=INK, color=colour, label=_wrapped(system))
             axes.bar_label(bars, fmt="%.3f", label_type="center", color="white")
         axes.set(xticks=range(len(names)), xticklabels=names, ylabel="similarity")
         axes.grid(visible=False, axis="x")
@@ -138,11 +133,15 @@ def _views_chart(name: str, views: pl.Series, values: pl.Series, label: str) -> 
     return draw(f"views-{name}", f"{label} against views a passage", paint, SMALL)
 
 
+def _wrapped(system: str) -> str:
+    return textwrap.fill(name_of(system), 22)
+
+
 def _half(mean: Mean) -> float | None:
     return None if mean.half is None else 100 * mean.half
 
 
 def _side_by_side(values: list[float]) -> list[float]:
     """Shifted a little each, so that points of equal value do not hide one another."""
-    step = 0.012 * max(values)
+    step = 0.006 * max(values)
     return [value + step * (place - (len(values) - 1) / 2) for place, value in enumerate(values)]

@@ -13,6 +13,7 @@ WIDTH, HEIGHT = 156, 40  # of a box, in pixels
 GAP, DROP = 12, 28  # between boxes side by side, and one below another
 PAD, TITLE = 12, 24  # inside a frame, and its title's line
 BETWEEN = 34  # frames
+LETTER = 7.8  # of a title
 TITLES = {SHARED: "Shared by the branches", TOGETHER: "All together"}
 
 
@@ -41,7 +42,7 @@ def draw_dag(drawing: Drawing) -> Markup:
         Markup('<defs><marker id="dag-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" ')
         + Markup('orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>'),
         *map(_frame, frames),
-        *(_arrow(places[a], places[b]) for a, b in drawing.arrows),
+        *(_arrow(places[a], places[b], inside=a.lane == b.lane) for a, b in drawing.arrows),
         *(_box(box, *places[box]) for box in drawing.boxes),
         Markup("</svg>"),
     ]
@@ -73,7 +74,7 @@ def _frames(rows: Rows) -> tuple[list[Frame], float, float]:
     own = [name for name, branch in project.BRANCHES.items() if branch.baseline in branch.systems]
     built = [name for name in project.BRANCHES if name not in own]
     bands = [[lane for lane in band if lane in rows] for band in ([SHARED], own, built, [TOGETHER])]
-    sizes = {lane: _size(lanes) for lane, lanes in rows.items()}
+    sizes = {lane: _size(lane, boxes) for lane, boxes in rows.items()}
     widths = [sum(sizes[lane][0] for lane in band) + BETWEEN * (len(band) - 1) for band in bands]
     total, y, frames = max(widths), 0.0, []
     for band, width in zip(bands, widths, strict=True):
@@ -86,9 +87,9 @@ def _frames(rows: Rows) -> tuple[list[Frame], float, float]:
     return frames, total, y - BETWEEN
 
 
-def _size(rows: list[list[Box]]) -> tuple[float, float]:
+def _size(lane: str, rows: list[list[Box]]) -> tuple[float, float]:
     most = max(map(len, rows))
-    width = most * WIDTH + (most - 1) * GAP + 2 * PAD
+    width = max(most * WIDTH + (most - 1) * GAP, LETTER * len(_title(lane))) + 2 * PAD
     return width, TITLE + len(rows) * HEIGHT + (len(rows) - 1) * DROP + 2 * PAD
 
 
@@ -103,20 +104,23 @@ def _places(rows: Rows, frames: list[Frame]) -> dict[Box, tuple[float, float]]:
     return places
 
 
+def _title(lane: str) -> str:
+    return TITLES.get(lane, name_of(lane))
+
+
 def _frame(frame: Frame) -> Markup:
-    title = TITLES.get(frame.lane, name_of(frame.lane))
     return Markup(
         '<g class="frame"><rect x="{0:g}" y="{1:g}" width="{2:g}" height="{3:g}" rx="10"/>'
         '<text x="{4:g}" y="{5:g}">{6}</text></g>'
-    ).format(frame.x, frame.y, frame.width, frame.height, frame.x + PAD, frame.y + TITLE - 4, title)
+    ).format(frame.x, frame.y, frame.width, frame.height, frame.x + PAD, frame.y + TITLE - 4, _title(frame.lane))
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Markup:
+def _arrow(start: tuple[float, float], end: tuple[float, float], *, inside: bool) -> Markup:
     x1, y1, x2, y2 = start[0] + WIDTH / 2, start[1] + HEIGHT, end[0] + WIDTH / 2, end[1] - 1
     bend = max(DROP, abs(y2 - y1) / 2)
     return Markup(
-        '<path class="arrow" d="M{:g} {:g}C{:g} {:g} {:g} {:g} {:g} {:g}" marker-end="url(#dag-tip)"/>'
-    ).format(x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2)
+        '<path class="arrow{}" d="M{:g} {:g}C{:g} {:g} {:g} {:g} {:g} {:g}" marker-end="url(#dag-tip)"/>'
+    ).format("" if inside else " far", x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2)
 
 
 def _box(box: Box, x: float, y: float) -> Markup:

@@ -10,8 +10,8 @@ def points(value: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """One digit below 0.01."""
-    return f"{p:.1g}" if p < 0.01 else f"{p:.2f}"
+    """One digit below 0.01, two below 0.1: which side of 0.05 it is on is seen."""
+    return f"{p:.1g}" if p < 0.01 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
 def difference(found: Comparison) -> str:
@@ -41,8 +41,8 @@ def size(number: int | None) -> str:
     return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
-def seconds(number: float | None) -> str:
+def seconds(number: float | None, *, at_least: bool = False) -> str:
     """A time, in minutes where it is long."""
     if number is None:
         return "–"
-    return f"{number:.1f} s" if number < 120 else f"{number / 60:.1f} min"
+    return ("≥ " if at_least else "") + (f"{number:.1f} s" if number < 120 else f"{number / 60:.1f} min")

@@ -23,8 +23,7 @@ def training() -> Section:
     """A learning curve of every model."""
     found = Section()
     for name, path in histories().items():
-        history = pl.read_csv(path)
-        found.show(name, charts.loss_chart(name, history), charts.watched_chart(name, history))
+        found.show(name, charts.training_chart(name, pl.read_csv(path)))
     if not found.figures:
         found.miss("No model has been trained", "dvc repro evaluate@gnn_encoder")
     return found
@@ -61,7 +60,8 @@ def dual_cross(section: Evaluate) -> Section:
         (tested,) = parse([section.significance])
         caption = "Views a passage, on the dev questions (Dual-Cross-Encoder, Table 6)"
         found.show(caption, *charts.views_charts(curve, tested))
-        found.tables += blocks(curve.to_dicts(), caption)
+        shares = [measure for measure in parse(section.measures) if measure in curve.columns]
+        found.tables += blocks(curve.with_columns(pl.col(shares) * 100).to_dicts(), f"{caption}, points of 100")
     else:
         found.miss("Numbers of views have not been compared", "dvc repro views_curve")
     return found

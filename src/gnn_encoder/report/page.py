@@ -1,7 +1,6 @@
 """The report's page, from the artifacts that are there."""
 
 from dataclasses import asdict
-from functools import partial
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
@@ -46,9 +45,10 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
             training=models.training(),
             pair_section=models.pair(),
             dual_cross=models.dual_cross(params.evaluate),
-            evidence=evidence.evidence(),
+            evidence=evidence.evidence(params.evaluate),
             statistics=read_json(project.PREPARED / "statistics.json"),
             dag=draw_dag(arrange(pipeline)),
+            every=pipeline.stages,
             stages={name: list(stages) for name, stages in groupby(pipeline.stages, key=lambda stage: stage.name)},
             view=view,
             embedded=_embedded(view) if view else None,
@@ -67,16 +67,22 @@ def _environment() -> jinja2.Environment:
     )
     names = ("points", "p_value", "difference", "verdict", "count", "size", "seconds")
     environment.filters |= {name: getattr(formats, name) for name in names} | {"name_of": name_of}
-    environment.filters |= {"sum_seconds": partial(_sum, "seconds"), "sum_size": partial(_sum, "size")}
+    environment.filters |= {"all_seconds": _all_seconds, "all_bytes": _all_bytes}
     environment.tests["missing"] = lambda value: isinstance(value, Missing)
     environment.globals["source"] = lambda name: Markup((TEMPLATES / name).read_text(encoding="utf-8"))
     return environment
 
 
-def _sum(field: str, stages: list[Stage]) -> float | None:
-    """Over the stages that have it; None where none has."""
-    values = [value for stage in stages if (value := getattr(stage, field)) is not None]
-    return sum(values) if values else None
+def _all_seconds(stages: list[Stage]) -> str:
+    """Time of the stages together, at least that where some have none."""
+    known = [stage.seconds for stage in stages if stage.seconds is not None]
+    return formats.seconds(sum(known) if known else None, at_least=0 < len(known) < len(stages))
+
+
+def _all_bytes(stages: list[Stage]) -> str:
+    """Bytes that the stages wrote together."""
+    known = [stage.size for stage in stages if stage.size is not None]
+    return formats.size(sum(known) if known else None)
 
 
 def _embedded(view: View) -> Markup:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE = (4.6, 3.1)  # inches: read without zooming on a phone
+SCALE = 1.3  # of a picture where there is room for it
 INK = "#0a0b0c"  # stands for the page's text colour; no other colour of a picture
 COORDINATES = re.compile(r'(?<= )(d|x|y|x1|x2|y1|y2|points|width|height)="([^"]+)"')
 NUMBER = re.compile(r"-?\d+\.\d+")
@@ -62,18 +63,18 @@ def _style() -> dict[Any, Any]:
 
 def _inline(svg: str, name: str, title: str) -> Markup:
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"\s*<metadata>.*?</metadata>|\s*<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)
+    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)
+    svg = re.sub(r'(?<=<g) id="[^"]*"|font-family: [^;"]*; |transform="rotate\(-0 [^"]*"', "", svg)  # the page's font
     # Ids are the page's, not the picture's.
     svg = re.sub(r'(?<= id=")', f"{name}-", svg)
     svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
     svg = svg.replace(INK, "currentColor")
-    svg = re.sub(r"font: (\d+)px [^;\"]+", r"font-size: \1px", svg)  # the family is the page's
     svg = COORDINATES.sub(lambda found: f'{found[1]}="{NUMBER.sub(_rounded, found[2])}"', svg)
-    view = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    svg = re.sub(r"\s+", " ", svg).replace("> <", "><")
+    view = re.search(r'viewBox="0 0 ([\d.]+) [\d.]+"', svg)
     assert view, "matplotlib writes a viewBox"
-    start = Markup('<svg class="plot" role="img" aria-label="{}" {} width="{}">').format(
-        title, Markup(view[0]), view[1]
-    )
+    width = f"{SCALE * float(view[1]):.0f}"
+    start = Markup('<svg class="plot" role="img" aria-label="{}" {} width="{}">').format(title, Markup(view[0]), width)
     return start + Markup(svg[svg.index(">") + 1 :].strip())
 
 
