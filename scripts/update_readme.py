@@ -20,20 +20,9 @@ import torch
 from gnn_encoder import project
 from gnn_encoder.encoders.device import supports_bf16
 from gnn_encoder.params import load_params
+from gnn_encoder.report.names import name_of
 
-NAMES = {
-    "bm25": "BM25",
-    "retriever": "first retriever (DPR)",
-    "dual_encoder": "M_de",
-    "no_gnn": "control without GNN",
-    "gnn_encoder": "**GNN-encoder**",
-    "pair_no_psr": "PAIR without L_P",
-    "pair": "**PAIR**",
-    "dual_cross_dpr": "DPR in two stages",
-    "dual_cross": "**Dual-Cross-Encoder**",
-    "gnn_encoder_pair": "GNN-encoder from PAIR",
-    "gnn_encoder_generated": "GNN-encoder, generated questions too",
-}
+BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own
 
 
 def processor() -> str:
@@ -73,8 +62,8 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
     for system, values in test.items():
         cells = [f"{100 * values[m]:.1f}" for m in measures]
         found = own.get(system)
-        against = f"{NAMES[found['baseline']].strip('*')}: {difference(found)}" if found else "-"
-        lines.append(row([NAMES[system], *cells, difference(reference.get(system)), against]))
+        against = f"{name_of(found['baseline'])}: {difference(found)}" if found else "-"
+        lines.append(row([shown(system), *cells, difference(reference.get(system)), against]))
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
@@ -92,8 +81,13 @@ def costs() -> str:
         seconds = "-" if cost["training_seconds"] is None else f"{cost['training_seconds']:.0f}"
         numbers = [f"{cost['vectors_a_passage']:g}", f"{cost['bytes_a_passage']:.0f}"]
         numbers += [f"{cost['encode_ms']:.2f}", f"{cost['search_ms']:.2f}", seconds]
-        lines.append(row([NAMES[system], *numbers]))
+        lines.append(row([shown(system), *numbers]))
     return "\n".join(lines)
+
+
+def shown(system: str) -> str:
+    """A system's name in a table."""
+    return f"**{name_of(system)}**" if system in BOLD else name_of(system)
 
 
 def row(cells: list[str]) -> str:

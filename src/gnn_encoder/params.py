@@ -273,6 +273,13 @@ class Evidence(Section):
     resamples: Annotated[int, Field(ge=100)]  # of the questions, for intervals
 
 
+class Report(Section):
+    """How much the report's view of single questions shows."""
+
+    questions: Annotated[int, Field(ge=1, le=50)]  # that won most, and so many that lost most, of every two systems
+    passages: Annotated[int, Field(ge=1, le=20)]  # of each system, best first
+
+
 class Params(Section):
     """The whole experiment."""
 
@@ -297,6 +304,7 @@ class Params(Section):
     rerank: Rerank
     evaluate: Evaluate
     evidence: Evidence
+    report: Report
 
     def ablated(self, name: str) -> MGT:
         """The `mgt` section of an ablation; the control, which shares the budget of `mgt`, has the unchanged one."""

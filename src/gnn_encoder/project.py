@@ -32,6 +32,7 @@ ENCODING_TIMES = DATA / "encoding_times"
 EVIDENCE = DATA / "evidence"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
+REPORT = Path("report") / "index.html"
 
 
 @dataclass(frozen=True, kw_only=True)

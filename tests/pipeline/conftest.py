@@ -21,6 +21,7 @@ import yaml
 from .forked_python import run as run_forked
 
 ROOT = Path(__file__).parents[2]
+METRICS_LINK = "report/metrics"
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
 IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
 
@@ -124,9 +125,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
         check=True,
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).is_file() and not name.startswith("metrics/"):
+        if ((ROOT / name).is_file() or name == METRICS_LINK) and not name.startswith("metrics/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     # Hashes of what ran on the real data are none of this experiment's.
     (folder / "dvc.lock").unlink(missing_ok=True)
     shutil.copy(TINY_PARAMS, folder / "params.yaml")

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
+
+from gnn_encoder.storage.atomic import write_json
 
 BRANCHES = {
     "gnn_encoder": ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
@@ -49,6 +52,7 @@ def test_every_stage_ran_once(reproduced: tuple[Any, Any]) -> None:
     project, ran = reproduced
     every = yaml.safe_load((project.folder / "dvc.lock").read_text())["stages"]
     assert sorted(started(ran)) == sorted(every)
+    assert started(ran)[-1] == "report", "no arrow puts it there"
     assert {f"{name}@{system}" for name in ("cache_passages", "build_index", "retrieve") for system in DENSE} - set(
         every
     ) == {f"cache_passages@{system}" for system in (*GNN, "dual_cross")}, "others make these matrices"
@@ -309,6 +313,24 @@ def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, co
     copy.set_params(dual_cross__top_k=3)
     others = copy.dvc("repro", "evaluate@pair", "evaluate@gnn_encoder")
     assert others.status == 0 and started(others) == [], others.output
+
+
+def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:
+    copy = copy_of(project)
+    page = (copy.folder / "report" / "index.html").read_text()
+    assert "all systems" in page and "GNN-encoder, generated questions too" in page
+    assert [line for line in re.findall(r'class="absent">([^<]+)', page) if "papers" not in line] == []
+    shutil.rmtree(copy.folder / "data" / "pair_labels")
+    copy.set_params(pair__pretrain__alpha=0.3)
+    ran = copy.dvc("repro", "report")
+    assert ran.status == 0 and started(ran) == ["report"], ran.output
+    assert "There are no pseudo-labels" in (copy.folder / "report" / "index.html").read_text()
+    again = copy.dvc("repro", "report")
+    assert again.status == 0 and started(again) == [], again.output
+    write_json(copy.folder / "metrics" / "evidence" / "new.json", {"share": 0.625})
+    newer = copy.dvc("repro", "report")
+    assert newer.status == 0 and started(newer) == ["report"], newer.output
+    assert "0.625" in (copy.folder / "report" / "index.html").read_text()
 
 
 def test_the_dag_is_drawn(project: Any) -> None:

@@ -1,0 +1,56 @@
+"""The papers' tables and figures as the evidence stages leave them, and all else that lies in metrics/."""
+
+import base64
+from collections.abc import Iterable
+from pathlib import Path
+
+from markupsafe import Markup
+
+from gnn_encoder import project
+from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.values import JUDGED
+from gnn_encoder.params import Evaluate
+from gnn_encoder.report.artifacts import read_json
+from gnn_encoder.report.blocks import Block, blocks
+from gnn_encoder.report.papers import cases_block, is_summary, summary_blocks
+from gnn_encoder.report.section import Section
+
+FOLDER = "evidence"  # of metrics/, of plots/ and of data/
+ELSEWHERE = (*JUDGED, "significance", "baselines", "costs")  # in sections of their own
+
+
+def evidence(section: Evaluate) -> Section:
+    """Every JSON file as tables, every PNG as a figure, the cases with their texts."""
+    (tested,) = parse([section.significance])
+    found = Section()
+    told = sorted(project.METRICS.rglob("*.json"))
+    pictures = sorted((project.PLOTS / FOLDER).rglob("*.png"))
+    cases = read_json(project.DATA / FOLDER / "cases.json")
+    if not (pictures or cases or any(map(_is_evidence, told))):
+        found.miss("The papers' tables and figures have not been made", "dvc repro evidence")
+    for path in told:
+        if _is_evidence(path) or path.stem not in ELSEWHERE:
+            found.tables += _tables(path, tested)
+    found.tables += [cases_block(cases)] if cases else []
+    for path in pictures:
+        found.show(_title(path, project.PLOTS), _image(path))
+    return found
+
+
+def _tables(path: Path, tested: str) -> Iterable[Block]:
+    value, title = read_json(path), _title(path, project.METRICS)
+    return summary_blocks(value, title, tested) if is_summary(value) else blocks(value, title)
+
+
+def _is_evidence(path: Path) -> bool:
+    return FOLDER in path.parts
+
+
+def _title(path: Path, folder: Path) -> str:
+    parts = [part for part in path.relative_to(folder).with_suffix("").parts if part != FOLDER]
+    return ", ".join(parts).replace("_", " ")
+
+
+def _image(path: Path) -> Markup:
+    content = base64.b64encode(path.read_bytes()).decode()
+    return Markup('<img alt="{}" src="data:image/png;base64,{}">').format(_title(path, project.PLOTS), content)

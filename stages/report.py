@@ -1,0 +1,25 @@
+"""report: everything that a run has to show, as one HTML file, and the training curves as a picture."""
+
+import logging
+
+from gnn_encoder import project
+from gnn_encoder.params import load_params
+from gnn_encoder.report.models import histories
+from gnn_encoder.report.page import render
+from gnn_encoder.report.training import write_training_picture
+from gnn_encoder.stage import run
+from gnn_encoder.storage.atomic import write_text
+
+log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Read the artifacts that are there and write the page."""
+    page = render(load_params())
+    write_text(project.REPORT, page)
+    write_training_picture(project.PLOTS / "training.png", histories())
+    log.info("%s: %.1f MB", project.REPORT, len(page.encode()) / 1e6)
+
+
+if __name__ == "__main__":
+    run(main)
