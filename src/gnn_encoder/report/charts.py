@@ -8,7 +8,7 @@ import polars as pl
 from markupsafe import Markup
 
 from gnn_encoder import project
-from gnn_encoder.evaluation.report import recall_depths
+from gnn_encoder.evaluation.report import recalls
 from gnn_encoder.report.names import name_of
 from gnn_encoder.report.pictures import INK, draw
 from gnn_encoder.report.results import Mean, Means
@@ -43,19 +43,21 @@ def systems_chart(means: Means, split: str, measure: str) -> Markup | None:
 
 
 def recall_chart(means: Means, split: str) -> Markup | None:
-    """R@k against k, a line a system; None where fewer than two depths were measured."""
-    shown = {system: recall_depths(list(of)) for system, of in means.items()}
-    if not any(len(depths) > 1 for depths in shown.values()):
+    """R@k (or Success@k) against k, a line a system; None where fewer than two depths were measured."""
+    shown = {system: recalls(of) for system, of in means.items()}
+    if not any(len(found) > 1 for found in shown.values()):
         return None
+    name = next(name for found in shown.values() for name, _ in found)
 
     def paint(axes: "Axes") -> None:
-        for system, depths in shown.items():
+        for system, found in shown.items():
             colour, mark = LOOKS.get(system, OTHER)
-            values = [100 * means[system][f"R@{depth}"].mean for depth in depths]
+            values = [100 * means[system][f"{name}@{depth}"].mean for name, depth in found]
+            depths = [depth for _, depth in found]
             axes.plot(depths, values, marker=mark, markersize=4, color=colour, label=_wrapped(system))
-        axes.set(xlabel="k", ylabel="R@k (points)", xscale="log")
+        axes.set(xlabel="k", ylabel=f"{name}@k (points)", xscale="log")
 
-    return draw(f"recall-{split}", f"R@k against k on the {split} questions", paint, TALL)
+    return draw(f"recall-{split}", f"{name}@k against k on the {split} questions", paint, TALL)
 
 
 def cost_charts(means: dict[str, Mean], costs: dict[str, Any], measure: str) -> list[Markup]:

@@ -12,6 +12,7 @@ NAMES = {
     "dual_cross": "Dual-Cross-Encoder",
     "gnn_encoder_pair": "GNN-encoder from PAIR",
     "gnn_encoder_generated": "GNN-encoder, generated questions too",
+    "reranked": "M_de, reranked",
 }
 
 
