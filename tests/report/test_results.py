@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -75,3 +76,21 @@ def test_a_table_older_than_the_values_says_so(one_branch: Path) -> None:
     assert every.command == "dvc repro compare"
     # The interval is of other values than the mean that the table has.
     assert {row.system: row.measures["RR@10"].half for row in every.rows}["gnn_encoder"] is None
+
+
+def test_what_is_judged_on_a_sample_has_a_table_of_its_own(one_branch: Path) -> None:
+    values = [("reranked", split, qid, "RR@10", 1.0) for split in ("dev", "test") for qid in ("q0", "q1")]
+    path = project.measured("reranked") / "values.parquet"
+    path.parent.mkdir(parents=True)
+    schema = ["system", "split", "qid", "measure", "value"]
+    pl.DataFrame(values, schema=schema, orient="row").write_parquet(path)
+    means = {"dual_encoder": {"RR@10": 0.75}, "reranked": {"RR@10": 1.0}}  # of q0 and q1
+    write_json(project.METRICS / "reranked" / "test.json", means)
+    assert all("reranked" not in of for of in read_measured().values())
+    *others, sample = tables()
+    assert [table.questions for table in others] == [3, 3]
+    assert (sample.title, sample.questions, sample.outdated) == (
+        "M_de, reranked, on a sample of the questions",
+        2,
+        False,
+    )

@@ -1,6 +1,6 @@
 """The tables of systems: what `compare` wrote of all, what `evaluate` wrote of a branch that was run alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder import project
+from gnn_encoder.evaluation.ceiling import on_shared_questions
 from gnn_encoder.evaluation.significance import Comparison, interval
-from gnn_encoder.evaluation.values import JUDGED, VALUES
+from gnn_encoder.evaluation.values import JUDGED, VALUES, read_values
 from gnn_encoder.report.artifacts import Missing, read_json
 from gnn_encoder.report.names import name_of
 
@@ -65,17 +66,8 @@ Means = dict[str, dict[str, Mean]]  # system -> measure -> mean
 
 
 def read_measured() -> dict[str, Means]:
-    """Split -> means with intervals of every system whose questions' values are there."""
-    found: dict[str, Means] = {}
-    for system in project.BRANCH_OF:
-        path = project.measured(system) / VALUES
-        if path.is_file():
-            for (split, measure), part in pl.read_parquet(path).group_by("split", "measure", maintain_order=True):
-                values = part["value"].to_numpy()
-                low, high = interval(values)
-                mean = Mean(mean=float(values.mean()), half=(high - low) / 2, questions=len(values))
-                found.setdefault(str(split), {}).setdefault(system, {})[str(measure)] = mean
-    return found
+    """Split -> means with intervals of every system whose questions' values are there, and are of all questions."""
+    return _means(_values(system for system in project.BRANCH_OF if not project.is_sampled(system)))
 
 
 def result_tables(measured: dict[str, Means]) -> list[Table] | Missing:
@@ -85,9 +77,29 @@ def result_tables(measured: dict[str, Means]) -> list[Table] | Missing:
     tables = every
     for name, branch in project.BRANCHES.items():
         if not told.issuperset(branch.systems):
-            title, command = f"{name_of(name)} and its baseline", f"dvc repro evaluate@{name}"
-            tables += _read(project.METRICS / name, title, command, measured)
+            title, command, of = f"{name_of(name)} and its baseline", f"dvc repro evaluate@{name}", measured
+            if branch.sampled:
+                title = f"{name_of(name)}, on a sample of the questions"
+                of = _means(on_shared_questions(_values([branch.baseline, *branch.beside, *branch.systems])))
+            tables += _read(project.METRICS / name, title, command, of)
     return tables or Missing(what="No system has been evaluated yet", command="dvc repro evaluate@gnn_encoder")
+
+
+def _values(systems: Iterable[str]) -> pl.DataFrame:
+    """As `read_values`, of those systems that are measured."""
+    there = [system for system in systems if (project.measured(system) / VALUES).is_file()]
+    return read_values(there) if there else pl.DataFrame(schema=["split", "system", "measure", "value", "qid"])
+
+
+def _means(values: pl.DataFrame) -> dict[str, Means]:
+    """Split -> system -> means with intervals."""
+    found: dict[str, Means] = {}
+    for (split, system, measure), part in values.group_by("split", "system", "measure", maintain_order=True):
+        numbers = part["value"].to_numpy()
+        low, high = interval(numbers)
+        mean = Mean(mean=float(numbers.mean()), half=(high - low) / 2, questions=len(numbers))
+        found.setdefault(str(split), {}).setdefault(str(system), {})[str(measure)] = mean
+    return found
 
 
 def _read(folder: Path, title: str, command: str, measured: dict[str, Means]) -> Iterator[Table]:
