@@ -6,6 +6,7 @@ Usage: `python benchmarks/synthetic.py FOLDER PASSAGES`; with `--verify STAGE`, 
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,13 @@ import yaml
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerBase
 
 from gnn_encoder import project
+from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import write_nodes
-from gnn_encoder.params import Params, load_params
+from gnn_encoder.params import DualCross, Params, load_params
 from gnn_encoder.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.storage.arrays import iterate_blocks
 from gnn_encoder.storage.tables import ROW_GROUP, count_rows, write_table
@@ -27,17 +29,25 @@ from gnn_encoder.storage.tables import ROW_GROUP, count_rows, write_table
 QUESTIONS = 2_000
 WORDS = (8, 12)  # a text
 HIDDEN = 32
-SYSTEMS = {"cache_passages": "dual_encoder", "encode_corpus": "gnn_encoder"}  # stages that write a matrix, and whose
+VIEWS = 2
+ASKED = 6  # tokens of a generated question, special ones included: a random model never ends one by itself
+# Stages that write a matrix, whose it is, and rows a passage.
+MATRICES = {
+    "cache_passages": ("dual_encoder", 1),
+    "encode_corpus": ("gnn_encoder", 1),
+    "encode_views": ("dual_cross", VIEWS),
+}
 
 
 def write_project(folder: Path, n_passages: int) -> None:
-    """Everything that cache_passages, build_graph, embed_edges and encode_corpus read.
+    """Everything that cache_passages, build_graph, embed_edges, encode_corpus, generate_questions, encode_views read.
 
     Args:
         folder: made if missing; becomes a project's root.
         n_passages: of 8 to 12 words.
     """
     params = load_params()
+    params = params.model_copy(update={"dual_cross": _few_tokens(params.dual_cross)})
     system = project.gnn_system("gnn_encoder", params)
     torch.manual_seed(params.seed)
     tokenizer = load_tokenizer(Source(params.encoder.model))
@@ -58,11 +68,31 @@ def write_project(folder: Path, n_passages: int) -> None:
     cross_encoder = BertForSequenceClassification(config)
     CrossEncoder(model=cross_encoder, tokenizer=tokenizer, precision="auto").save(folder / project.CROSS_ENCODER)
     _gnn(params).save(folder / system.model)
+    views = _dual_encoder(config, tokenizer, params, pair_length=params.dual_cross.max_length)
+    views.save(folder / project.ENCODERS["dual_cross"])
+    _write_generator(config, tokenizer, params, folder)
 
 
-def _dual_encoder(config: BertConfig, tokenizer: PreTrainedTokenizerBase, params: Params) -> DualEncoder:
-    model, names = BertModel(config), DualEncoderSettings.__annotations__
-    settings = DualEncoderSettings(**{name: getattr(params.encoder, name) for name in names} | {"shared": True})
+def _few_tokens(section: DualCross) -> DualCross:
+    generator = section.generator.model_copy(update={"query_length": ASKED})
+    return section.model_copy(update={"views": VIEWS, "generator": generator})
+
+
+def _write_generator(config: BertConfig, tokenizer: PreTrainedTokenizerBase, params: Params, folder: Path) -> None:
+    with TemporaryDirectory() as encoder:
+        BertModel(config).save_pretrained(encoder)
+        tokenizer.save_pretrained(encoder)
+        model = QueryGenerator.from_encoder(Source(encoder), params.encoder, seed=params.seed)
+    model.save(folder / project.GENERATOR)
+
+
+def _dual_encoder(
+    config: BertConfig, tokenizer: PreTrainedTokenizerBase, params: Params, *, pair_length: int | None = None
+) -> DualEncoder:
+    model = BertModel(config)
+    names = DualEncoderSettings.__annotations__.keys() - {"shared", "pair_length"}
+    chosen = {name: getattr(params.encoder, name) for name in names}
+    settings = DualEncoderSettings(**chosen, shared=True, pair_length=pair_length)
     return DualEncoder(query=model, passage=model, tokenizer=tokenizer, settings=settings, precision="auto")
 
 
@@ -81,11 +111,13 @@ def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) ->
     answers: list[list[str]] = [[]] * QUESTIONS
     questions = pa.table([qids, _texts(generator, QUESTIONS, words), answers], schema=QUERIES)
     training = folder / project.queries("train")
-    write_table(training, QUERIES, [questions])
+    for split in ("train", "dev"):
+        write_table(folder / project.queries(split), QUERIES, [questions])
     none = np.empty(0, dtype=np.int64)
     write_nodes(folder / project.nodes("training"), training=training, generated=None, views=1, chosen=none)
     pids = [f"p{row}" for row in generator.integers(n_passages, size=QUESTIONS)]
-    write_table(folder / project.qrels("train"), QRELS, [pa.table([qids, pids, [1] * QUESTIONS], schema=QRELS)])
+    for path in (project.qrels("train"), project.qrels("dev"), project.POSITIVES):
+        write_table(folder / path, QRELS, [pa.table([qids, pids, [1] * QUESTIONS], schema=QRELS)])
 
 
 def _passages(generator: np.random.Generator, n_passages: int, words: list[str]) -> Iterator[pa.Table]:
@@ -110,9 +142,11 @@ def verify(folder: Path, n_passages: int, stage: str) -> None:
     """Stop unless the stage did all of its work: a figure for work that was skipped is worth nothing."""
     params = load_params(folder / "params.yaml")
     system = project.gnn_system("gnn_encoder", params)
-    if stage in SYSTEMS:
-        blocks = list(_written_rows(folder / project.embeddings(SYSTEMS[stage])))
-        expected, found = n_passages, sum(blocks)
+    if stage in MATRICES:
+        matrix, rows = MATRICES[stage]
+        expected, found = n_passages * rows, sum(_written_rows(folder / project.embeddings(matrix)))
+    elif stage == "generate_questions":
+        expected, found = n_passages * VIEWS, count_rows(folder / project.GENERATED / "questions.parquet")
     else:
         tables = {"build_graph": system.graph / "edges.parquet", "embed_edges": system.edge_features / "edges"}
         place = folder / tables[stage]
