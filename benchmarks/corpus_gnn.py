@@ -14,7 +14,10 @@ from tempfile import TemporaryDirectory
 
 import harness
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
@@ -24,9 +27,6 @@ from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.stage import report_errors
-from gnn_encoder.storage.tables import count_rows
 
 ALLOWED = 0.05
 PAPER_MS = {"dual_encoder": 0.41, "gnn_encoder": 0.46}

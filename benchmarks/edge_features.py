@@ -19,14 +19,14 @@ import torch
 from sentence_transformers import CrossEncoder as PeerCrossEncoder
 from texts import SEED, cosines, sample_passages, sample_questions, write_passages, write_questions
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.records import edge_features
+from gnn_encoder.core.stage import SCRATCH
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, embed_pairs, score_pairs
 from gnn_encoder.encoders.pretrained import Source
 from gnn_encoder.encoders.tokens import open_tokens
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.records import edge_features
-from gnn_encoder.stage import SCRATCH
 
 FACTOR = 3.0
 AGREEMENT = 0.99

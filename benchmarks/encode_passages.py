@@ -15,13 +15,13 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 from texts import cosines, sample_passages, write_passages
 
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import SCRATCH
+from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.encoders.corpus import alone, encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.pretrained import resolve
 from gnn_encoder.encoders.tokens import open_tokens
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.stage import SCRATCH
-from gnn_encoder.storage.arrays import open_matrix
 
 FACTOR = 3.0
 AGREEMENT = 0.99

@@ -18,14 +18,14 @@ import torch
 from texts import sample_passages, write_passages
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import SCRATCH
 from gnn_encoder.dual_cross.generation import TOGETHER, generate_questions, sampling
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.encoders.device import working_dtype
 from gnn_encoder.encoders.pretrained import Source
 from gnn_encoder.encoders.tokens import open_tokens
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.stage import SCRATCH
 
 FACTOR = 1.5
 

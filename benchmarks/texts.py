@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.data.insuranceqa import InsuranceQA
-from gnn_encoder.records import PASSAGES, QUERIES
-from gnn_encoder.storage.tables import write_table
 
 SEED = 13
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
 from gnn_encoder.encoders.device import supports_bf16
-from gnn_encoder.params import load_params
 from gnn_encoder.report.names import name_of
 
 BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own

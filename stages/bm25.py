@@ -1,11 +1,11 @@
 """bm25: lexical candidates of the training questions, and runs of the dev and test questions."""
 
-from gnn_encoder import project
 from gnn_encoder.bm25 import BM25Index, candidates, write_bm25_run
-from gnn_encoder.params import load_params
-from gnn_encoder.records import CANDIDATES
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import write_table
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.records import CANDIDATES
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import write_table
 
 
 def main() -> None:

@@ -2,13 +2,13 @@
 
 import sys
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.records import CANDIDATES
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import candidates_table, write_table
 from gnn_encoder.graph.nodes import QUESTIONS
-from gnn_encoder.params import load_params
-from gnn_encoder.records import CANDIDATES
 from gnn_encoder.retrieval import top_passages
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import candidates_table, write_table
 
 
 def main() -> None:

@@ -2,13 +2,13 @@
 
 import sys
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoders.corpus import alone, encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.fingerprint import fingerprint
 
 
 def main() -> None:

@@ -8,7 +8,10 @@ from dataclasses import asdict
 
 from tqdm import tqdm
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import publish_files, write_json
 from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.ceiling import CEILING
 from gnn_encoder.evaluation.costs import measure_costs
@@ -24,9 +27,6 @@ from gnn_encoder.evaluation.values import (
     write_metrics,
     write_plots,
 )
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import publish_files, write_json
 
 log = logging.getLogger(__name__)
 REFERENCE = "dual_encoder"  # M_de

@@ -4,13 +4,13 @@ import logging
 
 import polars as pl
 
-from gnn_encoder import distributed, project
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import load_params
-from gnn_encoder.records import EXAMPLES
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.tables import read_candidates, write_table
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.records import EXAMPLES
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.tables import read_candidates, write_table
 from gnn_encoder.teacher import score_candidates
 from gnn_encoder.training.denoise import denoise, spread
 

@@ -2,10 +2,10 @@
 
 import sys
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.dual_cross.two_stages import finetune
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
 
 
 def main() -> None:

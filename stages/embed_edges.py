@@ -5,15 +5,15 @@ import sys
 import numpy as np
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.records import edge_features, loop_features
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import read_candidates
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, embed_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.graph.nodes import QUESTIONS
-from gnn_encoder.params import load_params
-from gnn_encoder.records import edge_features, loop_features
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import read_candidates
 
 
 def main() -> None:

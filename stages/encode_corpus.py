@@ -2,11 +2,11 @@
 
 import sys
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.informed import inform_corpus
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.fingerprint import fingerprint
 
 
 def main() -> None:

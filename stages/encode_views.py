@@ -1,14 +1,14 @@
 """encode_views: the corpus as a matrix of views, each passage with each of its generated questions (Eq. 10)."""
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.dual_cross.two_stages import QUESTIONS
 from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.encoders.corpus import encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.fingerprint import fingerprint
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
 """encoding_times: ms a passage and ms a question, of M_de and of GNN-encoder (the paper's Table 4)."""
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evidence.times import SYSTEMS, encoding_milliseconds, machine, retrieval_milliseconds
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import write_json
 
 
 def main() -> None:

@@ -4,7 +4,10 @@ import sys
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import publish_files
 from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.ceiling import CEILING, on_shared_questions
 from gnn_encoder.evaluation.values import (
@@ -17,9 +20,6 @@ from gnn_encoder.evaluation.values import (
     write_metrics,
     write_plots,
 )
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import publish_files
 
 
 def main() -> None:

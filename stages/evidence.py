@@ -6,7 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import publish_files, write_json, write_text
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evidence import pictures, tables
 from gnn_encoder.evidence.attention import examples, labels, shares
@@ -20,9 +23,6 @@ from gnn_encoder.evidence.collect import (
 )
 from gnn_encoder.evidence.summary import Summary, as_json, as_table, summarise
 from gnn_encoder.evidence.trials import ABLATIONS, BETA, KINDS, K
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import publish_files, write_json, write_text
 
 log = logging.getLogger(__name__)
 LABELS = {ABLATIONS: "system", K: "passages a question", BETA: "beta"}

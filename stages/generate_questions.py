@@ -4,16 +4,16 @@ import logging
 from dataclasses import asdict
 from pathlib import Path
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.dual_cross.generation import generate_questions, sampling
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.dual_cross.quality import Quality, measure, texts_of_rows
 from gnn_encoder.encoders.pretrained import Source
 from gnn_encoder.encoders.texts import open_passages
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import write_json
 
 log = logging.getLogger(__name__)
 EXAMPLES = 5  # passages whose questions are shown

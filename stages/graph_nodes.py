@@ -2,11 +2,11 @@
 
 import sys
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.graph.nodes import draw, write_nodes
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import count_rows
 
 
 def main() -> None:

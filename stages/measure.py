@@ -4,13 +4,13 @@ import sys
 
 import polars as pl
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Evaluate, load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evaluation.values import JUDGED, VALUES
-from gnn_encoder.params import Evaluate, load_params
-from gnn_encoder.stage import output, run
 
 
 def main() -> None:

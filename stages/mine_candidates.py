@@ -1,11 +1,11 @@
 """mine_candidates: the first retriever's top passages of every training question (section 3.4)."""
 
-from gnn_encoder import project
-from gnn_encoder.params import load_params
-from gnn_encoder.records import CANDIDATES
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.records import CANDIDATES
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import candidates_table, write_table
 from gnn_encoder.retrieval import top_passages
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import candidates_table, write_table
 
 
 def main() -> None:

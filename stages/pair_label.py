@@ -6,16 +6,16 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder import distributed, project
-from gnn_encoder.judgements import relevant_pairs
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.records import EXAMPLES, UNLABELLED
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.tables import candidates_table, read_candidates, write_table
 from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
 from gnn_encoder.pair.questions import write_questions
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.records import EXAMPLES, UNLABELLED
 from gnn_encoder.retrieval import top_passages
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.tables import candidates_table, read_candidates, write_table
 from gnn_encoder.teacher import score_candidates
 from gnn_encoder.training.denoise import denoise, spread
 from gnn_encoder.training.examples import examples_from_candidates

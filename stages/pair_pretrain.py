@@ -4,11 +4,11 @@ import sys
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.examples import read_examples
 from gnn_encoder.training.retriever import train_dual_encoder
 

@@ -5,21 +5,21 @@ import logging
 import numpy as np
 import polars as pl
 
-from gnn_encoder import project
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.answers.positives import DEPTH
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs, with_rows
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.core.storage.atomic import publish_files, write_json
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation.report import draw_similarities
 from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.judgements import relevant_pairs, with_rows
 from gnn_encoder.pair.similarity import similarities, triples
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.arrays import gather, open_matrix
-from gnn_encoder.storage.atomic import publish_files, write_json
 
 log = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 import shutil
 
-from gnn_encoder import distributed, project
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.training.cross_encoder import train_cross_encoder
 
 

@@ -4,14 +4,14 @@ import logging
 
 import polars as pl
 
-from gnn_encoder import distributed, project
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.answers.positives import best_answered
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.records import QRELS, open_table
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.params import load_params
-from gnn_encoder.records import QRELS, open_table
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import count_rows, write_table
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,10 @@
 """prepare: the source's passages, questions and judgements as checked tables (section 4.1)."""
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
 
 
 def main() -> None:

@@ -2,13 +2,13 @@
 
 import logging
 
-from gnn_encoder import project
-from gnn_encoder.params import load_params
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import run
+from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.report.models import histories
 from gnn_encoder.report.page import render
 from gnn_encoder.report.training import write_training_picture
-from gnn_encoder.stage import run
-from gnn_encoder.storage.atomic import write_text
 
 log = logging.getLogger(__name__)
 

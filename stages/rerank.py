@@ -5,16 +5,16 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.params import Params, TrainCrossEncoder, load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import publish_files, write_json
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.evaluation.runs import read_run, write_run
-from gnn_encoder.judgements import with_rows
-from gnn_encoder.params import Params, TrainCrossEncoder, load_params
 from gnn_encoder.reranking import as_matrices, milliseconds, reorder, sample_qids
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import publish_files, write_json
-from gnn_encoder.storage.tables import read_column
 from gnn_encoder.teacher import score_candidates
 
 log = logging.getLogger(__name__)

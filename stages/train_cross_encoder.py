@@ -1,8 +1,8 @@
 """train_cross_encoder: M_ce on labelled positives against the first retriever's candidates (section 3.4)."""
 
-from gnn_encoder import project
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.training.cross_encoder import train_cross_encoder
 
 

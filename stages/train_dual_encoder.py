@@ -1,11 +1,11 @@
 """train_dual_encoder: M_de, trained on denoised positives and hard negatives (section 3.4)."""
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.examples import read_examples
 from gnn_encoder.training.retriever import train_dual_encoder
 

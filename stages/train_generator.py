@@ -3,16 +3,16 @@
 import logging
 from pathlib import Path
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
 from gnn_encoder.dual_cross.warm_start import set_word_frequencies
 from gnn_encoder.encoders.pretrained import Source, check_length
 from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.atomic import write_json
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit
 

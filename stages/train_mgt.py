@@ -2,10 +2,10 @@
 
 import sys
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.mgt.phases import train_gnn_encoder
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
 from gnn_encoder.training.history import write_history
 
 

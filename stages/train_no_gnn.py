@@ -1,9 +1,9 @@
 """train_no_gnn: the control, M_de trained on with the same budget and no graph (paper's "w/o GNN")."""
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.mgt.phases import train_control
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
 from gnn_encoder.training.history import write_history
 
 BUDGET = (

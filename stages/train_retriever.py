@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import output, run
-from gnn_encoder.storage.tables import count_rows, read_candidates
 from gnn_encoder.training.examples import examples_from_candidates, to_examples
 from gnn_encoder.training.retriever import train_dual_encoder
 

@@ -4,12 +4,12 @@ import sys
 
 import polars as pl
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import WORK, output, run
 from gnn_encoder.evaluation.values import VALUES
 from gnn_encoder.evidence.runs import run_with_seed
 from gnn_encoder.evidence.trials import find_trial
-from gnn_encoder.params import load_params
-from gnn_encoder.stage import WORK, output, run
 
 
 def main() -> None:

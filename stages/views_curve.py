@@ -8,7 +8,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.atomic import publish_files, write_json
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.dual_cross.curve import Point, cost, quality
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
@@ -16,11 +21,6 @@ from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.stage import WORK, output, run
-from gnn_encoder.storage.arrays import read_manifest
-from gnn_encoder.storage.atomic import publish_files, write_json
-from gnn_encoder.storage.tables import read_column
 
 log = logging.getLogger(__name__)
 EMBEDDINGS = project.embeddings("dual_cross")

@@ -10,11 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from gnn_encoder import cli, project
+from gnn_encoder import cli
+from gnn_encoder.core import project
+from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.build import build
-from gnn_encoder.records import PASSAGES
-from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter
-from gnn_encoder.storage.tables import write_table
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ["Medicare pays for some things", "Whole life lasts " + "very " * 40 + "long", "Cars need cover"]

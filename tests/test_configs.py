@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.params import load_params
+from gnn_encoder.core.params import load_params
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 PAPERS = ("msmarco", "nq", "triviaqa")

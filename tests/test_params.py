@@ -7,8 +7,8 @@ import pydantic
 import pytest
 import yaml
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Params, load_params
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Params, load_params
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENTS = [ROOT / "params.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]

@@ -14,7 +14,7 @@ import torch
 import yaml
 from transformers import AutoModelForSequenceClassification
 
-from gnn_encoder import project
+from gnn_encoder.core import project
 from gnn_encoder.encoders import pairs
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from safetensors import SafetensorError
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.stage import TIMES, output, report_errors
-from gnn_encoder.storage.atomic import publish
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.stage import TIMES, output, report_errors
+from gnn_encoder.core.storage.atomic import publish
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_how_long_it_took_is_recorded_beside_the_artifacts() -> None:
 def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     build("one", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}
-    monkeypatch.setattr("gnn_encoder.stage.code_fingerprint", lambda: "of other code")
+    monkeypatch.setattr("gnn_encoder.core.stage.code_fingerprint", lambda: "of other code")
     build("one", k=1)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
     build("one", k=2)
@@ -96,7 +96,7 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("gnn_encoder.stage.publish", killed)
+        patch.setattr("gnn_encoder.core.stage.publish", killed)
         with output(TARGET, INPUTS, {"k": 1}) as scratch:
             (scratch / ".work" / "last").write_text("the last step")
     with output(TARGET, INPUTS, {"k": 1}) as again:

@@ -20,11 +20,11 @@ from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import BM25
+from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.storage.tables import candidates_table, count_rows, iterate_texts, read_column
 from gnn_encoder.evaluation.runs import write_run
-from gnn_encoder.params import BM25
-from gnn_encoder.records import PASSAGES, QUERIES
-from gnn_encoder.storage.tables import candidates_table, count_rows, iterate_texts, read_column
 
 BATCH = 1024  # questions whose results are held at a time
 

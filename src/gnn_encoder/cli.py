@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import typer
 
-from gnn_encoder import project
-from gnn_encoder.errors import UserError
-from gnn_encoder.stage import report_errors
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.stage import report_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,9 +81,9 @@ class Searcher:
         Raises:
             UserError: something of it has not been made, or the index is of other passages.
         """
+        from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
-        from gnn_encoder.records import PASSAGES
 
         index = PassageIndex.open(project.index(system))
         passages = TableRows(project.PASSAGES, PASSAGES)
@@ -117,8 +117,8 @@ def load_encoder(folder: Path) -> QueryEncoder:
 
 
 def _load_dual_encoder(folder: Path) -> QueryEncoder:
+    from gnn_encoder.core.params import load_params
     from gnn_encoder.encoders.dual_encoder import DualEncoder
-    from gnn_encoder.params import load_params
 
     params = Path("params.yaml")
     precision = load_params(params).encoder.precision if params.is_file() else "auto"
@@ -171,11 +171,11 @@ def inspect(
       gnn-encoder inspect configs/msmarco.yaml
     """  # noqa: D301
     with report_errors():
+        from gnn_encoder.core.params import load_params
         from gnn_encoder.data.sources import open_source
         from gnn_encoder.encoders.pretrained import Source, load_tokenizer
         from gnn_encoder.inspection.report import render
         from gnn_encoder.inspection.survey import survey
-        from gnn_encoder.params import load_params
 
         params = load_params(path)
         encoder = params.encoder
@@ -198,7 +198,7 @@ def params(
       gnn-encoder params configs/insuranceqa.yaml
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.params import load_params
+        from gnn_encoder.core.params import load_params
 
         typer.echo(load_params(path).model_dump_json(indent=2))
 

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.project import GNNSystem
+from gnn_encoder.core.storage.arrays import check_shape
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
@@ -10,10 +14,6 @@ from gnn_encoder.graph.artifacts import open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
-from gnn_encoder.params import Params
-from gnn_encoder.project import GNNSystem
-from gnn_encoder.storage.arrays import check_shape
-from gnn_encoder.storage.tables import count_rows
 
 
 def load_encoder(model: Path, params: Params) -> DualEncoder:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Params
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.index.search import top_k
-from gnn_encoder.params import Params
 
 
 def top_passages(

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from gnn_encoder.core.params import Encoder
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, score_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.params import Encoder
 
 
 def score_candidates(

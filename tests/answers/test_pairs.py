@@ -11,8 +11,8 @@ import pytest
 from gnn_encoder.answers import pairs as module
 from gnn_encoder.answers.matching import StringAnswers
 from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import PASSAGES, QUERIES
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QUERIES
 
 WORDS = ["oven", "pan", "salt", "yeast", "flour", "steam", "dough"]
 

@@ -9,8 +9,8 @@ import pytest
 
 from gnn_encoder.answers import positives as module
 from gnn_encoder.answers.positives import best_answered
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 
 TEXTS = ["nothing", "a hot oven", "the oven", "a pan", "oven and pan"]
 

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.data import ids as module
 from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.rows import Place
-from gnn_encoder.errors import UserError
 
 
 def collect(*batches: list[str]) -> tuple[Ids, list[tuple[Place, str]]]:

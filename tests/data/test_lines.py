@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.lines import find, read_json_lines, read_lines, require
-from gnn_encoder.errors import UserError
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -11,12 +11,12 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Data
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS
 from gnn_encoder.data.insuranceqa import InsuranceQA
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Data
-from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS
 
 TINY = Path(__file__).parents[1] / "tiny" / "beir"
 HEADER = "query-id\tcorpus-id\tscore\n"
@@ -307,7 +307,7 @@ def test_bad_path(path: str | None, message: str) -> None:
 
 def test_batches_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(TINY, tmp_path / "whole")
-    monkeypatch.setattr("gnn_encoder.storage.tables.ROW_GROUP", 7)
+    monkeypatch.setattr("gnn_encoder.core.storage.tables.ROW_GROUP", 7)
     parts = run(TINY, tmp_path / "parts")
     for path in whole.rglob("*.parquet"):
         assert rows(path) == rows(parts / path.relative_to(whole))

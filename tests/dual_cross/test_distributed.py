@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.encoders import corpus
 from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.storage.arrays import open_matrix
 
 from ..two_processes import run_two
 from . import two_ranks

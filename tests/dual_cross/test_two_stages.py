@@ -13,17 +13,17 @@ import pytest
 import yaml
 from matplotlib.image import imread
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.records import EXAMPLES, QUERIES
+from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, pretrain
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.quick import QuickEncoder
-from gnn_encoder.errors import UserError
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import Params, load_params
-from gnn_encoder.records import EXAMPLES, QUERIES
-from gnn_encoder.storage.arrays import open_matrix, read_manifest
-from gnn_encoder.storage.tables import write_table
 from gnn_encoder.training import contrastive
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.encoders import corpus
 from gnn_encoder.encoders.corpus import alone, embed_passages, encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.errors import UserError
-from gnn_encoder.storage.arrays import open_matrix, read_manifest
 
 from ..training.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder

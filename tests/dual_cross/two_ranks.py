@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
 from gnn_encoder.dual_cross.two_stages import generated_examples
 from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.encoders import corpus

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder import stage
+from gnn_encoder.core import stage
+from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.encoders import tokens
 from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.encoders.tokens import TextTokens, open_tokens
-from gnn_encoder.records import PASSAGES, QUERIES
 
 WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
 

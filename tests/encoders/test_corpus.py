@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.encoders import corpus
 from gnn_encoder.encoders.corpus import alone, embed_passages, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import TextTokens, single_batch
-from gnn_encoder.storage.arrays import open_matrix, read_manifest
 
 NAMES = {"model_fingerprint": "model", "input_fingerprint": "input"}
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, DistilBertConfig, DistilBertModel
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Encoder
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.pretrained import Source, load_model, resolve
 from gnn_encoder.encoders.tokens import TextTokens, pair_batch, single_batch
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Encoder
 
 ROWS = np.arange(6)
 ASKED = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest"]

@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from gnn_encoder.core.records import edge_features
 from gnn_encoder.encoders import pairs as module
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, embed_pairs, feature_part, score_pairs
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import TextTokens, pair_batch
-from gnn_encoder.records import edge_features
 
 LENGTHS = {"max_length": 20, "batch_tokens": 50}
 

@@ -10,10 +10,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoders import tokens as module
 from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template, open_tokens, pair_batch, pair_lengths, single_batch
-from gnn_encoder.errors import UserError
 
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.evaluation import measures
 from gnn_encoder.evaluation.measures import mean, parse, per_query
 

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.evidence.attention import (
     ITSELF,
     LABELLED,
@@ -17,7 +18,6 @@ from gnn_encoder.evidence.attention import (
     shares,
     with_kinds,
 )
-from gnn_encoder.records import ATTENTION
 
 # Passage 4: questions 0 (labelled, 0.7), 1 (0.8), 2 (0.6), itself. Passage 5: only unlabelled. Passage 6: 1 labelled.
 QUERY = [0, 1, 2, -1, 1, -1, 2, -1]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.evidence.collect import baselines
 from gnn_encoder.evidence.runs import depth_of
 from gnn_encoder.evidence.trials import KINDS, Trial, find_trial, measured_names
-from gnn_encoder.params import Params, load_params
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.graph.masking import check_no_leak, folds, propagation_mask
 from gnn_encoder.graph.structure import Graph
 

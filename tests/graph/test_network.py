@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.graph.attention import GraphAttention
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 

@@ -7,9 +7,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from gnn_encoder.core.records import QUERIES
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, draw, read_nodes, write_nodes
-from gnn_encoder.records import QUERIES
-from gnn_encoder.storage.tables import write_table
 
 # Three training questions, then questions generated from passages 7, 4, 7 and 9.
 NODES = Nodes(training=3, sources=np.array([7, 4, 7, 9], dtype=np.int32))

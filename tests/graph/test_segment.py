@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.graph.segment import segment_softmax, segment_sum, segment_weighted_sum
 
 INDEX = torch.tensor([2, 0, 2, 0, 2, 4])  # unsorted; segments 1 and 3 are empty

@@ -5,9 +5,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.records import PASSAGES
-from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter
-from gnn_encoder.storage.tables import write_table
+from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.core.storage.tables import write_table
 
 SaveMatrix = Callable[..., Path]
 

@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 import pytest
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.index import build as build_module
 from gnn_encoder.index import exact
 from gnn_encoder.index import views as module

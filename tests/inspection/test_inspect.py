@@ -9,8 +9,8 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
+from gnn_encoder.core.params import Data
 from gnn_encoder.inspection import report
-from gnn_encoder.params import Data
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests" / "tiny"

@@ -7,10 +7,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import QUERIES
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.pair.questions import write_questions
-from gnn_encoder.records import QUERIES
-from gnn_encoder.storage.tables import write_table
 
 
 @pytest.fixture

@@ -411,7 +411,7 @@ def test_a_write_that_fails(stages: Any, run_stage: Callable[..., Any], number: 
     """Where no small disk can be mounted: the same error, from the second block on."""
     order = {
         "settings": {"gnn_encoder.encoders.corpus:WINDOW": 16},
-        "counted": "gnn_encoder.storage.arrays:ArrayWriter.write",
+        "counted": "gnn_encoder.core.storage.arrays:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")
     failed = run_stage(stages, "cache_passages", "retriever", **order, fail_after=[1, number])

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.storage.atomic import write_json
+from gnn_encoder.core.storage.atomic import write_json
 
 BRANCHES = {
     "gnn_encoder": ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),

@@ -19,7 +19,7 @@ OFTEN = {
     "gnn_encoder.dual_cross.generation:WINDOW": 16,
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
-BLOCK = "gnn_encoder.storage.arrays:ArrayWriter.write"
+BLOCK = "gnn_encoder.core.storage.arrays:ArrayWriter.write"
 FEATURES = "gnn_encoder.encoders.pairs:write_table"
 SCORES = "gnn_encoder.encoders.pairs:np.save"
 RUN_PARTS = "gnn_encoder.evidence.runs:publish"  # a run's model, then its values

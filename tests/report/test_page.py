@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder import project
-from gnn_encoder.params import Params, Report, load_params
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, Report, load_params
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.report import questions
 from gnn_encoder.report.page import render
-from gnn_encoder.storage.atomic import write_json
 
 from .conftest import TEXTS, embedded
 
@@ -119,8 +119,8 @@ def test_embedded_questions(one_branch: Path, params: Params) -> None:
 
 
 def test_a_reciprocal_rank_tells_the_right_passage_where_no_judgement_does(one_branch: Path, params: Params) -> None:
-    from gnn_encoder.records import QRELS
-    from gnn_encoder.storage.tables import write_table
+    from gnn_encoder.core.records import QRELS
+    from gnn_encoder.core.storage.tables import write_table
 
     for split in ("dev", "test"):
         write_table(project.qrels(split), QRELS, [])

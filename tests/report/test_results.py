@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.report.artifacts import Missing
 from gnn_encoder.report.results import Table, read_measured, result_tables
-from gnn_encoder.storage.atomic import write_json
 
 from .conftest import RECIPROCAL_RANKS, comparison
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.storage.arrays import (
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
     iterate_blocks,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.storage.atomic import publish, write_json, write_text
+from gnn_encoder.core.storage.atomic import publish, write_json, write_text
 
 
 def tree(path: Path) -> dict[str, str]:

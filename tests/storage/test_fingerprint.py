@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.fingerprint import code_fingerprint, fingerprint
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gnn_encoder.records import PASSAGES
-from gnn_encoder.storage.tables import count_rows, iterate_texts, write_table
+from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.core.storage.tables import count_rows, iterate_texts, write_table
 
 ROWS, PARTS, TEXT = 2_000, 30, "x" * 500
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder import stage
+from gnn_encoder.core import stage
 from gnn_encoder.encoders import tokens
 from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder import distributed
-from gnn_encoder.errors import UserError
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.training.contrastive import local_share
 
 from ..two_processes import run_two

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.records import EXAMPLES
-from gnn_encoder.storage.tables import write_table
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
+from gnn_encoder.core.records import EXAMPLES
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.training.examples import (
     Examples,
     Ragged,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.training import loop
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group, rate_factor
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
 from gnn_encoder.training.contrastive import batch_loss, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 

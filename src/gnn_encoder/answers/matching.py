@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import regex
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 Kind = Literal["string", "regex"]
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")  # DPR's SimpleTokenizer

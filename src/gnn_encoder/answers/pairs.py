@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.answers.matching import KINDS, Kind
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import PASSAGES, QUERIES, open_table
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 
 Rows = NDArray[np.integer[Any]]
 PAIRS_A_PROCESS = 50_000  # seconds of work: fewer are done sooner than another process has started

@@ -6,8 +6,8 @@ import polars as pl
 
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered
-from gnn_encoder.errors import UserError
-from gnn_encoder.judgements import with_rows
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import with_rows
 
 DEPTH = 100  # passages of BM25's that one may be among
 

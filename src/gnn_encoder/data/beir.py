@@ -6,10 +6,10 @@ The format of Thakur et al. 2021 (https://github.com/beir-cellar/beir).
 from collections.abc import Iterator
 from pathlib import Path
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_lines, require
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_string, check_text
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import SPLITS
 
 HEADER = ["query-id", "corpus-id", "score"]
 

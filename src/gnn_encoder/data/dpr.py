@@ -19,9 +19,9 @@ from typing import Any
 
 import ijson
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.lines import DAMAGED_GZIP, check_folder, find, open_binary, read_lines, require
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
-from gnn_encoder.errors import UserError
 
 HEADER = ["id", "text", "title"]
 PASSAGES = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv")

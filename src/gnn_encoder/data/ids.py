@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.rows import Place
-from gnn_encoder.errors import UserError
 
 
 class Ids:

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_text
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import SPLITS
 
 PACKAGE = "insuranceqa_data"
 REQUIREMENT = "insuranceqa-data==1.0"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text
-from gnn_encoder.errors import UserError
 
 REQUIREMENT = "gnn-encoder[ir_datasets]"
 PARTS = ("docs", "queries", "qrels")

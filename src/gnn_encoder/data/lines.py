@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.rows import Place, shorten
-from gnn_encoder.errors import UserError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_lines, require
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_text, shorten
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import SPLITS
 
 PASSAGES = ("collection.tsv", "para.txt")
 TITLES = "para.title.txt"

@@ -12,13 +12,13 @@ import polars as pl
 import pyarrow as pa
 from tqdm import tqdm
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Data
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.rows import Judgement, Place, Source
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Data
-from gnn_encoder.records import PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
-from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.tables import batched, write_table
 
 log = logging.getLogger(__name__)
 

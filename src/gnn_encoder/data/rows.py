@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
 

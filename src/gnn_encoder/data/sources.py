@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Data
 from gnn_encoder.data.beir import Beir
 from gnn_encoder.data.dpr import DPR
 from gnn_encoder.data.insuranceqa import InsuranceQA
 from gnn_encoder.data.ir_datasets import IRDatasets, split_names
 from gnn_encoder.data.msmarco import MSMARCO
 from gnn_encoder.data.rows import Source
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Data
 
 
 def open_source(data: Data) -> Source:

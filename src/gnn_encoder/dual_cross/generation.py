@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
+from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.storage.tables import iterate_texts, write_table
 from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_questions
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.encoders.inputs import Singles
 from gnn_encoder.encoders.streaming import prefetch, prepare_rows, resume_windows
 from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.records import PASSAGES, QUERIES
-from gnn_encoder.storage.tables import iterate_texts, write_table
 
 WINDOW = 2_048  # passages that are sorted, read and written about together: what a kill can lose
 # Batches that are read one by one and written about together: a step of the decoder has one token a question, too

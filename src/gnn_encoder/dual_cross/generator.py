@@ -10,11 +10,11 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedToken
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from gnn_encoder.core.params import Encoder
 from gnn_encoder.dual_cross.warm_start import prediction_head, warm_start
 from gnn_encoder.encoders.device import autocast, device, working_dtype
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template
-from gnn_encoder.params import Encoder
 
 IGNORED = -100  # a label that no loss counts
 DECODER = "decoder."

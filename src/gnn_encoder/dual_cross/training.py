@@ -5,7 +5,7 @@ import polars as pl
 import torch
 from torch import nn
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
 from gnn_encoder.training.contrastive import chunks, local_share

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.errors import UserError
-from gnn_encoder.judgements import relevant_pairs
-from gnn_encoder.params import Params
-from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.contrastive import Generated
 from gnn_encoder.training.examples import Examples, Ragged, read_examples
 from gnn_encoder.training.retriever import train_dual_encoder

@@ -1,10 +1,10 @@
 """Views of the corpus: every passage encoded with each of its generated questions (Eq. 9, 10)."""
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.dual_cross.two_stages import check_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.inputs import Couples
 from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.errors import UserError
 
 
 def view_inputs(encoder: DualEncoder, questions: TextTokens, passages: TextTokens, views: int) -> Couples:

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, EncoderDecoderConfig, EncoderDecoderModel
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoders.device import attention_implementation
 from gnn_encoder.encoders.pretrained import Source, load_model
 from gnn_encoder.encoders.tokens import Template
-from gnn_encoder.errors import UserError
 
 # gelu(x + 4) = x + 4 nearly, where |x| < 2, and the layer norm after it takes the 4 away again.
 LINEAR_PART_OF_GELU = 4.0

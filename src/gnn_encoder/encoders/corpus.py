@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, iterate_blocks, read_manifest
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.inputs import Inputs, Singles
 from gnn_encoder.encoders.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
 from gnn_encoder.encoders.tokens import Batch, Rows, TextTokens
-from gnn_encoder.errors import UserError
-from gnn_encoder.storage.arrays import ArrayManifest, ArrayWriter, iterate_blocks, read_manifest
-from gnn_encoder.storage.fingerprint import fingerprint
 
 Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
 

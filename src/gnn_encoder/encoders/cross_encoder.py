@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
+from gnn_encoder.core.params import Encoder
 from gnn_encoder.encoders.device import autocast, device, working_dtype
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template
-from gnn_encoder.params import Encoder
 
 
 class CrossEncoder(nn.Module):

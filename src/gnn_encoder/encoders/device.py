@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from gnn_encoder import distributed
-from gnn_encoder.errors import UserError
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
 
 
 def device() -> torch.device:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Encoder
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoders.device import autocast, device, working_dtype
 from gnn_encoder.encoders.pooling import embedding
 from gnn_encoder.encoders.pretrained import Source, check_length, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import Batch, Template
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Encoder
-from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.fingerprint import fingerprint
 
 SETTINGS = "dual_encoder.json"
 

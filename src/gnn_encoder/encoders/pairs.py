@@ -9,11 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.inputs import Couples
 from gnn_encoder.encoders.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows, resume_windows
 from gnn_encoder.encoders.tokens import Batch, Rows, TextTokens
-from gnn_encoder.storage.tables import write_table
 
 
 @dataclass(frozen=True, kw_only=True)

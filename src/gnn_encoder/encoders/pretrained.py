@@ -12,8 +12,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoders.device import attention_implementation
-from gnn_encoder.errors import UserError
 
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
 from gnn_encoder.encoders.batching import length_batches
 from gnn_encoder.encoders.inputs import Inputs
 from gnn_encoder.encoders.tokens import Batch, Rows

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder import project
+from gnn_encoder.core import project
 from gnn_encoder.encoders.tokens import TextTokens, open_tokens
 
 

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder import distributed
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import PASSAGES, QUERIES
-from gnn_encoder.stage import SCRATCH
-from gnn_encoder.storage.arrays import release, write_header
-from gnn_encoder.storage.fingerprint import code_fingerprint, fingerprint
-from gnn_encoder.storage.tables import count_rows, iterate_texts
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.stage import SCRATCH
+from gnn_encoder.core.storage.arrays import release, write_header
+from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
+from gnn_encoder.core.storage.tables import count_rows, iterate_texts
 
 log = logging.getLogger(__name__)
 Rows = NDArray[np.integer[Any]]

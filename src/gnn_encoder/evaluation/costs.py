@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.stage import TIMES, artifact_name
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.params import Params
-from gnn_encoder.stage import TIMES, artifact_name
-from gnn_encoder.storage.tables import read_column
 
 QUESTIONS = 200  # of dev, asked one at a time
 WARM_UP = 20

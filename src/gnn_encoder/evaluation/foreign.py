@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.matching import Kind
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
 from gnn_encoder.evaluation.report import markdown
 from gnn_encoder.evaluation.runs import read_scored_run
 from gnn_encoder.evaluation.significance import Comparison, compare, holm
-from gnn_encoder.records import PASSAGES, QUERIES, open_table
 
 Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
 OPTION = "--measure"

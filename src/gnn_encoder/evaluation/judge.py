@@ -5,15 +5,15 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder import project
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.errors import UserError
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.params import Evaluate
+from gnn_encoder.core.records import QRELS, open_table
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.measures import answer_depth, per_query
-from gnn_encoder.judgements import with_rows
-from gnn_encoder.params import Evaluate
-from gnn_encoder.records import QRELS, open_table
-from gnn_encoder.storage.tables import read_column
 
 
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:

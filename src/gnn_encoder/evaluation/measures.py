@@ -8,7 +8,7 @@ import ir_measures
 import polars as pl
 from ir_measures.providers import FallbackProvider
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
 QUESTIONS_AT_A_TIME = 1000  # runs go to ir-measures as Python objects, 100 bytes a line: not all at once

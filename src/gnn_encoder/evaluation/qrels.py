@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.evaluation.runs import numbered_lines
 
 FORMS = "a line is `qid 0 pid grade` (TREC) or `qid pid grade` (BEIR), with white space between them"

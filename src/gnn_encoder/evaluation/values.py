@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Evaluate
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation import ceiling, report
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.significance import compare_pairs
-from gnn_encoder.params import Evaluate
-from gnn_encoder.storage.atomic import write_json
 
 log = logging.getLogger(__name__)
 JUDGED = ("dev", "test")

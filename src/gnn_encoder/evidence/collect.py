@@ -7,7 +7,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.records import ATTENTION, PASSAGES, QRELS, QUERIES, open_parquet, open_table
+from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, score_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
@@ -18,10 +22,6 @@ from gnn_encoder.evidence.cases import Found, find_cases, informed_by
 from gnn_encoder.evidence.trials import ABLATIONS, BETA, EXPLAINED, KINDS, K
 from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
 from gnn_encoder.index.search import TableRows
-from gnn_encoder.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.params import Params
-from gnn_encoder.records import ATTENTION, PASSAGES, QRELS, QUERIES, open_parquet, open_table
-from gnn_encoder.storage.tables import count_rows, read_column
 
 FULL, NO_MGT = EXPLAINED
 COMPARED = ("gnn_encoder", "dual_encoder")  # the cases are the first one's gain over the second

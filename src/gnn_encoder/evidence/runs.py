@@ -10,22 +10,23 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.records import ATTENTION
+from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
 from gnn_encoder.encoders.corpus import alone, embed_passages, encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages
-from gnn_encoder.evaluation.measures import parse, per_query
+from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.evaluation.values import JUDGED
 from gnn_encoder.evidence.trials import Trial, measured_names
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.informed import inform_corpus, keeps_base, load_encoder, open_informer
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
-from gnn_encoder.params import Params
-from gnn_encoder.records import ATTENTION, QRELS, open_table
-from gnn_encoder.storage.arrays import gather, open_matrix
-from gnn_encoder.storage.atomic import publish
-from gnn_encoder.storage.tables import count_rows, read_column, write_table
 
 PASSAGES_AT_A_TIME = 8_192
 MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}  # of a matrix that is searched once and dropped
@@ -104,8 +105,7 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
         pl.Series(read_column(path, column))
         for path, column in ((project.queries(split), "qid"), (project.PASSAGES, "pid"))
     )
-    judgements = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-    values = per_query(as_run(passages, qids, pids), judgements, names)
+    values = measure_split(as_run(passages, qids, pids), split, names, params.evaluate)
     return values.select(pl.lit(split).alias("split"), *values.columns)
 
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.corpus import embed_passages, transform_corpus
 from gnn_encoder.encoders.device import supports_bf16
 from gnn_encoder.encoders.texts import open_passages
 from gnn_encoder.evaluation.costs import QUESTIONS, measure_costs
 from gnn_encoder.graph.nodes import QUESTIONS as NODES
 from gnn_encoder.informed import load_encoder, open_informer
-from gnn_encoder.params import Params
-from gnn_encoder.storage.tables import count_rows
 
 SYSTEMS = ("dual_encoder", "gnn_encoder")
 ENCODED = 4_096  # passages of a timed encoding, spread evenly over the corpus

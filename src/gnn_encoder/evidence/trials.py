@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gnn_encoder import project
-from gnn_encoder.errors import UserError
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import CONTROL, MGT, Params
+from gnn_encoder.core.project import GNNSystem
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.params import CONTROL, MGT, Params
-from gnn_encoder.project import GNNSystem
 
 ABLATIONS, K, BETA = "ablations", "k", "beta"
 EXPLAINED = ("full", "no_mgt")  # ablations whose attention is kept
@@ -53,6 +53,7 @@ class Trial:
             "k": self.system.k,
             "seeds": list(self.seeds),
             "measures": measured_names(params),
+            "answers": params.evaluate.answers,
             "encode_corpus": params.encode_corpus,
             "cache_passages": params.cache_passages,
             "encoder": params.encoder,

@@ -1,15 +1,15 @@
 """The query-passage graph as the pipeline's artifacts hold it."""
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import Rows, pair_keys, relevant_pairs
+from gnn_encoder.core.project import GNNSystem
+from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoders.device import device
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.judgements import Rows, pair_keys, relevant_pairs
-from gnn_encoder.project import GNNSystem
-from gnn_encoder.storage.arrays import open_matrix
-from gnn_encoder.storage.tables import count_rows, read_candidates
 
 
 def open_graph(system: GNNSystem, nodes: Nodes) -> Graph:

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.records import ATTENTION
 
 
 class CorpusGNN:

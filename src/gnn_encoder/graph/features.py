@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder import distributed
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import open_parquet
-from gnn_encoder.stage import SCRATCH
-from gnn_encoder.storage.arrays import write_header
-from gnn_encoder.storage.fingerprint import fingerprint
-from gnn_encoder.storage.tables import count_rows
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import open_parquet
+from gnn_encoder.core.stage import SCRATCH
+from gnn_encoder.core.storage.arrays import write_header
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.tables import count_rows
 
 Features = NDArray[np.float16]
 

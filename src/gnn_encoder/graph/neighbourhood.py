@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.storage.arrays import gather
 
 Rows = NDArray[np.integer[Any]]
 QUESTIONS_AT_A_TIME = 2_048  # without gradient, layer 1 runs in parts of this many questions

@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
-from gnn_encoder.storage.atomic import publish, write_json
 
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"

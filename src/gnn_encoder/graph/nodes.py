@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.records import QUERIES, SOURCES, open_table
-from gnn_encoder.storage.tables import count_rows, write_table
+from gnn_encoder.core.records import QUERIES, SOURCES, open_table
+from gnn_encoder.core.storage.tables import count_rows, write_table
 
 Rows = NDArray[np.integer[Any]]
 QUESTIONS, MADE_FROM = "questions.parquet", "sources.parquet"

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 Backend = Literal["torch", "torch_scatter"]
 SWITCH = "GNN_ENCODER_SCATTER"

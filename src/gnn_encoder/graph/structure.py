@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]

@@ -11,13 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, open_table
+from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.index.views import check_views, iterate_views
-from gnn_encoder.records import PASSAGES, open_table
-from gnn_encoder.storage.arrays import open_matrix, read_manifest
-from gnn_encoder.storage.atomic import write_json
-from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
-from gnn_encoder.storage.tables import count_rows, write_table
 
 log = logging.getLogger(__name__)
 INDEX = "index.faiss"

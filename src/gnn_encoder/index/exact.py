@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.arrays import block_size, read_manifest
 from gnn_encoder.index.views import (
     MERGE_ENTRIES,
     Rows,
@@ -20,7 +21,6 @@ from gnn_encoder.index.views import (
     check_views,
     iterate_views,
 )
-from gnn_encoder.storage.arrays import block_size, read_manifest
 
 
 def top_k(

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import open_table
+from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, Rows, Scores, search_views
-from gnn_encoder.records import open_table
-from gnn_encoder.storage.arrays import read_manifest
-from gnn_encoder.storage.fingerprint import MANIFEST
-from gnn_encoder.storage.tables import read_column
 
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between questions
 

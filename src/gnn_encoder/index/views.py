@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.storage.arrays import block_size, iterate_blocks, read_manifest
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.arrays import block_size, iterate_blocks, read_manifest
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]

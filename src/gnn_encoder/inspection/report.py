@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from gnn_encoder.core.params import Data
 from gnn_encoder.data.rows import Source, shorten
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
-from gnn_encoder.params import Data
 
 # Table 6 (Liu et al. 2022, appendix C); what it calls MS MARCO's test has no public judgements.
 TABLE_6 = {

@@ -7,8 +7,14 @@ import numpy as np
 import polars as pl
 import torch
 
-from gnn_encoder import project
 from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.project import GNNSystem
+from gnn_encoder.core.stage import WORK
+from gnn_encoder.core.storage.arrays import check_shape
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.device import device
 from gnn_encoder.encoders.dual_encoder import DualEncoder
@@ -20,15 +26,9 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, read_nodes
 from gnn_encoder.index.exact import top_k
-from gnn_encoder.judgements import relevant_pairs
 from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_questions
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
-from gnn_encoder.params import Params
-from gnn_encoder.project import GNNSystem
-from gnn_encoder.stage import WORK
-from gnn_encoder.storage.arrays import check_shape
-from gnn_encoder.storage.tables import count_rows
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, read_examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group

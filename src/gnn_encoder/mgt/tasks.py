@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
 from gnn_encoder.encoders.corpus import embed_passages, embed_questions
 from gnn_encoder.encoders.device import device
 from gnn_encoder.encoders.dual_encoder import DualEncoder

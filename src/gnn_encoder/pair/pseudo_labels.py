@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Pair
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Pair
 
 THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import QUERIES, open_parquet, open_table
+from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.lines import read_lines
 from gnn_encoder.data.rows import Place, check_text
-from gnn_encoder.errors import UserError
-from gnn_encoder.records import QUERIES, open_parquet, open_table
-from gnn_encoder.storage.tables import batched, write_table
 
 
 def write_questions(path: Path, hidden: Path, own: Path | None) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)

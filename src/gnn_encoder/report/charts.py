@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from gnn_encoder import project
+from gnn_encoder.core import project
 from gnn_encoder.evaluation.report import recalls
 from gnn_encoder.report.names import name_of
 from gnn_encoder.report.pictures import INK, draw

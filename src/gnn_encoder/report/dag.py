@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from gnn_encoder import project
+from gnn_encoder.core import project
 from gnn_encoder.report.lanes import SHARED, TOGETHER, Box, Drawing
 from gnn_encoder.report.names import name_of
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import JUDGED
-from gnn_encoder.params import Evaluate
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.blocks import Block, blocks
 from gnn_encoder.report.papers import cases_block, is_summary, summary_blocks

@@ -1,7 +1,7 @@
 """What a run is, in a line each."""
 
-from gnn_encoder import project
-from gnn_encoder.params import Params
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.machine import hardware
 from gnn_encoder.report.revision import code_revision, lock_hash

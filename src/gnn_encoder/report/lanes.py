@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from gnn_encoder import project
+from gnn_encoder.core import project
 from gnn_encoder.report.pipeline import Pipeline, Stage
 
 SHARED = "shared"  # by several branches

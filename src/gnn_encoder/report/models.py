@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.params import Evaluate
 from gnn_encoder.report import charts
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.blocks import blocks

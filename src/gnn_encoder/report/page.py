@@ -10,8 +10,8 @@ import jinja2
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from gnn_encoder import project
-from gnn_encoder.params import Params
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
 from gnn_encoder.report import evidence, facts, formats, machine, models, quality
 from gnn_encoder.report.artifacts import Missing, read_json
 from gnn_encoder.report.dag import draw_dag

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.core.stage import TIMES, artifact_name
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.revision import REPORT
-from gnn_encoder.stage import TIMES, artifact_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import JUDGED
-from gnn_encoder.params import Evaluate
 from gnn_encoder.report import charts
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.results import Means

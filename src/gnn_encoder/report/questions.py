@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Evaluate, Report
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
+from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import JUDGED, VALUES
-from gnn_encoder.params import Evaluate, Report
-from gnn_encoder.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.report.names import name_of
 from gnn_encoder.report.rankings import first_passages
 from gnn_encoder.report.wins import Pair, pairs, read_values
-from gnn_encoder.storage.tables import ROW_GROUP
 
 BUDGET = 1_500_000  # characters of all passages together
 SHORTEST, LONGEST = 80, 600  # characters of one

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder import project
+from gnn_encoder.core import project
 from gnn_encoder.evaluation.ceiling import on_shared_questions
 from gnn_encoder.evaluation.significance import Comparison, interval
 from gnn_encoder.evaluation.values import JUDGED, VALUES, read_values

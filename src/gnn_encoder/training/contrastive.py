@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gnn_encoder import distributed
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.tokens import Batch, TextTokens, pair_batch, single_batch
-from gnn_encoder.errors import UserError
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss

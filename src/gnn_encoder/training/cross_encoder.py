@@ -10,15 +10,15 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import contains, relevant_pairs
+from gnn_encoder.core.params import Params, TrainCrossEncoder
+from gnn_encoder.core.stage import WORK
+from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pretrained import Source, check_length
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.encoders.tokens import TextTokens, pair_batch
-from gnn_encoder.judgements import contains, relevant_pairs
-from gnn_encoder.params import Params, TrainCrossEncoder
-from gnn_encoder.stage import WORK
-from gnn_encoder.storage.tables import count_rows, read_candidates
 from gnn_encoder.training.contrastive import local_share
 from gnn_encoder.training.examples import (
     Examples,

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.judgements import contains, pair_keys
-from gnn_encoder.records import EXAMPLES, open_table
+from gnn_encoder.core.judgements import contains, pair_keys
+from gnn_encoder.core.records import EXAMPLES, open_table
 
 Rows = NDArray[np.integer[Any]]
 

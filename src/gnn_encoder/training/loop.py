@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from gnn_encoder import distributed
-from gnn_encoder.errors import UserError
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.training import checkpoints
 from gnn_encoder.training.allocator import keep_freed_memory
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from gnn_encoder import distributed, project
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Contrastive, Params
+from gnn_encoder.core.stage import WORK
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.params import Contrastive, Params
-from gnn_encoder.stage import WORK
 from gnn_encoder.training.contrastive import ContrastiveTask, Generated, Texts
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.history import write_history

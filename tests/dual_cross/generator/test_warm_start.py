@@ -9,12 +9,12 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForSeq2SeqLM
 
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Encoder
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.dual_cross.warm_start import set_word_frequencies
 from gnn_encoder.encoders.pretrained import Source, load_model
 from gnn_encoder.encoders.tokens import TextTokens, open_tokens, single_batch
-from gnn_encoder.errors import UserError
-from gnn_encoder.params import Encoder
 
 
 @pytest.fixture

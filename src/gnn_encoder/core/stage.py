@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.storage.atomic import publish, write_json
-from gnn_encoder.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import publish, write_json
+from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 
 SCRATCH = Path(".scratch")
 TIMES = SCRATCH / "times"  # how long each artifact took here; in none of them, or no run would equal another
@@ -33,7 +33,7 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
 
     Under torchrun every rank works in the one folder (a shared file system); the first one moves it.
     """
-    from gnn_encoder import distributed
+    from gnn_encoder.core import distributed
 
     for path in inputs:
         if not path.exists():
@@ -78,7 +78,7 @@ def artifact_name(target: Path) -> str:
 
 def run(main: Callable[[], None]) -> None:
     """Run a stage's `main`: logging on, torch.distributed up under torchrun, a user's mistake told in one line."""
-    from gnn_encoder import distributed
+    from gnn_encoder.core import distributed
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 SPLITS = ("train", "dev", "test")
 UNLABELLED = "unlabelled"  # questions that PAIR gives pseudo-labels

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from gnn_encoder.errors import UserError
-from gnn_encoder.storage.atomic import write_json, write_text
-from gnn_encoder.storage.fingerprint import MANIFEST
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.fingerprint import MANIFEST
 
 MATRIX = "embeddings.npy"
 READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 if TYPE_CHECKING:
-    from gnn_encoder.params import Params
+    from gnn_encoder.core.params import Params
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"

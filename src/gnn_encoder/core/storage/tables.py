@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.records import CANDIDATES, open_parquet, open_table
+from gnn_encoder.core.records import CANDIDATES, open_parquet, open_table
 
 ROW_GROUP = 16_384
 Row = TypeVar("Row")

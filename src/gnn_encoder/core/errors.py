@@ -5,5 +5,5 @@ class UserError(ValueError):
     """A mistake in data, parameters or files that the user can mend.
 
     The message is one line: where it is (file, row, column or parameter), the value received, the rule, the cure.
-    `gnn_encoder.stage.run` and the command line print it without a traceback and exit with status 2.
+    `gnn_encoder.core.stage.run` and the command line print it without a traceback and exit with status 2.
     """

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gnn_encoder.errors import UserError
+from gnn_encoder.core.errors import UserError
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]

@@ -1,0 +1,1 @@
+"""What every stage stands on: parameters, places, schemas, storage, errors, processes. A change here reruns all."""
