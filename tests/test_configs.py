@@ -98,5 +98,6 @@ def test_a_base_model_has_a_revision(name: str) -> None:
 def test_every_hyper_parameter_of_the_papers_names_its_source(name: str) -> None:
     lines = (CONFIGS / f"{name}.yaml").read_text().splitlines()
     for key in ("k", "beta", "encoder_learning_rate", "joint_gnn_learning_rate", "query_length", "positive_threshold"):
-        (line,) = [line for line in lines if line.strip().startswith(f"{key}: ") and "  # " in line]
-        assert any(paper in line.partition("#")[2] for paper in ("G ", "P ", "R's"))
+        found = [line for line in lines if line.strip().startswith(f"{key}: ") and "  # " in line]
+        assert found
+        assert all(any(paper in line.partition("#")[2] for paper in ("G ", "P ", "R's")) for line in found)

@@ -92,7 +92,7 @@ def test_systems_are_chosen_and_swapped(page: Path) -> None:
         "summary": "Test questions, GNN-encoder against M_de: 1 better, 1 worse, 1 the same.",
         "won": ["<script>alert('second')</script> 0.50 → 1.00"],
         "lost": ["third? 0.33 → 0.00"],
-        "relevant": ["p1"],
+        "relevant": ["p1", "p1"],
     }
     assert found["swapped"]["summary"] == "Test questions, M_de against GNN-encoder: 1 better, 1 worse, 1 the same."
     assert found["swapped"]["won"] == ["third? 0.00 → 0.33"]

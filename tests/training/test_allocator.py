@@ -16,8 +16,8 @@ torch.set_num_threads(1)
 if {keep}:
     keep_freed_memory()
 before = 0
-for step in range(10):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt if step == 2 else before
+for step in range(20):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt if step == 10 else before
     activations = [torch.ones(size << 18) for size in (5, 40, 10)]  # MiB
     del activations
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
