@@ -2,7 +2,7 @@
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
-Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of the whole, the date the day.
+Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
 """
 
@@ -68,7 +68,7 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
     where = f"{processor()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
-    whole = f", the whole `dvc repro` {all_minutes:.1f}" if all_minutes else ""
+    whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
     last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
     return "\n".join([*lines, "", f"{made}, {where}{whole}. {last}"])
 

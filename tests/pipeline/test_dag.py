@@ -279,7 +279,8 @@ def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Ca
     assert ran.status == 0, ran.output
     systems = BRANCHES["gnn_encoder"]
     retrieved, measured_ = ([f"{stage}@{system}" for system in systems] for stage in ("retrieve", "measure"))
-    assert sorted(started(ran)) == sorted(["bm25", *retrieved[1:], *measured_, "evaluate@gnn_encoder"])
+    expected = ["bm25", "positives", *retrieved[1:], *measured_, "evaluate@gnn_encoder"]
+    assert sorted(started(ran)) == sorted(expected)
     shown = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert shown.status == 0, shown.output
     change = json.loads(shown.stdout)[DEV]["dual_encoder.R@20"]
