@@ -14,7 +14,7 @@ from gnn_encoder.core.stage import WORK, output, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import candidates_table, read_candidates, write_table
 from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
-from gnn_encoder.pair.questions import write_questions
+from gnn_encoder.pair.questions import own_file, write_questions
 from gnn_encoder.retrieval import top_passages
 from gnn_encoder.teacher import score_candidates
 from gnn_encoder.training.denoise import denoise, spread
@@ -28,16 +28,16 @@ def main() -> None:
     """Score candidates of both kinds of question and apply the thresholds: examples of both stages of training."""
     params = load_params()
     pair = params.pair
-    hidden = project.queries(UNLABELLED)
+    hidden, own = project.queries(UNLABELLED), own_file(pair.unlabelled)
     inputs = [
         *(project.PASSAGES, project.queries("train"), project.qrels("train"), hidden, project.qrels(UNLABELLED)),
         *(project.RETRIEVER, project.embeddings("retriever"), project.CANDIDATES, project.PAIR_TEACHER),
-        *([Path(pair.unlabelled)] if pair.unlabelled else []),
+        *([own] if own else []),
     ]
     used = {"unlabelled", "depth", "candidates", "s_pos", "s_neg", "pseudo_labels"}
     with output(project.PAIR_LABELS, inputs, {"pair": pair.model_dump(include=used)}) as scratch:
         if distributed.is_first():
-            write_questions(scratch / QUESTIONS, hidden, Path(pair.unlabelled) if pair.unlabelled else None)
+            write_questions(scratch / QUESTIONS, hidden, own)
         distributed.barrier()
         labelled, counts = label_labelled(params, scratch)
         pretraining, quality = labelled, {}

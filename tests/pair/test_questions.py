@@ -10,7 +10,7 @@ import pytest
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.pair.questions import write_questions
+from gnn_encoder.pair.questions import own_file, write_questions
 
 
 @pytest.fixture
@@ -42,15 +42,13 @@ def test_generated_questions_are_a_table_with_texts(tmp_path: Path, hidden: Path
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("own.txt", None, "own.txt: no such file; correct pair.unlabelled, or set it to null"),
         ("own.txt", b"one?\n \t\ntwo?\n", "own.txt, line 2, question: '' is empty; give it a text or remove the row"),
         ("own.txt", b"one?\n\xff\n", "own.txt, line 2, byte 1: 0xff is not UTF-8"),
         ("own.parquet", b"PAR", "own.parquet: not a readable Parquet file"),
     ],
 )
-def test_mistakes(tmp_path: Path, hidden: Path, name: str, content: bytes | None, message: str) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
+def test_mistakes(tmp_path: Path, hidden: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as caught:
         written(tmp_path, hidden, tmp_path / name)
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(message) and "\n" not in str(caught.value)
@@ -68,3 +66,12 @@ def test_no_questions_at_all(tmp_path: Path) -> None:
     write_table(hidden, QUERIES, [])
     with pytest.raises(UserError, match="no unlabelled questions; set pair.unlabelled_fraction above 0"):
         written(tmp_path, hidden, None)
+
+
+def test_the_users_file(tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    with pytest.raises(UserError, match=r"pair\.unlabelled is '.*own\.txt': no such file; correct it"):
+        own_file(str(own))
+    own.write_text("one?\n")
+    assert own_file(str(own)) == own
+    assert own_file(None) is None

@@ -166,7 +166,11 @@ PARAMS = {
     "unknown measure": (params(evaluate__measures=["RRR@10"]), "measure bm25", ["evaluate.measures", "RRR@10"]),
     "heads that do not divide": (params(mgt__heads=5), "train_mgt gnn_encoder", ["heads", "5", "32"]),
     "views that were not generated": (params(dual_cross__views=3), "encode_views", ["dual_cross.views", "3", "240"]),
-    "no view": (params(dual_cross__views=0), "generate_questions", ["dual_cross.views is 0", "greater than 0"]),
+    "no view": (
+        params(dual_cross__views=0),
+        "generate_questions",
+        ["dual_cross.views is 0", "or equal to 1"],
+    ),
     "no score above s_pos": (params(pair__s_pos=0.999999), "pair_label", ["pair.s_pos is 0.999999", "lower it"]),
     "s_neg above s_pos": (params(pair__s_neg=0.5), "pair_label", ["pair.s_neg is 0.5", "s_pos, 0.25"]),
     "no such unlabelled questions": (
@@ -297,13 +301,18 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
         ("data/nodes/both/sources.parquet", "train_mgt gnn_encoder_generated"),
         ("data/pair_labels/pretrain.parquet", "pair_pretrain pair"),
         ("data/generated/questions.parquet", "dual_cross_pretrain dual_cross"),
-        ("data/generator/model.safetensors", "generate_questions"),
         ("data/trials/ablations/no_mgt/attention.parquet", "evidence"),
         ("data/trials/k/8/values.parquet", "evidence"),
     ],
 )
 def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, command: str) -> None:
     refused(cut_off(name, 0.5), command, name)
+
+
+def test_a_model_that_is_cut_off(refused: Callable[..., None]) -> None:
+    refused(
+        cut_off("data/generator/model.safetensors", 0.5), "generate_questions", "data/generator", "cannot be loaded"
+    )
 
 
 def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:

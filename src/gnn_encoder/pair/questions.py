@@ -21,7 +21,7 @@ def write_questions(path: Path, hidden: Path, own: Path | None) -> None:
             the generated questions.
 
     Raises:
-        UserError: `own` is missing, is no such file, or a question is empty; or there is no question at all.
+        UserError: `own` is no such file, or a question is empty; or there is no question at all.
     """
 
     def questions() -> Iterator[pa.RecordBatch]:
@@ -39,10 +39,21 @@ def write_questions(path: Path, hidden: Path, own: Path | None) -> None:
         )
 
 
+def own_file(name: str | None) -> Path | None:
+    """The user's file that `pair.unlabelled` names, if it names one.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    if name is None:
+        return None
+    if not Path(name).is_file():
+        raise UserError(f"pair.unlabelled is {name!r}: no such file; correct it, or set it to null")
+    return Path(name)
+
+
 def read_questions(path: Path) -> Iterable[str]:
     """Stream a user's questions, checked."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; correct pair.unlabelled, or set it to null")
     if path.suffix != ".parquet":
         for number, line in read_lines(path):
             yield check_text(Place(path, f"line {number}"), "question", " ".join(line.split()))
