@@ -21,14 +21,15 @@ def main() -> None:
     system, pair = project.chosen(sys.argv[1:], project.PAIR_SYSTEMS), params.pair
     questions = project.PAIR_LABELS / "questions.parquet" if pair.pseudo_labels else project.queries("train")
     alpha = pair.pretrain.alpha if system == "pair" else 0.0
+    settings = pair.pretrain.model_copy(update={"alpha": alpha})
     encoder = params.encoder.model_copy(update={"shared": pair.shared})
-    sections = {"encoder": encoder, "pretrain": pair.pretrain, "alpha": alpha, "seed": params.seed}
+    sections = {"encoder": encoder, "pretrain": settings, "seed": params.seed}
     inputs = [project.PASSAGES, questions, project.PAIR_LABELS]
     with output(project.pretrained(system), inputs, sections) as scratch:
         labels = project.PAIR_LABELS / "pretrain.parquet"
         examples = read_examples(labels, NO_PAIRS, count_rows(project.PASSAGES))
         model = DualEncoder.from_pretrained(encoder)
-        train_dual_encoder(model, examples, pair.pretrain, params, scratch, questions=questions, alpha=alpha)
+        train_dual_encoder(model, examples, settings, params, scratch, questions=questions, alpha=alpha)
 
 
 if __name__ == "__main__":

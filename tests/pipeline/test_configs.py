@@ -96,6 +96,7 @@ def test_the_experiment_runs(name: str, fresh: Any, copy_of: Callable[..., Any],
     config = yaml.safe_load((project.folder / "configs" / f"{name}.yaml").read_text())
     params = overridden(config, yaml.safe_load((project.folder / "params.yaml").read_text()))
     params["data"]["path"] = "source"
+    params["pair"]["unlabelled_fraction"] = 0.25  # stands for the file of questions that a user has
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
 
