@@ -87,6 +87,7 @@ WRITE: dict[str, Callable[[Beir, Path], None]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("name", WRITE)
 def test_the_experiment_runs(name: str, fresh: Any, copy_of: Callable[..., Any], tiny_corpus: Path) -> None:
     project = copy_of(fresh)
