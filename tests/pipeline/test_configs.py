@@ -14,6 +14,8 @@ import yaml
 
 from gnn_encoder.data.beir import Beir
 
+from .conftest import TINY_PARAMS
+
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
     *("query_length", "passage_length", "max_length", "evaluate_every", "dev_queries", "dev_depth", "dev_fraction"),
@@ -97,7 +99,9 @@ def test_the_experiment_runs(name: str, fresh: Any, copy_of: Callable[..., Any],
     config = yaml.safe_load((project.folder / "configs" / f"{name}.yaml").read_text())
     params = overridden(config, yaml.safe_load((project.folder / "params.yaml").read_text()))
     params["data"]["path"] = "source"
-    params["pair"]["unlabelled_fraction"] = 0.25  # stands for the file of questions that a user has
+    tiny = yaml.safe_load(TINY_PARAMS.read_text())["pair"]
+    # Questions that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
+    params["pair"] |= {key: tiny[key] for key in ("unlabelled_fraction", "s_pos", "s_neg")}
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
 
