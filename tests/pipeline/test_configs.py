@@ -101,7 +101,7 @@ def test_the_experiment_runs(name: str, fresh: Any, copy_of: Callable[..., Any],
     params["data"]["path"] = "source"
     tiny = yaml.safe_load(TINY_PARAMS.read_text())["pair"]
     # Questions that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
-    params["pair"] |= {key: tiny[key] for key in ("unlabelled_fraction", "s_pos", "s_neg")}
+    params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["s_pos"], "s_neg": tiny["s_neg"]}
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
 
