@@ -5,7 +5,9 @@ Only sizes and the base model are overridden: what the experiment chooses otherw
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,12 @@ import yaml
 
 from gnn_encoder.data.beir import Beir
 
-from .conftest import TINY_PARAMS
+from .conftest import TINY_PARAMS, Project, Ran
 
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
     *("query_length", "passage_length", "max_length", "evaluate_every", "dev_queries", "dev_depth", "dev_fraction"),
+    *("seeds", "cases", "resamples"),
 }
 
 
@@ -88,29 +91,46 @@ WRITE: dict[str, Callable[[Beir, Path], None]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("name", WRITE)
-def test_the_experiment_runs(name: str, fresh: Any, copy_of: Callable[..., Any], tiny_corpus: Path) -> None:
-    project = copy_of(fresh)
-    source = project.folder / "source"
+def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project:
+    """A copy of the project with the configuration and a sample in its source's format."""
+    project = Project(Path(shutil.copytree(fresh.folder, folder, symlinks=True)), fresh.environment)
+    source = folder / "source"
     source.mkdir()
-    WRITE[name](Beir(tiny_corpus), source)
-    config = yaml.safe_load((project.folder / "configs" / f"{name}.yaml").read_text())
-    params = overridden(config, yaml.safe_load((project.folder / "params.yaml").read_text()))
+    WRITE[name](Beir(corpus), source)
+    config = yaml.safe_load((folder / "configs" / f"{name}.yaml").read_text())
+    tiny = yaml.safe_load(TINY_PARAMS.read_text())
+    params = overridden(config, tiny)
     params["data"]["path"] = "source"
-    tiny = yaml.safe_load(TINY_PARAMS.read_text())["pair"]
     # Questions that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
-    params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["s_pos"], "s_neg": tiny["s_neg"]}
+    params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
+    params["evidence"]["beta"] = tiny["evidence"]["beta"]  # few questions make few folds
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
-    (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    return project
 
+
+@pytest.fixture(scope="module")
+def experiments(
+    fresh: Project, server: None, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, tuple[Project, Future[Ran]]]]:
+    """All of them at once: most of the time DVC itself is at work, in one thread."""
+    folder = tmp_path_factory.mktemp("experiments")
+    projects = {name: experiment(name, folder / name, fresh, tiny_corpus) for name in WRITE}
+    with ThreadPoolExecutor(len(projects)) as pool:
+        yield {name: (project, pool.submit(project.dvc, "repro")) for name, project in projects.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITE)
+def test_the_experiment_runs(name: str, experiments: dict[str, tuple[Project, Future[Ran]]]) -> None:
+    project, running = experiments[name]
     inspected = project.python("-m", "gnn_encoder.cli", "inspect")
     assert inspected.status == 0 and "(Table 6)" in inspected.stdout, inspected.output
-    ran = project.dvc("repro")
+    ran = running.result()
     print(f"dvc repro of configs/{name}.yaml: {ran.seconds:.0f} s")
     assert ran.status == 0, ran.output[-5000:]
     metrics = json.loads((project.folder / "metrics" / "test.json").read_text())
     assert {"gnn_encoder", "pair", "dual_cross"} < set(metrics)
+    config = yaml.safe_load((project.folder / "configs" / f"{name}.yaml").read_text())
     assert set(metrics["gnn_encoder"]) == set(config["evaluate"]["measures"])
     assert (project.folder / "report" / "index.html").is_file()

@@ -150,11 +150,12 @@ class GraphAttention(nn.Module):
         if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
             used, edge_source = torch.unique(edge_source, return_inverse=True)
             sources = sources.index_select(0, used)
-        n = len(target)
-        sources, edge_source, edge_target = _with_loops(target, sources, edge_source, edge_target)
-        alpha = self._alpha(target, sources, edge_source, edge_target, edge_features, loop_features)
+        alpha = self.weights(target, sources, edge_source, edge_target, edge_features, loop_features)
+        n, nodes = len(target), _rows(target)
         # Eq. 5. Here W_s comes first, once a node: after the sum it would meet vectors that are `heads` times wider.
-        values = (sources @ self.W_s.T).view(len(sources), self.heads, -1)  # (s + n, heads, d / heads)
+        values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
+        edge_source = torch.cat([edge_source, len(sources) + nodes])
+        edge_target = torch.cat([edge_target, nodes])
         return segment_weighted_sum(alpha, values, edge_source, edge_target, n).view(n, self.dimension)
 
     def weights(
@@ -172,26 +173,16 @@ class GraphAttention(nn.Module):
         """
         if len(edge_source) == 0:
             return target.new_ones(len(target), self.heads)
-        sources, edge_source, edge_target = _with_loops(target, sources, edge_source, edge_target)
-        return self._alpha(target, sources, edge_source, edge_target, edge_features, loop_features)
-
-    def _alpha(
-        self,
-        target: Tensor,
-        sources: Tensor,
-        edge_source: Tensor,
-        edge_target: Tensor,
-        edge_features: Tensor | None,
-        loop_features: Tensor | None,
-    ) -> Tensor:
-        """Eq. 3 and 4 over edges that end with the self-loops. *Shape:* (E + n, heads)."""
         self._check_features(edge_features, loop_features, product=False)
         u_t, u_s, u_e = self.fold()
-        e = (target @ u_t.T).index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
+        to_target = target @ u_t.T
+        edges = to_target.index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
+        loops = to_target + target @ u_s.T
         if edge_features is not None and loop_features is not None and u_e is not None:
-            e = e + torch.cat([edge_features.to(u_e.dtype) @ u_e.T, loop_features.to(u_e.dtype) @ u_e.T])
-        e = F.leaky_relu(e, NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
-        return segment_softmax(e, edge_target, len(target))  # Eq. 4
+            edges = edges + edge_features.to(u_e.dtype) @ u_e.T
+            loops = loops + loop_features.to(u_e.dtype) @ u_e.T
+        e = F.leaky_relu(torch.cat([edges, loops]), NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
+        return segment_softmax(e, torch.cat([edge_target, _rows(target)]), len(target))  # Eq. 4
 
     def _check_features(self, edges: Tensor | None, loops: Tensor | None, product: bool) -> None:
         given = edges is not None and loops is not None
@@ -202,10 +193,6 @@ class GraphAttention(nn.Module):
             raise ValueError(f"this layer takes {wanted}")
 
 
-def _with_loops(
-    target: Tensor, sources: Tensor, edge_source: Tensor, edge_target: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources and edges with the self-loops at their end: edges from row s + i to row i."""
-    nodes = torch.arange(len(target), device=edge_target.device)
-    edge_source = torch.cat([edge_source, len(sources) + nodes])
-    return torch.cat([sources, target]), edge_source, torch.cat([edge_target, nodes])
+def _rows(nodes: Tensor) -> Tensor:
+    """The rows' numbers: both ends of their self-loops. *Shape:* (n, d) -> (n,) int64."""
+    return torch.arange(len(nodes), device=nodes.device)

@@ -173,10 +173,8 @@ class QueryPassageGNN(nn.Module):
         if self.config.graph == "self_loops":
             gathered = self.passage_attention.alone(h_p)
         else:
-            features, loops = self._given(edge_features, loop_features)
-            if self.config.edge_features == "product":
-                features, loops = _products(h_p, h_q, edge_query, edge_passage)
-            gathered = self.passage_attention.ragged(h_p, h_q_prime, edge_query, edge_passage, features, loops)
+            features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
+            gathered = self.passage_attention.ragged(h_p, h_q_prime, edge_query, edge_passage, *features)
         informed = self._filter(gathered, h_p) * gathered + h_p
         return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
 
@@ -197,10 +195,8 @@ class QueryPassageGNN(nn.Module):
             Attention of the edges, then of the passages to themselves (Eq. 4), as the mean over heads, and each
             passage's gate f_p (Eq. 9) as the mean over its columns. *Shape:* (E + n,), (n,).
         """
-        features, loops = self._given(edge_features, loop_features)
-        if self.config.edge_features == "product":
-            features, loops = _products(h_p, h_q, edge_query, edge_passage)
-        inputs = (h_p, h_q_prime, edge_query, edge_passage, features, loops)
+        features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
+        inputs = (h_p, h_q_prime, edge_query, edge_passage, *features)
         gate = self._filter(self.passage_attention.ragged(*inputs), h_p)
         opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
         return self.passage_attention.weights(*inputs).mean(dim=1), opening
@@ -214,6 +210,20 @@ class QueryPassageGNN(nn.Module):
     def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """The cross-encoder's features where the network reads them."""
         return (edges, loops) if self.config.edge_features == "cross_encoder" else (None, None)
+
+    def _passage_features(
+        self,
+        h_p: Tensor,
+        edge_query: Tensor,
+        edge_passage: Tensor,
+        edge_features: Tensor | None,
+        loop_features: Tensor | None,
+        h_q: Tensor | None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """What Eq. 8 reads of the edges and the self-loops, whatever its kind. *Shape:* (E, *), (n, *)."""
+        if self.config.edge_features == "product":
+            return _products(h_p, h_q, edge_query, edge_passage)
+        return self._given(edge_features, loop_features)
 
     def save(self, folder: Path) -> None:
         """Write `gnn.safetensors` and `gnn.json`, each whole."""
