@@ -17,6 +17,6 @@ check() {
 check ruff check .
 check ruff format --check .
 check mypy
-check pytest "$@"
+check pytest --numprocesses 2 --dist loadscope "$@"
 
 [ ${#failed[@]} -eq 0 ] || { printf 'failed: %s\n' "${failed[@]}" >&2 && exit 1; }

@@ -40,6 +40,7 @@ def main() -> None:
     sections = {
         "evidence": params.evidence,
         "significance": params.evaluate.significance,
+        "answers": params.evaluate.answers,
         "own": [params.build_graph.k, params.mgt.beta, params.seed],
         "cross_encoder": params.train_cross_encoder.max_length,
         "precision": params.encoder.precision,

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 # Before transformers is imported anywhere: it reads these once.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -9,6 +10,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MPLBACKEND"] = "agg"
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 TINY = Path(__file__).parent / "tiny"
 
@@ -23,6 +25,18 @@ def tiny_model() -> Path:
 def tiny_corpus() -> Path:
     """A corpus in BEIR's format with train, dev and test judgements."""
     return TINY / "beir"
+
+
+class ByFile(LoadScopeScheduling):
+    """Gives pytest-xdist's workers whole files, and one of them all that builds on the tiny experiment."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        return str(path.parent if path.parent.name == "pipeline" and path.name != "test_configs.py" else path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from gnn_encoder.evaluation.measures import per_query
 from gnn_encoder.evidence.cases import find_cases, informed_by
 
 QRELS = pl.DataFrame(
@@ -16,19 +17,23 @@ def run(**rankings: list[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["qid", "pid", "rank"], orient="row")
 
 
+def measure(ranked: pl.DataFrame) -> pl.DataFrame:
+    return per_query(ranked, QRELS, ["P@1"])
+
+
 OURS = run(a=["p1", "p9"], b=["p3", "p9"], c=["p9", "p4"], d=["p5", "p9"], e=["p7", "p6"])
 THEIRS = run(a=["p9", "p8", "p1"], b=["p2", "p3"], c=["p4", "p9"], d=["p9", "p8", "p7"], e=["p9", "p6"])
 
 
 def test_cases_by_hand() -> None:
-    found = find_cases(OURS, THEIRS, QRELS)
+    found = find_cases(OURS, THEIRS, measure)
     # b is right in both, e wrong in both (p7 has grade 0), c the other way about.
     assert found.won.rows() == [("d", "p5", None, "p9"), ("a", "p1", 3, "p9")], "not found at all comes first"
     assert (found.lost, found.questions) == (1, 5)
 
 
 def test_no_case() -> None:
-    found = find_cases(OURS, OURS, QRELS)
+    found = find_cases(OURS, OURS, measure)
     assert (len(found.won), found.lost) == (0, 0)
 
 

@@ -55,7 +55,7 @@ def test_every_stage_ran_once(reproduced: tuple[Any, Any]) -> None:
     assert started(ran)[-1] == "report", "no arrow puts it there"
     assert {f"{name}@{system}" for name in ("cache_passages", "build_index", "retrieve") for system in DENSE} - set(
         every
-    ) == {f"cache_passages@{system}" for system in (*GNN, "dual_cross")}, "others make these matrices"
+    ) == {f"cache_passages@{system}" for system in (*GNN, "dual_cross", "no_gnn")}, "others make these matrices"
 
 
 def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
@@ -314,6 +314,19 @@ def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, co
     copy.set_params(dual_cross__top_k=3)
     others = copy.dvc("repro", "evaluate@pair", "evaluate@gnn_encoder")
     assert others.status == 0 and started(others) == [], others.output
+
+
+@pytest.mark.parametrize(("kept", "encoded"), [("dual_encoder", False), ("pair", True)])
+def test_a_control_that_is_still_the_base_has_its_matrix(
+    stages: Any, run_stage: Callable[..., Any], kept: str, encoded: bool
+) -> None:
+    data = stages.folder / "data"
+    shutil.rmtree(data / "no_gnn")
+    shutil.copytree(data / kept, data / "no_gnn")
+    ran = run_stage(stages, "cache_no_gnn", counted="gnn_encoder.encoders.corpus:encode_prepared")
+    assert ran.status == 0 and (ran.calls > 0) == encoded, ran.output
+    made, base = ((data / "embeddings" / name / "embeddings.npy").read_bytes() for name in ("no_gnn", kept))
+    assert made == base
 
 
 def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:

@@ -1,6 +1,6 @@
 """Dev questions that GNN-encoder answers at rank 1 and M_de does not, and what informed the passage (Table 5)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -22,24 +22,27 @@ class Found:
     questions: int
 
 
-def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, qrels: pl.DataFrame) -> Found:
+def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.DataFrame], pl.DataFrame]) -> Found:
     """Compare two runs at rank 1.
 
     Args:
         ours, theirs: columns qid, pid, rank.
-        qrels: columns qid, pid, grade.
+        measure: of a run, gives columns qid, value: P@1 of every judged question.
     """
-    relevant = qrels.filter(pl.col("grade") > 0).select("qid", "pid")
-    right, right_there = (_answered(run, relevant) for run in (ours, theirs))
-    first_there = theirs.filter(rank=1).select("qid", pl.col("pid").alias("other"))
+    first, first_there = (run.filter(rank=1).select("qid", "pid") for run in (ours, theirs))
+    values, values_there = measure(ours), measure(theirs)
+    right, right_there = (
+        run.join(found.filter(value=1), on="qid", how="semi")
+        for run, found in ((first, values), (first_there, values_there))
+    )
     won = (
         right.join(right_there, on="qid", how="anti")
         .join(theirs.select("qid", "pid", "rank"), on=["qid", "pid"], how="left")
-        .join(first_there, on="qid", how="left")
+        .join(first_there.rename({"pid": "other"}), on="qid", how="left")
         .sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False)
     )
     lost = right_there.join(right, on="qid", how="anti")
-    return Found(won=won, lost=len(lost), questions=relevant["qid"].n_unique())
+    return Found(won=won, lost=len(lost), questions=len(values))
 
 
 def informed_by(attention: pl.LazyFrame, passages: Sequence[int]) -> dict[int, pl.DataFrame]:
@@ -50,7 +53,3 @@ def informed_by(attention: pl.LazyFrame, passages: Sequence[int]) -> dict[int, p
     """
     rows = attention.filter(pl.col("passage").is_in(list(passages))).sort("attention", descending=True).collect()
     return {passage: rows.filter(passage=passage) for passage in passages}
-
-
-def _answered(run: pl.DataFrame, relevant: pl.DataFrame) -> pl.DataFrame:
-    return run.filter(rank=1).select("qid", "pid").join(relevant, on=["qid", "pid"], how="semi")

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.core.params import Params
-from gnn_encoder.core.records import ATTENTION, PASSAGES, QRELS, QUERIES, open_parquet, open_table
+from gnn_encoder.core.records import ATTENTION, PASSAGES, QUERIES, open_parquet, open_table
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.pairs import Pairs, score_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evaluation.values import VALUES
 from gnn_encoder.evidence.attention import around_labelled, beside, with_kinds
@@ -69,7 +70,7 @@ def texts_of(queries: pl.Series, params: Params) -> list[str]:
 def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
     """Dev questions won at rank 1, and the first `evidence.cases` of them with all that is told of them."""
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in COMPARED)
-    found = find_cases(ours, theirs, pl.DataFrame(open_table(project.qrels("dev"), QRELS).read()))
+    found = find_cases(ours, theirs, lambda run: measure_split(run, "dev", ["P@1"], params.evaluate))
     shown = found.won.head(params.evidence.cases)
     pids = pl.DataFrame({"pid": pl.Series(read_column(project.PASSAGES, "pid"))}).with_row_index("row")
     rows = dict(pids.join(shown.select("pid"), on="pid", how="semi").select("pid", "row").rows())

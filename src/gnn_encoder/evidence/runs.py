@@ -16,7 +16,7 @@ from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoders.corpus import alone, embed_passages, encode_corpus
+from gnn_encoder.encoders.corpus import embed_passages
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_passages
 from gnn_encoder.evaluation.judge import measure_split
@@ -27,6 +27,7 @@ from gnn_encoder.evidence.trials import Trial, measured_names
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.informed import inform_corpus, keeps_base, load_encoder, open_informer
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
+from gnn_encoder.plain import encode_plain
 
 PASSAGES_AT_A_TIME = 8_192
 MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}  # of a matrix that is searched once and dropped
@@ -44,7 +45,10 @@ def run_with_seed(trial: Trial, seed: int, folder: Path, *, attention: Path | No
         params = trial.params.model_copy(update={"seed": seed})
         model, matrix = folder / "model", folder / "embeddings"
         _train(trial, params, folder, model)
-        _encode(trial, params, model, matrix)
+        if trial.control:
+            encode_plain(model / "encoder", matrix, params, base=trial.system.base)
+        else:
+            inform_corpus(trial.system, model, matrix, params, MANIFEST)
         distributed.barrier()
         if distributed.is_first():
             if attention is not None:
@@ -78,21 +82,6 @@ def _train(trial: Trial, params: Params, folder: Path, model: Path) -> None:
         encoder.save(partial / "encoder")
         publish(partial, model)
     distributed.barrier()
-
-
-def _encode(trial: Trial, params: Params, model: Path, matrix: Path) -> None:
-    if not trial.control:
-        inform_corpus(trial.system, model, matrix, params, MANIFEST)
-        return
-    encoder = load_encoder(model, params)
-    encode_corpus(
-        encoder,
-        alone(encoder, open_passages(encoder)),
-        matrix,
-        dtype=params.cache_passages.dtype,
-        batch_tokens=params.encoder.batch_tokens,
-        manifest=MANIFEST,
-    )
 
 
 def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
