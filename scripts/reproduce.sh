@@ -16,15 +16,16 @@ export GNN_ENCODER_PYTHON=$PWD/.venv/bin/python
 printf 'reproduce: dvc repro %s\n' "$*"
 .venv/bin/python -m dvc repro "$@"
 
-"$GNN_ENCODER_PYTHON" - <<'PYTHON'
+"$GNN_ENCODER_PYTHON" - "$@" <<'PYTHON'
 import json
+import sys
 from pathlib import Path
 
-# The comparison of all systems where it has been made, else each branch's evaluation.
-every = Path("metrics/test.json")
-files = [every] if every.is_file() else sorted(Path("metrics").glob("*/test.json"))
+# What was asked for: other metrics may be those that git brought.
+branches = [target.removeprefix("evaluate@") for target in sys.argv[1:] if target.startswith("evaluate@")]
+files = [Path("metrics", branch, "test.json") for branch in branches] or [Path("metrics/test.json")]
 results = {}
-for file in files:
+for file in filter(Path.is_file, files):
     results |= json.loads(file.read_text(encoding="utf-8"))
 measures = list(dict.fromkeys(measure for values in results.values() for measure in values))
 width = max(map(len, results), default=0)
