@@ -1,4 +1,4 @@
-"""Fill the marked sections of README.md from what was measured: results, costs, DAG. Nothing is typed in.
+"""Fill the marked sections of README.md and docs/evidence.md from what was measured. Nothing is typed in.
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
@@ -118,6 +118,15 @@ def run(*command: str) -> str:
     return subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def fill(file: Path, sections: dict[str, str]) -> None:
+    """Put each section between its marks in a Markdown file."""
+    text = file.read_text(encoding="utf-8")
+    for name, content in sections.items():
+        pattern = rf"<!-- {name} -->.*<!-- /{name} -->"
+        text = re.sub(pattern, lambda _, c=content, n=name: f"<!-- {n} -->\n{c}\n<!-- /{n} -->", text, flags=re.S)
+    file.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
     """Rewrite the sections."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -125,8 +134,6 @@ def main() -> None:
     parser.add_argument("--all-minutes", type=float)
     parser.add_argument("--date", required=True)
     arguments = parser.parse_args()
-    readme = Path("README.md")
-    text = readme.read_text(encoding="utf-8")
     sections = {
         "results": results(arguments.minutes, arguments.all_minutes, arguments.date),
         "dag": stages(),
@@ -134,10 +141,9 @@ def main() -> None:
     }
     if (project.METRICS / "costs.json").is_file():
         sections["costs"] = costs()
-    for name, content in sections.items():
-        pattern = rf"<!-- {name} -->.*<!-- /{name} -->"
-        text = re.sub(pattern, lambda _, c=content, n=name: f"<!-- {n} -->\n{c}\n<!-- /{n} -->", text, flags=re.S)
-    readme.write_text(text, encoding="utf-8")
+    fill(Path("README.md"), sections)
+    if (tables := project.EVIDENCE / "tables.md").is_file():
+        fill(Path("docs/evidence.md"), {"evidence": tables.read_text(encoding="utf-8").strip()})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from gnn_encoder.evaluation.ceiling import CEILING
 from gnn_encoder.evaluation.costs import measure_costs
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import (
-    VALUES,
     compare_with,
     log_tables,
     means_by_system,
@@ -46,7 +45,7 @@ def main() -> None:
     }
     with output(project.COMPARISON, inputs, {"evaluate": section, "seed": params.seed}) as scratch:
         values = read_values(systems)
-        values.write_parquet(scratch / VALUES)
+        values.write_parquet(scratch / project.VALUES)
         means = means_by_system(values, section)
         compared = compare_with(values, section, {system: REFERENCE for system in systems if system != REFERENCE})
         against_own = compare_with(values, section, own)

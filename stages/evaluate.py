@@ -11,7 +11,6 @@ from gnn_encoder.core.storage.atomic import publish_files
 from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.ceiling import CEILING, on_shared_questions
 from gnn_encoder.evaluation.values import (
-    VALUES,
     compare_with,
     log_tables,
     means_by_system,
@@ -34,7 +33,7 @@ def main() -> None:
     inputs = [*map(project.measured, systems), *([history] if history.is_file() else [])]
     with output(project.evaluation(name), inputs, {"evaluate": section, "seed": params.seed}) as scratch:
         values = on_shared_questions(read_values(systems))
-        values.write_parquet(scratch / VALUES)
+        values.write_parquet(scratch / project.VALUES)
         means = means_by_system(values, section)
         compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
         log_tables(means, compared, section)

@@ -10,7 +10,6 @@ from gnn_encoder.core.stage import output, run
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.evaluation.values import JUDGED, VALUES
 
 
 def main() -> None:
@@ -19,12 +18,14 @@ def main() -> None:
     system = project.chosen(sys.argv[1:], tuple(project.BRANCH_OF))
     names = list(parse(section.measures) | parse([section.significance], "evaluate.significance"))
     inputs = [
-        *(project.PASSAGES, *map(project.queries, JUDGED), *map(project.qrels, JUDGED)),
-        *(project.run_file(system, split) for split in JUDGED),
+        *(project.PASSAGES, *map(project.queries, project.JUDGED), *map(project.qrels, project.JUDGED)),
+        *(project.run_file(system, split) for split in project.JUDGED),
     ]
     with output(project.measured(system), inputs, {"evaluate": section}) as scratch:
         if distributed.is_first():
-            pl.concat([measure(system, split, names, section) for split in JUDGED]).write_parquet(scratch / VALUES)
+            pl.concat([measure(system, split, names, section) for split in project.JUDGED]).write_parquet(
+                scratch / project.VALUES
+            )
 
 
 def measure(system: str, split: str, names: list[str], section: Evaluate) -> pl.DataFrame:

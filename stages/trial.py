@@ -4,10 +4,9 @@ import sys
 
 import polars as pl
 
-from gnn_encoder.core import distributed
+from gnn_encoder.core import distributed, project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import WORK, output, run
-from gnn_encoder.evaluation.values import VALUES
 from gnn_encoder.evidence.runs import run_with_seed
 from gnn_encoder.evidence.trials import find_trial
 
@@ -22,7 +21,7 @@ def main() -> None:
             kept = scratch / "attention.parquet" if trial.explained and seed == params.seed else None
             runs.append(run_with_seed(trial, seed, scratch / WORK / f"seed-{seed}", attention=kept))
         if distributed.is_first():
-            pl.concat(runs).write_parquet(scratch / VALUES)
+            pl.concat(runs).write_parquet(scratch / project.VALUES)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from gnn_encoder.encoders import corpus
 from gnn_encoder.encoders.corpus import encode_corpus
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.training.collectives import sum_gradients, sum_value
 from gnn_encoder.training.contrastive import Texts, contrastive_step, local_share
 from gnn_encoder.training.examples import TrainingBatch
 
@@ -48,8 +49,8 @@ def main(folder: Path) -> None:
     with distributed.session():
         encoder = open_encoder(folder)
         loss = step(encoder, *open_texts(folder))
-        distributed.sum_gradients(list(encoder.parameters()))
-        result = {"loss": distributed.sum_value(loss), "gradients": [p.grad for p in encoder.parameters()]}
+        sum_gradients(list(encoder.parameters()))
+        result = {"loss": sum_value(loss), "gradients": [p.grad for p in encoder.parameters()]}
         torch.save(result, folder / f"{distributed.rank()}.pt")
         write_views(encoder.for_inference(), *open_texts(folder), folder / "views")
 

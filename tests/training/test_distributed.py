@@ -9,6 +9,7 @@ import torch
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.training.collectives import gather, sum_value
 from gnn_encoder.training.contrastive import local_share
 
 from ..two_processes import run_two
@@ -52,9 +53,9 @@ def test_rows_come_in_the_order_of_ranks(results: list[dict[str, object]]) -> No
 
 def test_alone_nothing_is_exchanged() -> None:
     rows = torch.ones(2, requires_grad=True)
-    assert distributed.gather(rows) is rows
+    assert gather(rows) is rows
     assert (distributed.rank(), distributed.world_size(), distributed.is_first()) == (0, 1, True)
-    assert distributed.sum_value(0.1) == 0.1
+    assert sum_value(0.1) == 0.1
     distributed.barrier()
 
 

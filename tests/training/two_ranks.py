@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from gnn_encoder.core import distributed
+from gnn_encoder.training.collectives import gather, sum_gradients, sum_value
 from gnn_encoder.training.contrastive import batch_loss, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 
@@ -55,11 +56,11 @@ def main(folder: Path) -> None:
             loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
             loss.backward()
             parameters = list(model.parameters())
-            distributed.sum_gradients([*parameters, unused])
+            sum_gradients([*parameters, unused])
             distributed.barrier()
-            losses[alpha] = distributed.sum_value(loss.item())
+            losses[alpha] = sum_value(loss.item())
             gradients[alpha] = [p.grad for p in parameters]
-        rows = distributed.gather(torch.full((2,), distributed.rank()))
+        rows = gather(torch.full((2,), distributed.rank()))
         result = {
             "losses": losses,
             "gradients": gradients,

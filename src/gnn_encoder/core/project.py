@@ -33,6 +33,8 @@ EVIDENCE = DATA / "evidence"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
+VALUES = "values.parquet"  # in folders of what questions are worth
+JUDGED = ("dev", "test")  # splits
 
 
 @dataclass(frozen=True, kw_only=True)

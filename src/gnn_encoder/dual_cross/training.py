@@ -5,9 +5,9 @@ import polars as pl
 import torch
 from torch import nn
 
-from gnn_encoder.core import distributed
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.encoders.tokens import Batch, TextTokens, single_batch
+from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import chunks, local_share
 from gnn_encoder.training.examples import Rows, epoch_batches
 from gnn_encoder.training.loop import parameter_group
@@ -70,7 +70,7 @@ class GeneratorTask:
         epoch, within = divmod(number, self._per_epoch)
         parts = [self._texts.batch(items) for items in chunks(local_share(self._epoch(epoch)[within]), PAIRS_AT_A_TIME)]
         tokens = sum(int(questions.attention_mask[:, 1:].sum()) for _, questions in parts)
-        everywhere = distributed.sum_value(tokens)
+        everywhere = sum_value(tokens)
         total = 0.0
         for passages, questions in parts:
             loss = self._model.loss(passages, questions)[0] / everywhere

@@ -1,7 +1,7 @@
 """Measures of a run by ir-measures, a value for every judged question."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ir_measures
@@ -60,9 +60,12 @@ def per_query(
     values = {} if questions is None else {(qid, name): 0.0 for qid in qids for name in measures}
     for first in range(0, len(qids), QUESTIONS_AT_A_TIME):
         part = pl.col("qid").is_in(qids.slice(first, QUESTIONS_AT_A_TIME).implode())
-        evaluator = PROVIDER.evaluator(list(measures.values()), _nested(judged.filter(part), pl.col("grade")))
-        for metric in evaluator.iter_calc(_nested(run.filter(part), -pl.col("rank").cast(pl.Float64))):
-            values[metric.query_id, str(metric.measure)] = float(metric.value)
+        known, found = _nested(judged.filter(part), pl.col("grade")), run.filter(part)
+        for chosen, depth in _by_depth(measures.values()):
+            seen = found if depth is None else found.filter(pl.col("rank") <= depth)
+            evaluator = PROVIDER.evaluator(chosen, known)
+            for metric in evaluator.iter_calc(_nested(seen, -pl.col("rank").cast(pl.Float64))):
+                values[metric.query_id, str(metric.measure)] = float(metric.value)
     rows = [(qid, name, values[qid, name]) for qid in qids for name in measures]
     return pl.DataFrame(rows, schema=VALUES, orient="row")
 
@@ -88,6 +91,14 @@ def mean(values: pl.DataFrame) -> dict[str, float]:
     """Mean of each measure over the judged questions, in the table's order of measures."""
     means = values.group_by("measure", maintain_order=True).agg(pl.col("value").mean())
     return dict(means.iter_rows())
+
+
+def _by_depth(measures: Iterable[Any]) -> list[tuple[list[Any], int | None]]:
+    """Measures in two parts with what they look at: RR@k k passages, as its tool sorts in Python, the rest all."""
+    first = [m for m in measures if m.NAME == "RR" and "cutoff" in m.params and not m["judged_only"]]
+    rest = [m for m in measures if m not in first]
+    parts = [(first, max((m["cutoff"] for m in first), default=None)), (rest, None)]
+    return [part for part in parts if part[0]]
 
 
 def _nested(table: pl.DataFrame, value: pl.Expr) -> dict[str, dict[str, Any]]:

@@ -15,13 +15,11 @@ from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.significance import compare_pairs
 
 log = logging.getLogger(__name__)
-JUDGED = ("dev", "test")
-VALUES = "values.parquet"
 
 
 def read_values(systems: Iterable[str]) -> pl.DataFrame:
     """Columns system, split, qid, measure, value of what `measure` wrote, in the order of `systems`."""
-    return pl.concat([pl.read_parquet(project.measured(system) / VALUES) for system in systems])
+    return pl.concat([pl.read_parquet(project.measured(system) / project.VALUES) for system in systems])
 
 
 def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, report.Means]:

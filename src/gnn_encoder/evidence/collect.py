@@ -17,7 +17,6 @@ from gnn_encoder.encoders.pairs import Pairs, score_pairs
 from gnn_encoder.encoders.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.runs import read_run
-from gnn_encoder.evaluation.values import VALUES
 from gnn_encoder.evidence.attention import around_labelled, beside, with_kinds
 from gnn_encoder.evidence.cases import Found, find_cases, informed_by
 from gnn_encoder.evidence.trials import ABLATIONS, BETA, EXPLAINED, KINDS, K
@@ -42,7 +41,7 @@ def read_trials(kind: str, params: Params) -> pl.DataFrame:
     first = baselines(kind, params)[0]
     ordered = {first: folders.get(first, project.trial(ABLATIONS, FULL)), **folders}
     frames = (
-        pl.DataFrame(open_parquet(folder / VALUES).read()).select(pl.lit(name).alias("system"), pl.all())
+        pl.DataFrame(open_parquet(folder / project.VALUES).read()).select(pl.lit(name).alias("system"), pl.all())
         for name, folder in ordered.items()
     )
     return pl.concat(list(frames))

@@ -22,7 +22,6 @@ from gnn_encoder.encoders.texts import open_passages
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
-from gnn_encoder.evaluation.values import JUDGED
 from gnn_encoder.evidence.trials import Trial, measured_names
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.informed import inform_corpus, keeps_base, load_encoder, open_informer
@@ -53,7 +52,7 @@ def run_with_seed(trial: Trial, seed: int, folder: Path, *, attention: Path | No
         if distributed.is_first():
             if attention is not None:
                 _write_attention(trial, params, model, attention)
-            values = pl.concat([_measure(split, model, matrix, params) for split in JUDGED])
+            values = pl.concat([_measure(split, model, matrix, params) for split in project.JUDGED])
             partial = kept.with_suffix(".partial")
             values.select(pl.lit(seed, pl.Int64).alias("seed"), *values.columns).write_parquet(partial)
             publish(partial, kept)

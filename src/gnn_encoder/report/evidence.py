@@ -9,14 +9,13 @@ from markupsafe import Markup
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.values import JUDGED
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.blocks import Block, blocks
 from gnn_encoder.report.papers import cases_block, is_summary, summary_blocks
 from gnn_encoder.report.section import Section
 
 FOLDER = "evidence"  # of metrics/, of plots/ and of data/
-ELSEWHERE = (*JUDGED, "significance", "baselines", "costs")  # in sections of their own
+ELSEWHERE = (*project.JUDGED, "significance", "baselines", "costs")  # in sections of their own
 
 
 def evidence(section: Evaluate) -> Section:

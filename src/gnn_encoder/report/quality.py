@@ -5,7 +5,6 @@ from typing import Any
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.values import JUDGED
 from gnn_encoder.report import charts
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.results import Means
@@ -18,7 +17,7 @@ def quality(measured: dict[str, Means], section: Evaluate) -> Section:
     found = Section()
     if not measured:
         found.miss("No question's value is there to draw pictures from", "dvc repro evaluate@gnn_encoder")
-    for split in reversed(JUDGED):
+    for split in reversed(project.JUDGED):
         means = measured.get(split, {})
         pictures = charts.systems_chart(means, split, tested), charts.recall_chart(means, split)
         found.show(f"The {split} questions: {tested} with its 95% interval; recall", *pictures)

@@ -10,7 +10,6 @@ from gnn_encoder.core.params import Evaluate, Report
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.values import JUDGED, VALUES
 from gnn_encoder.report.names import name_of
 from gnn_encoder.report.rankings import first_passages
 from gnn_encoder.report.wins import Pair, pairs, read_values
@@ -80,7 +79,7 @@ def read_view(section: Evaluate, shown: Report) -> View | None:
     systems = [name for name in project.BRANCH_OF if _is_there(name)]
     if len(systems) < 2:
         return None
-    chosen = {split: _choose(systems, split, measure, shown.questions) for split in reversed(JUDGED)}
+    chosen = {split: _choose(systems, split, measure, shown.questions) for split in reversed(project.JUDGED)}
     tops = {
         split: {name: first_passages(project.run_file(name, split), values["qid"], shown.passages) for name in systems}
         for split, (values, _) in chosen.items()
@@ -96,8 +95,8 @@ def read_view(section: Evaluate, shown: Report) -> View | None:
 
 
 def _is_there(system: str) -> bool:
-    runs = (project.run_file(system, split) for split in JUDGED)
-    return (project.measured(system) / VALUES).is_file() and all(run.is_file() for run in runs)
+    runs = (project.run_file(system, split) for split in project.JUDGED)
+    return (project.measured(system) / project.VALUES).is_file() and all(run.is_file() for run in runs)
 
 
 def _place(pair: tuple[str, str], own: list[tuple[str, str]]) -> int:

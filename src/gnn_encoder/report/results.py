@@ -10,7 +10,7 @@ import polars as pl
 from gnn_encoder.core import project
 from gnn_encoder.evaluation.ceiling import on_shared_questions
 from gnn_encoder.evaluation.significance import Comparison, interval
-from gnn_encoder.evaluation.values import JUDGED, VALUES, read_values
+from gnn_encoder.evaluation.values import read_values
 from gnn_encoder.report.artifacts import Missing, read_json
 from gnn_encoder.report.names import name_of
 
@@ -87,7 +87,7 @@ def result_tables(measured: dict[str, Means]) -> list[Table] | Missing:
 
 def _values(systems: Iterable[str]) -> pl.DataFrame:
     """As `read_values`, of those systems that are measured."""
-    there = [system for system in systems if (project.measured(system) / VALUES).is_file()]
+    there = [system for system in systems if (project.measured(system) / project.VALUES).is_file()]
     return read_values(there) if there else pl.DataFrame(schema=["split", "system", "measure", "value", "qid"])
 
 
@@ -105,7 +105,7 @@ def _means(values: pl.DataFrame) -> dict[str, Means]:
 def _read(folder: Path, title: str, command: str, measured: dict[str, Means]) -> Iterator[Table]:
     tested = read_json(folder / "significance.json") or {}
     own = read_json(folder / "baselines.json") or tested
-    for split in reversed(JUDGED):
+    for split in reversed(project.JUDGED):
         means = read_json(folder / f"{split}.json")
         if means:
             of = measured.get(split, {})

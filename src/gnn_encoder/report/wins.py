@@ -9,7 +9,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core import project
-from gnn_encoder.evaluation.values import VALUES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ def read_values(systems: Sequence[str], split: str, measure: str) -> pl.DataFram
     table = pl.DataFrame(schema={"qid": pl.String})
     for system in systems:
         values = (
-            pl.scan_parquet(project.measured(system) / VALUES)
+            pl.scan_parquet(project.measured(system) / project.VALUES)
             .filter(split=split, measure=measure)
             .select("qid", pl.col("value").alias(system))
             .collect()

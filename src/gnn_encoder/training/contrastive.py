@@ -10,6 +10,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.tokens import Batch, TextTokens, pair_batch, single_batch
+from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
@@ -98,9 +99,9 @@ def batch_loss(
 
     *Shape:* queries (b, d), passages (b * (1 + negatives), d), the same on every rank.
     """
-    everything = distributed.gather(passages)
+    everything = gather(passages)
     scores = scale * queries @ everything.T
-    rows = distributed.gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
+    rows = gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
     masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
     first = distributed.rank() * len(batch.passages)
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)

@@ -15,6 +15,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.training import checkpoints
 from gnn_encoder.training.allocator import keep_freed_memory
+from gnn_encoder.training.collectives import sum_gradients, sum_value
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # at most this much training is lost to a kill
@@ -83,9 +84,9 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup)
             optimizer.zero_grad(set_to_none=True)
-            loss = distributed.sum_value(task.step(run.step))
+            loss = sum_value(task.step(run.step))
             _check(loss, settings.name, run.step)
-            distributed.sum_gradients(parameters)
+            sum_gradients(parameters)
             nn.utils.clip_grad_norm_(parameters, CLIP)
             optimizer.step()
             run.after_step(loss)

@@ -1,0 +1,60 @@
+"""What ranks exchange in training: rows as cross-batch negatives, gradients, sums."""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from gnn_encoder.core.distributed import rank, world_size
+
+
+class _Gather(torch.autograd.Function):
+    """All ranks' rows, one after another; the gradient that any rank has for a row comes back to its owner."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.n_rows = len(rows)
+        parts = [torch.empty_like(rows) for _ in range(world_size())]
+        dist.all_gather(parts, rows.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient)
+        first = rank() * ctx.n_rows
+        return gradient[first : first + ctx.n_rows]
+
+
+def gather(rows: Tensor) -> Tensor:
+    """Rows of every rank, differentiable: cross-batch negatives.
+
+    *Shape:* (n, ...) on each rank, the same n -> (world_size * n, ...).
+    """
+    if world_size() == 1:
+        return rows
+    if rows.requires_grad:
+        result: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
+        return result
+    parts = [torch.empty_like(rows) for _ in range(world_size())]
+    dist.all_gather(parts, rows.contiguous())
+    return torch.cat(parts)
+
+
+def sum_gradients(parameters: list[nn.Parameter]) -> None:
+    """Add up every parameter's gradient over the ranks (each rank's loss is its share of the batch's sum)."""
+    if world_size() == 1:
+        return
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        dist.all_reduce(parameter.grad)
+
+
+def sum_value(value: float) -> float:
+    """Sum of a number over the ranks."""
+    if world_size() == 1:
+        return value
+    total = torch.tensor(value, dtype=torch.float64)
+    total = total.cuda() if torch.cuda.is_available() else total
+    dist.all_reduce(total)
+    return float(total)
