@@ -63,7 +63,7 @@ def test_unknown_kind(params: Params, arguments: list[str]) -> None:
 
 
 def test_unknown_name(params: Params) -> None:
-    with pytest.raises(UserError, match="argument is '7': must be one of evidence.k: 4, 8, 16, 20"):
+    with pytest.raises(UserError, match="argument is '7': must be one of evidence.k: 10, 15, 20, 25, 30, 35"):
         find_trial(["k", "7"], params)
 
 
