@@ -64,7 +64,7 @@ def _difference(found: Comparison | None) -> str:
 
 
 def _p(difference: dict[str, Any]) -> str:
-    return f"{difference['p']:.2g}"
+    return f"{difference['p']:.2g}" if difference["p"] > 0 else "< 1e-300"  # too small for a float
 
 
 def _shortened(text: str, length: int = 160) -> str:
