@@ -29,16 +29,16 @@ def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.D
         ours, theirs: columns qid, pid, rank.
         measure: of a run, gives columns qid, value: P@1 of every judged question.
     """
-    first, first_there = (run.filter(rank=1).select("qid", "pid") for run in (ours, theirs))
-    values, values_there = measure(ours), measure(theirs)
+    first, first_there = (run.filter(rank=1) for run in (ours, theirs))
+    values, values_there = measure(first), measure(first_there)
     right, right_there = (
-        run.join(found.filter(value=1), on="qid", how="semi")
+        run.select("qid", "pid").join(found.filter(value=1), on="qid", how="semi")
         for run, found in ((first, values), (first_there, values_there))
     )
     won = (
         right.join(right_there, on="qid", how="anti")
         .join(theirs.select("qid", "pid", "rank"), on=["qid", "pid"], how="left")
-        .join(first_there.rename({"pid": "other"}), on="qid", how="left")
+        .join(first_there.select("qid", other="pid"), on="qid", how="left")
         .sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False)
     )
     lost = right_there.join(right, on="qid", how="anti")
