@@ -16,7 +16,7 @@ def main() -> None:
         index = BM25Index(project.PASSAGES, params.bm25)
         found = candidates(index, project.queries("train"), params.bm25.depth)
         write_table(scratch / "candidates.parquet", CANDIDATES, found)
-        for split in ("dev", "test"):
+        for split in project.JUDGED:
             name = project.run_file("bm25", split).name
             write_bm25_run(index, project.queries(split), project.PASSAGES, params.retrieve.depth, scratch / name)
 

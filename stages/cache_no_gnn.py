@@ -3,7 +3,7 @@
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import output, run
-from gnn_encoder.plain import encode_plain
+from gnn_encoder.matrix import write_matrix
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
     inputs = [project.PASSAGES, project.NO_GNN, project.ENCODERS[base], project.embeddings(base)]
     sections = {"cache_passages": params.cache_passages, "precision": params.encoder.precision}
     with output(project.embeddings("no_gnn"), inputs, sections) as scratch:
-        encode_plain(project.NO_GNN, scratch, params, base=base)
+        write_matrix(project.NO_GNN, scratch, params, base=base)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import output, run
-from gnn_encoder.plain import encode_plain
+from gnn_encoder.matrix import write_matrix
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     model = project.ENCODERS[system]
     sections = {"cache_passages": params.cache_passages, "precision": params.encoder.precision}
     with output(project.embeddings(system), [project.PASSAGES, model], sections) as scratch:
-        encode_plain(model, scratch, params)
+        write_matrix(model, scratch, params)
 
 
 if __name__ == "__main__":

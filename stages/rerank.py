@@ -26,7 +26,7 @@ def main() -> None:
     """Score the top of M_de's runs, write them anew, and tell how long a question takes."""
     params = load_params()
     section = params.rerank
-    files = {split: project.run_file(SYSTEM, split) for split in ("dev", "test")}
+    files = {split: project.run_file(SYSTEM, split) for split in project.JUDGED}
     model = project.DATA / section.model
     runs = [project.run_file(BASE, split) for split in files]
     inputs = [project.PASSAGES, *map(project.queries, files), *runs, model]

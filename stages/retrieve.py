@@ -25,7 +25,7 @@ def main() -> None:
     params = load_params()
     system = project.chosen(sys.argv[1:], tuple(project.ENCODERS))
     encoder_folder = project.ENCODERS[system]
-    files = {split: project.run_file(system, split) for split in ("dev", "test")}
+    files = {split: project.run_file(system, split) for split in project.JUDGED}
     target = files["dev"].parent
     inputs = [encoder_folder, project.index(system), *map(project.queries, files)]
     sections = {"retrieve": params.retrieve, "precision": params.encoder.precision}

@@ -7,13 +7,14 @@ from gnn_encoder.core.params import Params
 from gnn_encoder.core.project import GNNSystem
 from gnn_encoder.core.storage.arrays import check_shape
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.graph.artifacts import open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
+from gnn_encoder.matrix import write_matrix
 
 
 def load_encoder(model: Path, params: Params) -> DualEncoder:
@@ -46,11 +47,6 @@ def open_informer(system: GNNSystem, model: Path, encoder: DualEncoder, params: 
     return CorpusGNN(gnn.to(near.device), near, questions)
 
 
-def keeps_base(system: GNNSystem, model: Path) -> bool:
-    """Whether phase two kept M_de's weights: what it would recompute stands in the cache."""
-    return DualEncoder.same_weights(model / "encoder", project.ENCODERS[system.base])
-
-
 def inform_corpus(system: GNNSystem, model: Path, folder: Path, params: Params, manifest: dict[str, str]) -> None:
     """Encode all passages with the jointly trained encoder, inform them, and write the matrix that is searched.
 
@@ -58,13 +54,5 @@ def inform_corpus(system: GNNSystem, model: Path, folder: Path, params: Params, 
         folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
         manifest: `model_fingerprint` and `input_fingerprint`.
     """
-    encoder = load_encoder(model, params)
-    inform = open_informer(system, model, encoder, params)
-    dtype = params.cache_passages.dtype
-    if keeps_base(system, model):
-        transform_corpus(project.embeddings(system.base), folder, dtype=dtype, manifest=manifest, transform=inform)
-        return
-    passages, batch_tokens = alone(encoder, open_passages(encoder)), params.encoder.batch_tokens
-    encode_corpus(
-        encoder, passages, folder, dtype=dtype, batch_tokens=batch_tokens, manifest=manifest, transform=inform
-    )
+    inform = open_informer(system, model, load_encoder(model, params), params)
+    write_matrix(model / "encoder", folder, params, base=system.base, transform=inform, manifest=manifest)

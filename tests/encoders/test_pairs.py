@@ -11,7 +11,7 @@ import torch
 from gnn_encoder.core.records import edge_features
 from gnn_encoder.encoders import pairs as module
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.pairs import Pairs, embed_pairs, feature_part, score_pairs
+from gnn_encoder.encoders.pairs import Known, Pairs, embed_pairs, feature_part, score_pairs
 from gnn_encoder.encoders.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.encoders.tokens import TextTokens, pair_batch
 
@@ -94,9 +94,9 @@ def fail_after(monkeypatch: pytest.MonkeyPatch, windows: int) -> list[int]:
     return encoded
 
 
-def embed(model: CrossEncoder, pairs: Pairs, folder: Path) -> None:
+def embed(model: CrossEncoder, pairs: Pairs, folder: Path, known: Known | None = None) -> None:
     keys = {"query": pairs.first_rows, "passage": pairs.second_rows}
-    embed_pairs(model, pairs, folder, keys, edge_features(32), **LENGTHS)
+    embed_pairs(model, pairs, folder, keys, edge_features(32), known=known, **LENGTHS)
 
 
 def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Pairs, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Pairs, t
     np.testing.assert_array_equal(columns["query"], pairs.first_rows)
     np.testing.assert_array_equal(columns["passage"], pairs.second_rows)
     expected = np.concatenate([model.embed(batch).numpy() for batch in each(pairs, model)])
-    found = np.array([row for table in tables for row in table.column("feature").to_pylist()])
+    found = np.concatenate([features(feature_part(tmp_path / "edges", i)) for i in range(3)])
     np.testing.assert_allclose(found, expected, atol=2e-3)  # float16
 
 
@@ -125,3 +125,24 @@ def test_features_resume(model: CrossEncoder, pairs: Pairs, tmp_path: Path, monk
     assert encoded == [5, 2]
     for i in range(3):
         assert feature_part(tmp_path / "edges", i).read_bytes() == feature_part(tmp_path / "whole", i).read_bytes()
+
+
+def test_known_features_are_taken(
+    model: CrossEncoder, pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed(model, pairs, tmp_path / "whole")
+    encoded = fail_after(monkeypatch, windows=9)
+    # Of the first window some, of the second all, of the third none.
+    rows = np.array([-1, 2, 0, -1, 2, *[1, 0, 2, 1, 1], -1, -1])
+    vectors = np.arange(3 * 32, dtype=np.float16).reshape(3, 32)
+    embed(model, pairs, tmp_path / "edges", Known(vectors, rows))
+    assert encoded == [2, 2]
+    whole, found = (
+        np.concatenate([features(feature_part(tmp_path / name, i)) for i in range(3)]) for name in ("whole", "edges")
+    )
+    np.testing.assert_array_equal(found[rows >= 0], vectors[rows[rows >= 0]])
+    np.testing.assert_allclose(found[rows < 0], whole[rows < 0], atol=2e-3)
+
+
+def features(part: Path) -> Any:
+    return np.array(pq.read_table(part).column("feature").to_pylist())

@@ -68,6 +68,7 @@ CASES = [
     Case("encode_views", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
+    Case("extend_edges widest", "data/edge_features/widest", FEATURES, 4, 1),
     # A trial's runs follow one another: in the first one's training, and after the first one's model and values.
     Case("trial ablations full", "data/trials/ablations/full", CHECKPOINT, 14, 0, "joint: resuming at step"),
     Case("trial ablations full", "data/trials/ablations/full", RUN_PARTS, 1, 0),

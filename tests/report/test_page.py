@@ -180,11 +180,18 @@ def test_one_system_alone_has_no_pair(prepared: Path, measure: Callable[..., Non
 
 def test_evidence_is_shown_as_it_is_found(one_branch: Path, params: Params) -> None:
     write_json(project.METRICS / "evidence" / "ablations.json", {"full": {"RR@10": 0.5}, "<b>": {"RR@10": 0.4875}})
+    write_json(project.METRICS / "evidence" / "beta.json", {"0.5": {"RR@10": 0.25}})
     write_json(project.METRICS / "ceiling.json", {"test": {"share": 0.123}})
     (project.PLOTS / "evidence").mkdir(parents=True)
     (project.PLOTS / "evidence" / "figure_3.png").write_bytes(PIXEL)
     page = Structure(render(params))
-    assert "ablations RR@10 full 0.5 <b> 0.4875" in page.text and "ceiling, test share 0.123" in page.text
+    told = [
+        "Ablations (GNN-encoder, Table 3) RR@10 full 0.5 <b> 0.4875",
+        "(GNN-encoder, Figure 4), 0.5 RR@10 0.25",
+        "ceiling, test share 0.123",
+    ]
+    places = [page.text.find(one) for one in told]
+    assert -1 not in places and places == sorted(places)
     (picture,) = (attributes for tag, attributes in page.elements if tag == "img")
     assert picture["alt"] == "figure 3" and (picture["src"] or "").startswith("data:image/png;base64,")
     assert "tables and figures have not been made" not in page.text

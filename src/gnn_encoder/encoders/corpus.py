@@ -20,6 +20,11 @@ from gnn_encoder.encoders.tokens import Batch, Rows, TextTokens
 Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
 
 
+def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The transform of a corpus that is written as it is encoded."""
+    return embeddings
+
+
 def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
     """Passages as E_P(p) reads them.
 
@@ -43,7 +48,7 @@ def encode_corpus(
     dtype: str,
     batch_tokens: int,
     manifest: dict[str, str],
-    transform: Transform = lambda first, embeddings: embeddings,
+    transform: Transform = unchanged,
     views: int = 1,
 ) -> None:
     """Write the passage matrix of a corpus.

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.encoders.cross_encoder import CrossEncoder
 from gnn_encoder.encoders.inputs import Couples
@@ -29,6 +30,24 @@ class Pairs:
         return len(self.first_rows)
 
 
+@dataclass(frozen=True)
+class Known:
+    """Vectors that some pairs have already: pair i has row `rows[i]` of `vectors`; -1: none.
+
+    *Shape:* vectors (r, d), rows (n,).
+    """
+
+    vectors: NDArray[np.float16]
+    rows: Rows
+
+    def fill(self, part: slice, others: NDArray[np.float16]) -> NDArray[np.float16]:
+        """The vectors of some pairs, from the known ones and those of the others, in order. *Shape:* (size, d)."""
+        rows = self.rows[part]
+        found = gather(self.vectors, np.maximum(rows, 0))
+        found[rows < 0] = others
+        return found
+
+
 def encode_pairs(
     model: CrossEncoder,
     pairs: Pairs,
@@ -37,8 +56,9 @@ def encode_pairs(
     *,
     max_length: int,
     batch_tokens: int,
+    known: Known | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (first pair, vectors) for each window of `windows` (numbers of windows of WINDOW pairs)."""
+    """Yield (window, vectors of its pairs that are not known) for each of `windows`, numbers of WINDOW pairs."""
     inputs = Couples(
         first=pairs.first,
         second=pairs.second,
@@ -48,13 +68,15 @@ def encode_pairs(
         max_length=max_length,
     )
 
-    def prepare(window: int) -> Prepared:
+    def prepare(window: int) -> tuple[int, Prepared]:
         rows = np.arange(window * WINDOW, min(len(pairs), (window + 1) * WINDOW))
-        return prepare_rows(inputs, rows, batch_tokens)
+        if known is not None:
+            rows = rows[known.rows[rows] < 0]
+        return len(rows), prepare_rows(inputs, rows, batch_tokens)
 
-    for window, prepared in prefetch(prepare, windows):
-        size = min(len(pairs), (window + 1) * WINDOW) - window * WINDOW
-        yield window, encode_prepared(prepared, size, encode)
+    for window, (size, prepared) in prefetch(prepare, windows):
+        vectors = encode_prepared(prepared, size, encode) if size else np.empty((0, model.dimension), np.float32)
+        yield window, vectors
 
 
 def score_pairs(
@@ -85,17 +107,21 @@ def embed_pairs(
     *,
     max_length: int,
     batch_tokens: int,
+    known: Known | None = None,
 ) -> None:
     """[CLS] embeddings of pairs as Parquet parts in the pairs' order, resumable by part.
 
     Args:
         keys: the columns of `schema` that come before `feature`.
+        known: those that need not be computed; None: all must be.
     """
 
     def write(window: int, vectors: NDArray[np.float32]) -> None:
-        part = slice(window * WINDOW, window * WINDOW + len(vectors))
-        flat = pa.array(vectors.astype(np.float16).reshape(-1))
-        feature = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        part = slice(window * WINDOW, (window + 1) * WINDOW)
+        features = vectors.astype(np.float16)
+        if known is not None:
+            features = known.fill(part, features)
+        feature = pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), features.shape[1])
         columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
         partial = folder / f".{window:06d}"
         write_table(partial, schema, [pa.table([*columns, feature], schema=schema)])
@@ -103,7 +129,9 @@ def embed_pairs(
 
     folder.mkdir(parents=True, exist_ok=True)
     label = f"embed {folder.name}"
-    _each_window(model, pairs, model.embed, write, lambda w: feature_part(folder, w), label, max_length, batch_tokens)
+    _each_window(
+        model, pairs, model.embed, write, lambda w: feature_part(folder, w), label, max_length, batch_tokens, known
+    )
 
 
 def feature_part(folder: Path, number: int) -> Path:
@@ -128,8 +156,10 @@ def _each_window(
     label: str,
     max_length: int,
     batch_tokens: int,
+    known: Known | None = None,
 ) -> None:
     def work(windows: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        return encode_pairs(model, pairs, windows, encode, max_length=max_length, batch_tokens=batch_tokens)
+        limits = {"max_length": max_length, "batch_tokens": batch_tokens}
+        return encode_pairs(model, pairs, windows, encode, known=known, **limits)
 
     resume_windows(len(pairs), WINDOW, place, work, write, label=label, unit="pairs")

@@ -24,9 +24,9 @@ from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.evidence.trials import Trial, measured_names
 from gnn_encoder.index.exact import top_k
-from gnn_encoder.informed import inform_corpus, keeps_base, load_encoder, open_informer
+from gnn_encoder.informed import inform_corpus, load_encoder, open_informer
+from gnn_encoder.matrix import keeps_base, write_matrix
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
-from gnn_encoder.plain import encode_plain
 
 PASSAGES_AT_A_TIME = 8_192
 MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}  # of a matrix that is searched once and dropped
@@ -39,13 +39,13 @@ def run_with_seed(trial: Trial, seed: int, folder: Path, *, attention: Path | No
         folder: scratch folder of this run; after a kill the same call goes on where it was. Only values stay in it.
         attention: where to write the `ATTENTION` table of the run's model; None: nowhere.
     """
-    kept = folder / "values.parquet"
+    kept = folder / project.VALUES
     if not kept.exists():
         params = trial.params.model_copy(update={"seed": seed})
         model, matrix = folder / "model", folder / "embeddings"
         _train(trial, params, folder, model)
         if trial.control:
-            encode_plain(model / "encoder", matrix, params, base=trial.system.base)
+            write_matrix(model / "encoder", matrix, params, base=trial.system.base)
         else:
             inform_corpus(trial.system, model, matrix, params, MANIFEST)
         distributed.barrier()
@@ -101,7 +101,8 @@ def _write_attention(trial: Trial, params: Params, model: Path, path: Path) -> N
     """Of all passages that some question retrieved."""
     encoder = load_encoder(model, params)
     inform = open_informer(trial.system, model, encoder, params)
-    cached = open_matrix(project.embeddings(trial.system.base)) if keeps_base(trial.system, model) else None
+    base = trial.system.base
+    cached = open_matrix(project.embeddings(base)) if keeps_base(model / "encoder", base) else None
 
     def parts() -> Iterator[pa.Table]:
         for first in range(0, len(inform.retrieved), PASSAGES_AT_A_TIME):

@@ -11,7 +11,7 @@ from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.report.artifacts import read_json
 from gnn_encoder.report.blocks import Block, blocks
-from gnn_encoder.report.papers import cases_block, is_summary, summary_blocks
+from gnn_encoder.report.papers import TITLES, cases_block, is_summary, summary_blocks
 from gnn_encoder.report.section import Section
 
 FOLDER = "evidence"  # of metrics/, of plots/ and of data/
@@ -22,15 +22,18 @@ def evidence(section: Evaluate) -> Section:
     """Every JSON file as tables, every PNG as a figure, the cases with their texts."""
     (tested,) = parse([section.significance])
     found = Section()
-    told = sorted(project.METRICS.rglob("*.json"))
-    pictures = sorted((project.PLOTS / FOLDER).rglob("*.png"))
+    told = sorted(project.METRICS.rglob("*.json"), key=_place)
+    ours = [path for path in told if _is_evidence(path)]
+    others = [path for path in told if path not in ours and path.stem not in ELSEWHERE]
+    pictures = sorted((project.PLOTS / FOLDER).rglob("*.png"), key=_place)
     cases = read_json(project.DATA / FOLDER / "cases.json")
-    if not (pictures or cases or any(map(_is_evidence, told))):
+    if not (pictures or cases or ours):
         found.miss("The papers' tables and figures have not been made", "dvc repro evidence")
-    for path in told:
-        if _is_evidence(path) or path.stem not in ELSEWHERE:
-            found.tables += _tables(path, tested)
+    for path in ours:
+        found.tables += _tables(path, tested)
     found.tables += [cases_block(cases)] if cases else []
+    for path in others:
+        found.tables += _tables(path, tested)
     for path in pictures:
         found.show(_title(path, project.PLOTS), _image(path))
     return found
@@ -45,7 +48,15 @@ def _is_evidence(path: Path) -> bool:
     return FOLDER in path.parts
 
 
+def _place(path: Path) -> tuple[int, Path]:
+    """The papers' tables and figures in their order, then all else by name."""
+    names = list(TITLES)
+    return names.index(path.stem) if path.stem in names else len(names), path
+
+
 def _title(path: Path, folder: Path) -> str:
+    if _is_evidence(path) and path.stem in TITLES:
+        return TITLES[path.stem]
     parts = [part for part in path.relative_to(folder).with_suffix("").parts if part != FOLDER]
     return ", ".join(parts).replace("_", " ")
 

@@ -7,6 +7,16 @@ from gnn_encoder.report.blocks import Block, label
 from gnn_encoder.report.formats import p_value, points
 
 HEARD = 3  # training questions of a case
+# What the evidence stage's files hold, in the order that they are shown in.
+TITLES = {
+    "ablations": "Ablations (GNN-encoder, Table 3)",
+    "k": "Passages a question (GNN-encoder, Figure 3)",
+    "beta": "Share of the questions masked (GNN-encoder, Figure 4)",
+    "times": "Encoding times (GNN-encoder, Table 4)",
+    "attention": "Attention to a passage's questions (GNN-encoder, Figure 2)",
+    "attention_shares": "Mean attention with and without MGT",
+    "cases": "Questions won and lost at rank 1",
+}
 
 
 def is_summary(value: Any) -> bool:
