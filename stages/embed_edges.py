@@ -11,7 +11,7 @@ from gnn_encoder.edges import embed_graph
 def main() -> None:
     """Embed the edges of the system's graph."""
     params = load_params()
-    system = project.gnn_system(project.chosen(sys.argv[1:], ("gnn_encoder", "gnn_encoder_pair")), params)
+    system = project.gnn_system(project.chosen(sys.argv[1:], project.OWN_GRAPHS), params)
     inputs = [project.PASSAGES, system.nodes, system.graph, project.CROSS_ENCODER]
     sections = {"max_length": params.train_cross_encoder.max_length, "precision": params.encoder.precision}
     with output(system.edge_features, inputs, sections) as scratch:

@@ -97,8 +97,9 @@ ENCODERS = {
 NODES = ("training", "generated", "both")
 GNN_SYSTEMS = ("gnn_encoder", "gnn_encoder_pair", "gnn_encoder_generated")
 WIDEST = "widest"  # not a system: the main one's graph with as many passages a question as evidence.k asks for
-GRAPHS = (*GNN_SYSTEMS, WIDEST)
+OWN_GRAPHS = ("gnn_encoder", "gnn_encoder_pair")  # share few edges with another
 WIDER_GRAPHS = ("gnn_encoder_generated", WIDEST)  # have most edges of the main one
+GRAPHS = (*OWN_GRAPHS, *WIDER_GRAPHS)
 PAIR_SYSTEMS = ("pair_no_psr", "pair")
 DUAL_CROSS_SYSTEMS = ("dual_cross_dpr", "dual_cross")
 
