@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import TIMES, output, report_errors
 from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.fingerprint import fingerprint
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,16 @@ def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytes
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
     build("one", k=2)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} != before
+
+
+def test_what_came_out_otherwise_does_not_pass_for_the_former() -> None:
+    """A cache of what an artifact holds, kept under its fingerprint, would else outlive a change of code."""
+    build("one", k=1)
+    before = fingerprint(TARGET)
+    build("two", k=1)
+    assert fingerprint(TARGET) != before
+    build("one", k=1)
+    assert fingerprint(TARGET) == before
 
 
 def test_replaces_the_old_artifact(root: Path) -> None:

@@ -57,15 +57,15 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
     yield scratch
     distributed.barrier()
     if distributed.is_first():
+        # Not deleted before the artifact is in place: a kill in between would lose a whole training.
+        (scratch / WORK).rename(aside)
         if not (scratch / MANIFEST).exists():
-            # Not of the code: an artifact that other code makes again as it was must not run what follows again.
-            of = fingerprint(*inputs, params=plain, target=target.as_posix())
-            write_json(scratch / MANIFEST, {"fingerprint": of, "params": plain})
+            # Of what it holds, not of the code or the inputs: an artifact that is made again as it was must not run
+            # what follows again, and one that came out otherwise must not pass for the former.
+            write_json(scratch / MANIFEST, {"fingerprint": fingerprint(scratch, params=plain), "params": plain})
         # A resumed run's time is that of its last part: worth nothing.
         seconds = None if resumed else round(time.monotonic() - started, 1)
         write_json(TIMES / f"{name}.json", {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]})
-        # Not deleted before the artifact is in place: a kill in between would lose a whole training.
-        (scratch / WORK).rename(aside)
         publish(scratch, target)
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()

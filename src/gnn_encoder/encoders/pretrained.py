@@ -63,6 +63,8 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
         raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
     tokenizer._tokenizer.no_truncation()
     tokenizer._tokenizer.no_padding()
+    for name in ("is_local", "local_files_only"):  # how it was found, not what it is: a saved copy must not tell
+        tokenizer.init_kwargs.pop(name, None)
     return tokenizer
 
 
@@ -100,6 +102,7 @@ def load_model(
                 **origin,
             )
     _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
+    model.config.name_or_path = ""  # a saved encoder-decoder would name this machine's folder
     return model
 
 

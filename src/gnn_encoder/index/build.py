@@ -15,7 +15,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.index.views import check_views, iterate_views
 
@@ -62,9 +62,7 @@ def build(
     faiss.write_index(index, str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
     manifest = {
-        "fingerprint": fingerprint(
-            embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views, code=code_fingerprint()
-        ),
+        "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
         "factory": factory,
         "passages": n_passages,
         "views": views,

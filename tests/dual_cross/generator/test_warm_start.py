@@ -62,6 +62,17 @@ def test_word_frequencies(fresh: QueryGenerator) -> None:
     assert (after[0, 6] - after[0, 7]).item() == pytest.approx(np.log(1.05 / 0.05), abs=1e-5)
 
 
+def test_a_folder_does_not_tell_where_or_how_its_model_was_found(
+    fresh: QueryGenerator, tiny_model: Path, tmp_path: Path
+) -> None:
+    fresh.save(tmp_path)
+    texts = {path.name: path.read_text() for path in tmp_path.glob("*.json")}
+    assert {"config.json", "tokenizer_config.json"} < set(texts)
+    for text in texts.values():
+        assert str(tiny_model) not in text
+    assert not {"is_local", "local_files_only"} & set(json.loads(texts["tokenizer_config.json"]))
+
+
 def test_a_folder_holds_it_all(bert: QueryGenerator, texts: TextTokens, tmp_path: Path) -> None:
     bert = bert.float()
     bert.save(tmp_path)
