@@ -18,15 +18,15 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoders.corpus import alone, embed_questions, encode_corpus, transform_corpus
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding.corpus import alone, embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.artifacts import open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 ALLOWED = 0.05
 PAPER_MS = {"dual_encoder": 0.41, "gnn_encoder": 0.46}

@@ -23,10 +23,10 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.records import edge_features
 from gnn_encoder.core.stage import SCRATCH
-from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.pairs import Pairs, embed_pairs, score_pairs
-from gnn_encoder.encoders.pretrained import Source
-from gnn_encoder.encoders.tokens import open_tokens
+from gnn_encoder.encoding.pairs import Pairs, embed_pairs, score_pairs
+from gnn_encoder.encoding.tokens import open_tokens
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.pretrained import Source
 
 FACTOR = 3.0
 AGREEMENT = 0.99

@@ -18,10 +18,10 @@ from texts import cosines, sample_passages, write_passages
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import SCRATCH
 from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.encoders.corpus import alone, encode_corpus
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.pretrained import resolve
-from gnn_encoder.encoders.tokens import open_tokens
+from gnn_encoder.encoding.corpus import alone, encode_corpus
+from gnn_encoder.encoding.tokens import open_tokens
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.pretrained import resolve
 
 FACTOR = 3.0
 AGREEMENT = 0.99

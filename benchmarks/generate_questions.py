@@ -21,11 +21,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import SCRATCH
-from gnn_encoder.dual_cross.generation import TOGETHER, generate_questions, sampling
-from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.encoders.device import working_dtype
-from gnn_encoder.encoders.pretrained import Source
-from gnn_encoder.encoders.tokens import open_tokens
+from gnn_encoder.dual_cross.generator.generation import TOGETHER, generate_questions, sampling
+from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.encoding.tokens import open_tokens
+from gnn_encoder.models.device import working_dtype
+from gnn_encoder.models.pretrained import Source
 
 FACTOR = 1.5
 

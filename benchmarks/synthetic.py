@@ -19,12 +19,12 @@ from gnn_encoder.core.params import DualCross, Params, load_params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
-from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.dual_encoder import DualEncoder, DualEncoderSettings
-from gnn_encoder.encoders.pretrained import Source, load_tokenizer
+from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import write_nodes
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
+from gnn_encoder.models.pretrained import Source, load_tokenizer
 
 QUESTIONS = 2_000
 WORDS = (8, 12)  # a text

@@ -19,7 +19,7 @@ import torch
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
-from gnn_encoder.encoders.device import supports_bf16
+from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.report.names import name_of
 
 BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own

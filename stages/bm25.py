@@ -1,24 +1,27 @@
-"""bm25: lexical candidates of the training questions, and runs of the dev and test questions."""
+"""bm25: runs of the dev and test queries, and the examples that the first retriever trains on."""
 
-from gnn_encoder.bm25 import BM25Index, candidates, write_bm25_run
+import polars as pl
+import pyarrow as pa
+
 from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.records import CANDIDATES
-from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.records import EXAMPLES
+from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.index.bm25 import BM25Index, candidates, write_bm25_run
+from gnn_encoder.training.examples import examples_from_candidates
 
 
-def main() -> None:
-    """Run the stage."""
-    params = load_params()
-    inputs = [project.PASSAGES, *map(project.queries, ("train", "dev", "test"))]
-    with output(project.BM25, inputs, {"bm25": params.bm25, "retrieve": params.retrieve}) as scratch:
-        index = BM25Index(project.PASSAGES, params.bm25)
-        found = candidates(index, project.queries("train"), params.bm25.depth)
-        write_table(scratch / "candidates.parquet", CANDIDATES, found)
-        for split in project.JUDGED:
-            name = project.run_file("bm25", split).name
-            write_bm25_run(index, project.queries(split), project.PASSAGES, params.retrieve.depth, scratch / name)
+def main(stage: Stage) -> None:
+    """Index the passages; labelled passages are positives, the other candidates negatives."""
+    params = stage.params
+    index = BM25Index(project.PASSAGES, params.bm25)
+    found = pl.DataFrame(pa.concat_tables(candidates(index, project.queries("train"), params.bm25.depth)))
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    write_table(stage.scratch / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
+    for split in project.JUDGED:
+        path = stage.scratch / project.run_file("bm25", split).name
+        write_bm25_run(index, project.queries(split), project.PASSAGES, params.retrieve.depth, path)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,30 @@
-"""build_graph SYSTEM: link every question of the graph to its top-k passages by M_de (section 3.2)."""
+"""build_graph GRAPH: the queries that are nodes, each linked to its top-k passages by M_de (section 3.2)."""
 
-import sys
+from pathlib import Path
 
 from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.records import CANDIDATES
-from gnn_encoder.core.stage import output, run
-from gnn_encoder.core.storage.tables import candidates_table, write_table
-from gnn_encoder.graph.nodes import QUESTIONS
-from gnn_encoder.retrieval import top_passages
+from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
+from gnn_encoder.graph.nodes import NODES, draw, write_nodes
+from gnn_encoder.index.candidates import top_passages
 
 
-def main() -> None:
-    """Search M_de's passage matrix; the results are the edges."""
-    params = load_params()
-    system = project.gnn_system(project.chosen(sys.argv[1:], project.GRAPHS), params)
-    inputs = [system.nodes, project.ENCODERS[system.base], project.embeddings(system.base)]
-    graph = params.build_graph
-    sections = {"k": system.k, "factory": graph.factory, "seed": params.seed}
-    with output(system.graph, inputs, sections) as scratch:
-        passages, scores = top_passages(
-            system.base,
-            system.nodes / QUESTIONS,
-            system.k,
-            params,
-            factory=graph.factory,
-            section="evidence" if system.name == project.WIDEST else "build_graph",
-            parameter="k",
-        )
-        write_table(scratch / "edges.parquet", CANDIDATES, [candidates_table(passages, scores)])
+def main(stage: Stage) -> None:
+    """Write the nodes and search M_de's passage matrix for them; what is found are the edges."""
+    params, item = stage.params, stage.item
+    generated = Path(item["generated"]) / "queries.parquet" if item["nodes"] != "training" else None
+    count = count_rows(generated) if generated else 0
+    write_nodes(
+        stage.scratch,
+        training=project.queries("train") if item["nodes"] != "generated" else None,
+        generated=generated,
+        views=max(1, count // count_rows(project.PASSAGES)),
+        chosen=draw(count, params.build_graph.generated, params.seed),
+    )
+    k, factory = params.value(item["k"]), params.build_graph.factory
+    found = top_passages(item["base"], stage.scratch / NODES, k, params, name=item["k"], factory=factory)
+    write_table(stage.scratch / "edges.parquet", CANDIDATES, [candidates_table(*found)])
 
 
 if __name__ == "__main__":

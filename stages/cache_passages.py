@@ -1,22 +1,21 @@
 """cache_passages SYSTEM: the corpus as a matrix of plain dual-encoder embeddings (Eq. 6 reads M_de's)."""
 
-import sys
+from pathlib import Path
 
 from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import output, run
-from gnn_encoder.matrix import write_matrix
+from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 
-def main() -> None:
-    """Encode every passage with the system's encoder."""
-    params = load_params()
-    system = project.chosen(sys.argv[1:], tuple(project.ENCODERS))
-    model = project.ENCODERS[system]
-    sections = {"cache_passages": params.cache_passages, "precision": params.encoder.precision}
-    with output(project.embeddings(system), [project.PASSAGES, model], sections) as scratch:
-        write_matrix(model, scratch, params)
+def main(stage: Stage) -> None:
+    """Encode every passage, or take over the matrix of a system whose weights training has not changed."""
+    model = project.encoder(stage.key)
+    encoder = DualEncoder.load(model, precision=stage.params.encoder.precision).for_inference()
+    encoded = same_encoder(model, Path(stage.item["repeats"]))
+    origin = origin_of(model, project.PASSAGES)
+    write_matrix(encoder, stage.scratch, stage.params, origin=origin, encoded=encoded)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, shared=True)

@@ -1,4 +1,7 @@
-"""positives: relevant passages of the dev questions: the judged ones or, where answers judge, BM25's best one."""
+"""positives: relevant passages of the dev queries: the judged ones or, where answers judge, BM25's best one.
+
+They are what watches training, and what generated queries are compared on.
+"""
 
 import logging
 
@@ -6,28 +9,24 @@ import polars as pl
 
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.answers.positives import best_answered
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.params import load_params
+from gnn_encoder.core import project
 from gnn_encoder.core.records import QRELS, open_table
-from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.evaluation.runs import read_run
 
 log = logging.getLogger(__name__)
 
 
-def main() -> None:
-    """Write them as judgements: what watches training, and what generated questions are compared on."""
-    kind = load_params().evaluate.answers
-    questions, bm25 = project.queries("dev"), project.run_file("bm25", "dev")
-    inputs = [project.PASSAGES, questions, project.qrels("dev"), bm25]
-    with output(project.POSITIVES.parent, inputs, {"answers": kind}) as scratch:
-        if distributed.is_first():
-            table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())
-            if judged_by_answers(questions):
-                table = best_answered(read_run(bm25), questions, project.PASSAGES, kind)
-                log.info("%d of %d dev questions have a passage with an answer", len(table), count_rows(questions))
-            write_table(scratch / project.POSITIVES.name, QRELS, [table.to_arrow()])
+def main(stage: Stage) -> None:
+    """Write them as judgements."""
+    queries = project.queries("dev")
+    table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())
+    if judged_by_answers(queries):
+        run_of_bm25 = read_run(project.run_file("bm25", "dev"))
+        table = best_answered(run_of_bm25, queries, project.PASSAGES, stage.params.evaluate.answers)
+        log.info("%d of %d dev queries have a passage with an answer", len(table), count_rows(queries))
+    write_table(stage.scratch / project.POSITIVES.name, QRELS, [table.to_arrow()])
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
-"""train_cross_encoder: M_ce on labelled positives against the first retriever's candidates (section 3.4)."""
+"""train_cross_encoder NAME: M_ce, or PAIR's teacher, on labelled positives against mined candidates (section 3.4)."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import output, run
+import shutil
+
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.training.cross_encoder import train_cross_encoder
 
 
-def main() -> None:
-    """Train and save the cross-encoder."""
-    params = load_params()
-    settings = params.train_cross_encoder
-    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.CANDIDATES]
-    sections = {"encoder": params.encoder, "train_cross_encoder": settings, "seed": params.seed}
-    with output(project.CROSS_ENCODER, inputs, sections) as scratch:
-        train_cross_encoder(settings, "train_cross_encoder", params, scratch)
+def main(stage: Stage) -> None:
+    """Train with the parameters of the section that dvc.yaml names; where it is null, take M_ce as it is."""
+    section = stage.item["section"]
+    settings = stage.params.value(section)
+    if settings is not None:
+        train_cross_encoder(settings, section, stage.params, stage.scratch)
+    elif distributed.is_first():
+        shutil.copytree(project.CROSS_ENCODER, stage.scratch, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, shared=True)

@@ -1,31 +1,28 @@
-"""train_dual_encoder: M_de, trained on denoised positives and hard negatives (section 3.4)."""
+"""train_dual_encoder NAME: a dual-encoder, from the base model or on from another one, by Eq. 2 or PAIR's Eq. 6."""
+
+from pathlib import Path
 
 from gnn_encoder.core import project
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import output, run
+from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import read_examples
-from gnn_encoder.training.retriever import train_dual_encoder
 
 
-def main() -> None:
-    """Train from the base model, or on from the first retriever."""
-    params = load_params()
-    settings = params.train_dual_encoder
-    inputs = [project.PASSAGES, project.queries("train"), project.qrels("train"), project.EXAMPLES, project.RETRIEVER]
-    sections = {"encoder": params.encoder, "train_dual_encoder": settings, "seed": params.seed}
-    with output(project.DUAL_ENCODER, inputs, sections) as scratch:
-        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        examples = read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
-        if settings.init == "retriever":
-            dropout, precision = params.encoder.dropout, params.encoder.precision
-            encoder = DualEncoder.load(project.RETRIEVER, dropout=dropout, precision=precision)
-        else:
-            encoder = DualEncoder.from_pretrained(params.encoder)
-        train_dual_encoder(encoder, examples, settings, params, scratch)
+def main(stage: Stage) -> None:
+    """Train on the examples that dvc.yaml names, with the parameters of the section that it names."""
+    params, item = stage.params, stage.item
+    settings, start = params.value(item["section"]), Path(item["start"])
+    if start == project.PASSAGES or getattr(settings, "init", "") == "base":
+        base = params.encoder.model_copy(update={"shared": params.value(item["shared"])})
+        encoder = DualEncoder.from_pretrained(base)
+    else:
+        encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
+    examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES))
+    alpha = settings.alpha if item["passage_centric"] else 0.0
+    train_dual_encoder(encoder, examples, settings, params, stage.scratch, queries=Path(item["queries"]), alpha=alpha)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, shared=True)

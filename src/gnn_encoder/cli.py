@@ -93,7 +93,7 @@ class Searcher:
                 "build the index again (`dvc repro`)"
             )
         pids = TableRows(index.folder / PIDS, PID_TABLE)
-        return cls(encoder=load_encoder(project.ENCODERS[system]), index=index, pids=pids, passages=passages)
+        return cls(encoder=load_encoder(project.encoder(system)), index=index, pids=pids, passages=passages)
 
     def search(self, question: str, top: int) -> list[Hit]:
         """Find the `top` best passages; all of them where the corpus has fewer."""
@@ -111,14 +111,14 @@ class Searcher:
 
 def load_encoder(folder: Path) -> QueryEncoder:
     """Read the dual-encoder that embeds a system's questions: without torch where the model allows."""
-    from gnn_encoder.encoders.quick import QuickEncoder
+    from gnn_encoder.models.quick import QuickEncoder
 
     return QuickEncoder.open(folder) or _load_dual_encoder(folder)
 
 
 def _load_dual_encoder(folder: Path) -> QueryEncoder:
     from gnn_encoder.core.params import load_params
-    from gnn_encoder.encoders.dual_encoder import DualEncoder
+    from gnn_encoder.models.dual_encoder import DualEncoder
 
     params = Path("params.yaml")
     precision = load_params(params).encoder.precision if params.is_file() else "auto"
@@ -173,9 +173,9 @@ def inspect(
     with report_errors():
         from gnn_encoder.core.params import load_params
         from gnn_encoder.data.sources import open_source
-        from gnn_encoder.encoders.pretrained import Source, load_tokenizer
         from gnn_encoder.inspection.report import render
         from gnn_encoder.inspection.survey import survey
+        from gnn_encoder.models.pretrained import Source, load_tokenizer
 
         params = load_params(path)
         encoder = params.encoder

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.encoders import corpus
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding import corpus
+from gnn_encoder.encoding.tokens import TextTokens
 
 from ..two_processes import run_two
 from . import two_ranks

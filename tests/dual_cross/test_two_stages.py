@@ -21,9 +21,9 @@ from gnn_encoder.core.records import EXAMPLES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, pretrain
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.quick import QuickEncoder
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.quick import QuickEncoder
 from gnn_encoder.training import contrastive
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
 

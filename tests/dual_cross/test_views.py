@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.dual_cross.views import view_inputs
-from gnn_encoder.encoders import corpus
-from gnn_encoder.encoders.corpus import alone, embed_passages, encode_corpus
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding import corpus
+from gnn_encoder.encoding.corpus import alone, embed_passages, encode_corpus
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 from ..training.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder

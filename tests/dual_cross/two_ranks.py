@@ -9,10 +9,10 @@ import torch
 from gnn_encoder.core import distributed
 from gnn_encoder.dual_cross.two_stages import generated_examples
 from gnn_encoder.dual_cross.views import view_inputs
-from gnn_encoder.encoders import corpus
-from gnn_encoder.encoders.corpus import encode_corpus
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding import corpus
+from gnn_encoder.encoding.corpus import encode_corpus
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import sum_gradients, sum_value
 from gnn_encoder.training.contrastive import Texts, contrastive_step, local_share
 from gnn_encoder.training.examples import TrainingBatch

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.encoders.pretrained import Source, load_tokenizer
 from gnn_encoder.inspection.lengths import Sample, measure
+from gnn_encoder.models.pretrained import Source, load_tokenizer
 
 
 def test_few_texts_are_all_taken() -> None:

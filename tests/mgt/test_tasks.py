@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.tokens import open_tokens
+from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
@@ -17,6 +16,7 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, TrainingBatch
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 PRELOADED = (
-    "gnn_encoder.bm25",
+    "gnn_encoder.index.bm25",
     "gnn_encoder.data.prepare",
-    "gnn_encoder.dual_cross.generation",
+    "gnn_encoder.dual_cross.generator.generation",
     "gnn_encoder.evaluation.report",
     "gnn_encoder.index.build",
     "gnn_encoder.mgt.phases",

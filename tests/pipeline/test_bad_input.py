@@ -419,7 +419,7 @@ def test_a_disk_that_fills_while_texts_are_tokenised(
 def test_a_write_that_fails(stages: Any, run_stage: Callable[..., Any], number: int) -> None:
     """Where no small disk can be mounted: the same error, from the second block on."""
     order = {
-        "settings": {"gnn_encoder.encoders.corpus:WINDOW": 16},
+        "settings": {"gnn_encoder.encoding.corpus:WINDOW": 16},
         "counted": "gnn_encoder.core.storage.arrays:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")

@@ -326,7 +326,7 @@ def test_a_control_that_is_still_the_base_has_its_matrix(
     data = stages.folder / "data"
     shutil.rmtree(data / "no_gnn")
     shutil.copytree(data / kept, data / "no_gnn")
-    ran = run_stage(stages, "cache_no_gnn", counted="gnn_encoder.encoders.corpus:encode_prepared")
+    ran = run_stage(stages, "cache_no_gnn", counted="gnn_encoder.encoding.corpus:encode_prepared")
     assert ran.status == 0 and (ran.calls > 0) == encoded, ran.output
     made, base = ((data / "embeddings" / name / "embeddings.npy").read_bytes() for name in ("no_gnn", kept))
     assert made == base

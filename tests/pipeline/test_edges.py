@@ -12,7 +12,7 @@ from gnn_encoder import edges as module
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.project import GNNSystem
-from gnn_encoder.edges import embed_graph
+from gnn_encoder.graph.edges import embed_graph
 
 TABLES = ("edges", "query_loops", "passage_loops")
 

@@ -13,17 +13,17 @@ import pytest
 
 OFTEN = {
     "gnn_encoder.training.loop:CHECKPOINT_SECONDS": 0.0,
-    "gnn_encoder.encoders.streaming:WINDOW": 16,
-    "gnn_encoder.encoders.corpus:WINDOW": 16,
-    "gnn_encoder.encoders.pairs:WINDOW": 16,
-    "gnn_encoder.dual_cross.generation:WINDOW": 16,
+    "gnn_encoder.encoding.streaming:WINDOW": 16,
+    "gnn_encoder.encoding.corpus:WINDOW": 16,
+    "gnn_encoder.encoding.pairs:WINDOW": 16,
+    "gnn_encoder.dual_cross.generator.generation:WINDOW": 16,
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.core.storage.arrays:ArrayWriter.write"
-FEATURES = "gnn_encoder.encoders.pairs:write_table"
-SCORES = "gnn_encoder.encoders.pairs:np.save"
+FEATURES = "gnn_encoder.encoding.pairs:write_table"
+SCORES = "gnn_encoder.encoding.pairs:np.save"
 RUN_PARTS = "gnn_encoder.evidence.runs:publish"  # a run's model, then its values
-QUESTIONS = "gnn_encoder.dual_cross.generation:write_table"
+QUESTIONS = "gnn_encoder.dual_cross.generator.generation:write_table"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+_is_alone = False
+
 
 @contextmanager
 def session() -> Iterator[None]:
@@ -44,9 +46,20 @@ def _sum_in_fixed_order() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """A block that the first rank runs while the others wait for it: in it that rank is a group of one."""
+    global _is_alone
+    _is_alone = True
+    try:
+        yield
+    finally:
+        _is_alone = False
+
+
 def _group() -> Any:
     """torch.distributed where this process is one of a group; None: it is alone."""
-    if "torch" not in sys.modules:
+    if "torch" not in sys.modules or _is_alone:
         return None
     import torch.distributed as dist
 

@@ -1,5 +1,7 @@
 """`params.yaml`, checked: one frozen model a section, no unknown key, every bound stated where the number is."""
 
+from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +20,24 @@ class Section(BaseModel):
     """A part of the experiment: immutable, and a key it does not know is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def only(self, names: Iterable[str]) -> Self:
+        """These parameters alone, unchecked, by their dotted names: reading another one is an AttributeError."""
+        asked: dict[str, list[str]] = {}
+        for name in names:
+            head, _, rest = name.partition(".")
+            asked.setdefault(head, []).append(rest)
+        values = {head: getattr(self, head) for head in asked}
+        parts = {
+            head: value.only(asked[head])
+            for head, value in values.items()
+            if isinstance(value, Section) and "" not in asked[head]
+        }
+        return self.model_construct(**values | parts)
+
+    def value(self, name: str) -> Any:
+        """A parameter by its dotted name."""
+        return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
 
 
 class Names(Section):
@@ -184,16 +204,14 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
-    queries: Literal["training", "generated", "both"]  # which questions are nodes
-    generated: Count | None  # a random sample of so many generated questions; null: all
-    k: Depth  # passages a question
+    generated: Count | None  # a random sample of so many generated queries, where a graph has some; null: all
+    k: Depth  # passages a query
     factory: str  # FAISS index that finds them; Flat is exact and streams
 
 
 class MGT(Section):
     """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
 
-    init: Literal["dual_encoder", "pair"]  # the dual-encoder that serves as M_de
     layers: Literal[1, 2]
     heads: Count
     gate: Literal["learned"] | Annotated[float, Field(ge=0, le=1)]
@@ -258,19 +276,25 @@ class Evaluate(Section):
     answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
 
 
-CONTROL = "control"  # an ablation that is train_no_gnn's training, and no change of `mgt`
+class Trial(Section):
+    """A system of the evidence: GNN-encoder with a change."""
+
+    table: Literal["ablations", "k", "beta"]  # where it is shown: Table 3, Figure 3 or Figure 4
+    graph: Literal["gnn_encoder", "widest"]
+    k: Depth | None = None  # the graph is cut to so many passages a query; null: all that it has
+    mgt: dict[str, Any] = {}  # what it changes of `mgt`
+    control: bool = False  # trained as train_no_gnn, without a graph
 
 
 class Evidence(Section):
     """GNN-encoder's ablations and sweeps (sections 4.5, 4.6), each system trained and measured with several seeds."""
 
-    seeds: Count  # runs of each system, with `seed`, `seed` + 1, ...
+    seeds: Count  # runs of each trial, with `seed`, `seed` + 1, ...
     measures: Annotated[list[str], Field(min_length=1)]
-    ablations: dict[str, Literal["control"] | dict[str, Any]]  # what each changes of `mgt`
-    k: Annotated[list[Depth], Field(min_length=1)]  # passages a question, beside build_graph.k
-    beta: Annotated[list[Fraction], Field(min_length=1)]  # share of the questions masked, beside mgt.beta
-    cases: Count  # dev questions that are shown
-    resamples: Annotated[int, Field(ge=100)]  # of the questions, for intervals
+    k: Depth  # passages a query of the widest graph, which trials are cut from
+    trials: dict[str, Trial]
+    cases: Count  # dev queries that are shown
+    resamples: Annotated[int, Field(ge=100)]  # of the queries, for intervals
 
 
 class Report(Section):
@@ -306,10 +330,9 @@ class Params(Section):
     evidence: Evidence
     report: Report
 
-    def ablated(self, name: str) -> MGT:
-        """The `mgt` section of an ablation; the control, which shares the budget of `mgt`, has the unchanged one."""
-        changes = self.evidence.ablations[name]
-        return self.mgt if isinstance(changes, str) else MGT.model_validate(self.mgt.model_dump() | changes)
+    def of_trial(self, trial: Trial) -> Self:
+        """This experiment with the trial's changes of `mgt`."""
+        return self.model_copy(update={"mgt": MGT.model_validate(self.mgt.model_dump() | trial.mgt)})
 
     @model_validator(mode="after")
     def _denoise_what_was_mined(self) -> Self:
@@ -332,21 +355,26 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _ablations_are_experiments(self) -> Self:
-        ablations = self.evidence.ablations
-        for name, meaning in (("full", {}), ("no_gnn", CONTROL)):  # every other one is compared with these
-            if ablations.get(name) != meaning:
-                raise ValueError(f"evidence.ablations.{name} is {ablations.get(name)!r}: must be {meaning!r}")
-        if not isinstance(ablations.get("no_mgt"), dict):  # whose attention is shown beside that of full
-            raise ValueError("evidence.ablations.no_mgt is missing; copy it from configs/insuranceqa.yaml")
-        for name in ablations:
+    def _trials_are_experiments(self) -> Self:
+        trials = self.evidence.trials
+        main = {"table": "ablations", "graph": "gnn_encoder"}
+        for name, wanted in (("full", main), ("no_gnn", main | {"control": True})):
+            if name not in trials or trials[name] != Trial.model_validate(wanted):
+                raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
+        if "no_mgt" not in trials:
+            raise ValueError("evidence.trials.no_mgt is missing: its attention is shown beside that of full; add it")
+        for name, trial in trials.items():
             try:
-                ablated = self.ablated(name)
+                self.of_trial(trial)
             except ValidationError as error:
                 told = "; ".join(_describe(e) for e in error.errors())
-                raise ValueError(f"evidence.ablations.{name}: {told}") from error
-            if ablated.init != self.mgt.init:
-                raise ValueError(f"evidence.ablations.{name} changes init: the graph is that of mgt.init; remove it")
+                raise ValueError(f"evidence.trials.{name}: {told}") from error
+            if trial.k is not None and trial.k > self.evidence.k:
+                raise ValueError(
+                    f"evidence.trials.{name}.k is {trial.k}: must be at most evidence.k, {self.evidence.k}"
+                )
+            if (trial.table == "k") != (trial.k is not None) or (trial.table == "beta" and "beta" not in trial.mgt):
+                raise ValueError(f"evidence.trials.{name}: a trial of table k has a k, one of table beta has mgt.beta")
         return self
 
 

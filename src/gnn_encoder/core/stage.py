@@ -1,4 +1,6 @@
-"""How every stage runs: inputs there, output built in a scratch place, moved into place whole, errors in one line."""
+"""How every stage runs: what dvc.yaml declares is read, its artifact is built in a scratch place and moved into place
+whole, a mistake is told in one line.
+"""
 
 import errno
 import logging
@@ -9,56 +11,117 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import publish, write_json
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.pipeline import Declared, find_stage
+from gnn_encoder.core.storage.atomic import publish, publish_files, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 
 SCRATCH = Path(".scratch")
 TIMES = SCRATCH / "times"  # how long each artifact took here; in none of them, or no run would equal another
 WORK = ".work"  # subfolder of an artifact under construction for what only resuming needs; dropped at the end
 log = logging.getLogger(__name__)
+Files = Callable[[Params], list[Path]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stage that runs.
+
+    Attributes:
+        key: the system, or whatever else it runs for; empty where it runs once.
+        item: what dvc.yaml's `foreach` says of the key.
+        params: the parameters that dvc.yaml declares; reading another one is an AttributeError.
+        inputs: the artifacts that dvc.yaml declares, and a user's own files.
+        scratch: the artifact under construction; what an interrupted run left in it is still there.
+    """
+
+    key: str
+    item: Any
+    params: Params
+    inputs: list[Path]
+    scratch: Path
+
+    @property
+    def work(self) -> Path:
+        """Place of what only resuming needs; it is dropped at the end."""
+        return self.scratch / WORK
+
+    @property
+    def metrics(self) -> Path:
+        """Files put here are moved to where dvc.yaml declares metrics."""
+        return self.work / "metrics"
+
+    @property
+    def plots(self) -> Path:
+        """Files put here are moved to where dvc.yaml declares plots."""
+        return self.work / "plots"
+
+
+def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files = lambda params: []) -> None:
+    """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
+
+    Args:
+        shared: whether all ranks share the work; else the first one does it alone.
+        own_files: a user's files that parameters name: like the declared inputs, they decide the result.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with report_errors(), distributed.session():
+        declared = find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
+        params = load_params()
+        with artifact(declared, params, own_files(params)) as stage:
+            if shared:
+                main(stage)
+            elif distributed.is_first():
+                with distributed.alone():
+                    main(stage)
 
 
 @contextmanager
-def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | object]) -> Iterator[Path]:
-    """Build one artifact folder.
+def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Iterator[Stage]:
+    """Build a stage's artifact, the first of its outputs.
 
-    Yields a scratch folder named after everything that decides the result: content of `inputs`, `params`, code. After
-    a kill the same call yields the same folder, with what was done in it. On success it becomes `target`, in one move;
-    on an error `target` stays as it was.
+    The scratch folder is named after everything that decides the result: content of the inputs, declared parameters,
+    code. After a kill the same call yields the same folder, with what was done in it. On success it becomes the
+    output, in one move; on an error the output stays as it was.
 
     Under torchrun every rank works in the one folder (a shared file system); the first one moves it.
     """
-    from gnn_encoder.core import distributed
-
+    inputs, target = [*declared.inputs, *own_files], declared.outs[0]
     for path in inputs:
         if not path.exists():
             raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
     started = time.monotonic()
-    plain = {name: p.model_dump() if isinstance(p, BaseModel) else p for name, p in params.items()}
-    key = fingerprint(*inputs, params=plain, code=code_fingerprint(), target=target.as_posix())
+    decisive = {name: params.value(name) for name in declared.params}
+    plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
+    key = fingerprint(*inputs, params=plain, item=declared.item, code=code_fingerprint(), target=target.as_posix())
     name = artifact_name(target)
-    scratch = SCRATCH / name / key
-    aside = SCRATCH / name / f"{key}{WORK}"
-    if aside.exists() and distributed.is_first():  # killed in the last step
-        scratch.mkdir(exist_ok=True)
-        aside.rename(scratch / WORK)
-    distributed.barrier()
-    resumed = scratch.exists()
-    distributed.barrier()
-    scratch.mkdir(parents=True, exist_ok=True)
-    (scratch / WORK).mkdir(exist_ok=True)
+    scratch, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
+    resumed = _begin(scratch, aside)
     if resumed and distributed.is_first():
         log.info("%s: resuming what an interrupted run left in %s", name, scratch)
-    yield scratch
+    allowed = params.only(declared.params)
+    yield Stage(key=declared.key, item=declared.item, params=allowed, inputs=inputs, scratch=scratch)
     distributed.barrier()
     if distributed.is_first():
+        for folder, places in (("metrics", declared.metrics), ("plots", declared.plots)):
+            if (scratch / WORK / folder).is_dir():
+                publish_files(scratch / WORK / folder, places[0].parent)
         # Not deleted before the artifact is in place: a kill in between would lose a whole training.
         (scratch / WORK).rename(aside)
+        if target.suffix:  # a single file, which holds no manifest
+            publish(scratch / target.name, target)
+            shutil.rmtree(SCRATCH / name)
+            return
         if not (scratch / MANIFEST).exists():
             # Of what it holds, not of the code or the inputs: an artifact that is made again as it was must not run
             # what follows again, and one that came out otherwise must not pass for the former.
@@ -71,20 +134,21 @@ def output(target: Path, inputs: list[Path], params: dict[str, BaseModel | objec
     distributed.barrier()
 
 
+def _begin(scratch: Path, aside: Path) -> bool:
+    """Make the scratch folder. Returns whether an interrupted run left one."""
+    if aside.exists() and distributed.is_first():  # killed in the last step
+        scratch.mkdir(exist_ok=True)
+        aside.rename(scratch / WORK)
+    distributed.barrier()
+    resumed = scratch.exists()
+    distributed.barrier()
+    (scratch / WORK).mkdir(parents=True, exist_ok=True)
+    return resumed
+
+
 def artifact_name(target: Path) -> str:
     """An artifact's name in one word: its place below data/."""
     return "-".join(target.parts[1:] or target.parts)
-
-
-def run(main: Callable[[], None]) -> None:
-    """Run a stage's `main`: logging on, torch.distributed up under torchrun, a user's mistake told in one line."""
-    from gnn_encoder.core import distributed
-
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with report_errors(), distributed.session():
-        main()
 
 
 @contextmanager

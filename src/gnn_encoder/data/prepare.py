@@ -16,7 +16,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Data
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import batched, write_table
+from gnn_encoder.core.storage.tables import batched, count_rows, write_table
 from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.rows import Judgement, Place, Source
 
@@ -133,7 +133,8 @@ def _write_passages(source: Source, path: Path) -> Ids:
             yield pa.record_batch([list(column) for column in zip(*(row for _, row in batch), strict=True)], PASSAGES)
 
     started = time.monotonic()
-    count = write_table(path, PASSAGES, batches())
+    write_table(path, PASSAGES, batches())
+    count = count_rows(path)
     if not count:
         raise UserError(f"{next(iter(source.files()), 'data.name')}: no passages; add some")
     seconds = time.monotonic() - started

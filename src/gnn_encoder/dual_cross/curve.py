@@ -1,5 +1,6 @@
 """What more views a passage give and cost (Dual-Cross-Encoder, section 5.1 and Table 6, with the cost added)."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +12,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.evaluation.measures import mean
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 TIMED_QUESTIONS = 200
 WARM_UP = 10  # questions searched before those that are timed
@@ -96,3 +106,43 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(threads)
+
+
+def curve(system: str, params: Params, work: Path) -> pl.DataFrame:
+    """Quality and cost of the dev queries with each passage's first view, its first two, and so on.
+
+    Args:
+        work: scratch folder; points that an interrupted run measured are kept there.
+    """
+    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
+    tokens = open_queries(project.queries("dev"), encoder)
+    queries = embed_questions(encoder, tokens, params.encoder.batch_tokens)
+    counts = range(1, read_manifest(project.embeddings(system)).views + 1)
+    return pl.DataFrame([_point(system, views, queries, params, work) for views in counts])
+
+
+def _point(system: str, views: int, queries: NDArray[np.float32], params: Params, work: Path) -> Point:
+    """One row of the curve, kept over a kill. *Shape:* queries (n, d)."""
+    kept, matrix = work / f"views-{views}.json", project.embeddings(system)
+    measures = list(parse([*params.evaluate.measures, params.evaluate.significance]))
+
+    def judge(found: pl.DataFrame) -> pl.DataFrame:
+        return measure_split(found, "dev", measures, params.evaluate)
+
+    if not kept.exists():
+        qids, pids = (
+            pl.Series(read_column(*at)) for at in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
+        )
+        measured = quality(matrix, queries, qids, pids, judge, views=views, depth=params.retrieve.depth)
+        spent = cost(
+            matrix,
+            queries,
+            work,
+            views=views,
+            factory=params.index.factory,
+            passages_table=project.PASSAGES,
+            seed=params.seed,
+        )
+        write_json(kept, {"views": views, **measured, **spent})
+    found: Point = json.loads(kept.read_text())
+    return found

@@ -9,54 +9,51 @@ import numpy as np
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.texts import open_queries
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Generated
+from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import Examples, Ragged, read_examples
-from gnn_encoder.training.retriever import train_dual_encoder
 
-QUESTIONS = project.GENERATED / "questions.parquet"
+QUERIES = project.GENERATED / "queries.parquet"
 
 
-def new_encoder(system: str, params: Params) -> DualEncoder:
-    """The base model as `system` begins: `dual_cross` reads passages with a question, `dual_cross_dpr` alone."""
+def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
+    """The base model as a system begins; `paired`: it reads passages with a query, else alone, as the DPR baseline."""
     section = params.dual_cross
     encoder = params.encoder.model_copy(update={"shared": section.shared})
-    return DualEncoder.from_pretrained(encoder, pair_length=section.max_length if system == "dual_cross" else None)
+    return DualEncoder.from_pretrained(encoder, pair_length=section.max_length if paired else None)
 
 
-def pretrain(system: str, params: Params, scratch: Path) -> None:
-    """Train the base model on generated questions and write its folder into `scratch`."""
-    encoder = new_encoder(system, params)
+def pretrain(params: Params, scratch: Path, *, paired: bool) -> None:
+    """Train the base model on generated queries and write its folder into `scratch`."""
+    encoder = new_encoder(params, paired=paired)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
-    beside = questions_beside(encoder, params)
+    beside = queries_beside(encoder, params)
     examples = generated_examples(n_passages, section.views, section.questions, params.seed)
-    train_dual_encoder(encoder, examples, section.pretrain, params, scratch, questions=QUESTIONS, beside=beside)
+    train_dual_encoder(encoder, examples, section.pretrain, params, scratch, queries=QUERIES, beside=beside)
 
 
-def finetune(system: str, params: Params, scratch: Path) -> None:
-    """Train the pre-trained model on labelled questions and denoised hard negatives, as M_de is."""
+def finetune(params: Params, scratch: Path, *, start: Path, examples: Path) -> None:
+    """Train the pre-trained model `start` on labelled queries and denoised hard negatives, as M_de is."""
     dropout, precision = params.encoder.dropout, params.encoder.precision
-    encoder = DualEncoder.load(project.pretrained(system), dropout=dropout, precision=precision)
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    examples = read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
-    train_dual_encoder(
-        encoder, examples, params.dual_cross.finetune, params, scratch, beside=questions_beside(encoder, params)
-    )
+    encoder = DualEncoder.load(start, dropout=dropout, precision=precision)
+    labelled = read_examples(examples, count_rows(project.PASSAGES))
+    beside, settings = queries_beside(encoder, params), params.dual_cross.finetune
+    train_dual_encoder(encoder, labelled, settings, params, scratch, queries=project.queries("train"), beside=beside)
 
 
-def questions_beside(encoder: DualEncoder, params: Params) -> Generated | None:
+def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
     """What passages stand beside in training: None for the question that is asked, the paper's mapping.
 
     Raises:
         UserError: the generated questions are of other passages, or of another number of views.
     """
     section = params.dual_cross
-    generated = Generated(open_queries(QUESTIONS, encoder), section.views)
+    generated = Generated(open_queries(QUERIES, encoder), section.views)
     check_questions(generated.tokens, count_rows(project.PASSAGES), section.views)
     return generated if section.beside == "generated" else None
 
@@ -89,6 +86,6 @@ def check_questions(questions: TextTokens, n_passages: int, views: int) -> None:
     """
     if len(questions) != n_passages * views:
         raise UserError(
-            f"{QUESTIONS}: {len(questions)} questions, expected dual_cross.views = "
+            f"{QUERIES}: {len(questions)} questions, expected dual_cross.views = "
             f"{views} for each of {n_passages} passages; generate them again (`dvc repro`)"
         )

@@ -2,9 +2,9 @@
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.dual_cross.two_stages import check_questions
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.inputs import Couples
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 def view_inputs(encoder: DualEncoder, questions: TextTokens, passages: TextTokens, views: int) -> Couples:

@@ -12,9 +12,9 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import TIMES, artifact_name
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 QUESTIONS = 200  # of dev, asked one at a time
 WARM_UP = 20
@@ -40,7 +40,7 @@ class Costs:
 def measure_costs(system: str, params: Params) -> Costs:
     """Measure a system as it stands in the current folder."""
     index = PassageIndex.open(project.index(system))
-    encoder = DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision).for_inference()
+    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
     texts = read_column(project.queries("dev"), "text").slice(0, QUESTIONS + WARM_UP).to_pylist()
     encode, search = [], []
     for text in texts:
@@ -56,7 +56,7 @@ def measure_costs(system: str, params: Params) -> Costs:
         bytes_a_passage=(index.folder / INDEX).stat().st_size / index.passages,
         search_ms=1000 * float(np.median(search[warm:])),
         encode_ms=1000 * float(np.median(encode[warm:])),
-        training_seconds=training_seconds(project.ENCODERS[system]),
+        training_seconds=training_seconds(project.encoder(system)),
     )
 
 

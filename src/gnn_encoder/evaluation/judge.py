@@ -13,7 +13,9 @@ from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.records import QRELS, open_table
 from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.measures import answer_depth, per_query
+from gnn_encoder.evaluation.runs import read_run
 
 
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
@@ -26,6 +28,18 @@ def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: 
     if judged_by_answers(questions):
         return measure_by_answers(run, names, questions, project.PASSAGES, section.answers)
     return per_query(run, pl.DataFrame(open_table(project.qrels(split), QRELS).read()), names)
+
+
+def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
+    """Values of a system's run on disk: columns system, split, qid, measure, value.
+
+    Of a system that is judged on a sample of the queries, those alone that its run has.
+    """
+    found = read_run(project.run_file(system, split))
+    table = measure_split(found, split, names, section)
+    if registry().is_sampled(system):
+        table = table.filter(pl.col("qid").is_in(found["qid"].unique().implode()))
+    return table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
 
 
 def measure_by_answers(

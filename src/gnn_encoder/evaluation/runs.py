@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 
 QUESTIONS_AT_A_TIME = 64  # written together
@@ -27,7 +28,7 @@ def write_run(
     scores: NDArray[np.floating[Any]],
     tag: str,
 ) -> None:
-    """Write top-k results as a run: the same results give the same bytes.
+    """Write top-k results as a run: the same results give the same bytes. Of several ranks the first one writes.
 
     Args:
         path: Where to; the name ends in .gz.
@@ -40,6 +41,8 @@ def write_run(
     Raises:
         UserError: an id holds white space, which the format cannot carry.
     """
+    if not distributed.is_first():
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     # mtime and file name would make every writing differ.
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:

@@ -12,19 +12,20 @@ from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION, PASSAGES, QUERIES, open_parquet, open_table
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.pairs import Pairs, score_pairs
-from gnn_encoder.encoders.texts import open_passages, open_queries
+from gnn_encoder.core.systems import MAIN, REFERENCE
+from gnn_encoder.encoding.pairs import Pairs, score_pairs
+from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evidence.attention import around_labelled, beside, with_kinds
 from gnn_encoder.evidence.cases import Found, find_cases, informed_by
-from gnn_encoder.evidence.trials import ABLATIONS, BETA, EXPLAINED, KINDS, K
-from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
+from gnn_encoder.evidence.trials import ABLATIONS, BETA, FULL, NO_MGT, K, trials_of
+from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.index.search import TableRows
+from gnn_encoder.models.cross_encoder import CrossEncoder
 
-FULL, NO_MGT = EXPLAINED
-COMPARED = ("gnn_encoder", "dual_encoder")  # the cases are the first one's gain over the second
+GRAPH = GraphArtifacts(name=MAIN)
+COMPARED = (MAIN, REFERENCE)  # the cases are the first one's gain over the second
 
 
 def baselines(kind: str, params: Params) -> list[str]:
@@ -37,9 +38,9 @@ def read_trials(kind: str, params: Params) -> pl.DataFrame:
 
     A sweep's baseline is the main system, which `full` has measured, unless the sweep has that number too.
     """
-    folders = {trial.name: trial.folder for trial in KINDS[kind](params)}
+    folders = trials_of(kind, params)
     first = baselines(kind, params)[0]
-    ordered = {first: folders.get(first, project.trial(ABLATIONS, FULL)), **folders}
+    ordered = {first: folders.get(first, project.trial(FULL)), **folders}
     frames = (
         pl.DataFrame(open_parquet(folder / project.VALUES).read()).select(pl.lit(name).alias("system"), pl.all())
         for name, folder in ordered.items()
@@ -53,16 +54,16 @@ def compare_attention(params: Params, scratch: Path) -> pl.DataFrame:
     Args:
         scratch: M_ce's scores of those edges are kept there over a kill.
     """
-    pairs = _labelled_pairs(params)
+    pairs = _labelled_pairs()
     rows, without = (around_labelled(_attention(name), pairs) for name in (FULL, NO_MGT))
     asked = rows.filter(pl.col("query") >= 0)
     scores = _scores(asked["query"].to_numpy(), asked["passage"].to_numpy(), params, scratch)
     return beside(with_kinds(rows, scores), without)
 
 
-def texts_of(queries: pl.Series, params: Params) -> list[str]:
+def texts_of(queries: pl.Series) -> list[str]:
     """Texts of nodes of the graph, the row of a passage itself (-1) left out."""
-    nodes = TableRows(project.gnn_system("gnn_encoder", params).nodes / QUESTIONS, QUERIES)
+    nodes = TableRows(GRAPH.queries, QUERIES)
     return [row["text"] for row in nodes.take(queries.filter(queries >= 0).cast(pl.Int64).to_numpy())]
 
 
@@ -78,22 +79,22 @@ def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
     heard = informed_by(_attention(FULL), sorted(rows.values()))
     passages = TableRows(project.PASSAGES, PASSAGES)
     depth = int(theirs["rank"].max() or 0)  # type: ignore[arg-type]
-    labelled = pair_keys(_labelled_pairs(params), count_rows(project.PASSAGES))
+    labelled = pair_keys(_labelled_pairs(), count_rows(project.PASSAGES))
     cases = []
     for case in shown.iter_rows(named=True):
         row = rows[case["pid"]]
         (passage,) = passages.take(np.array([row]))
         told = {"question": questions[case["qid"]], "passage": f"{passage['title']} {passage['text']}".strip()}
         ranks = {"rank_of_dual_encoder": case["rank"], "depth": depth, "dual_encoder_first": case["other"]}
-        cases.append(case | told | ranks | _informed(heard[row], row, labelled, params))
+        cases.append(case | told | ranks | _informed(heard[row], row, labelled))
     return found, cases
 
 
-def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any]], params: Params) -> dict[str, Any]:
+def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any]]) -> dict[str, Any]:
     """The training questions of a passage, most attention first, its attention to itself, and its gate."""
     asked = rows.filter(pl.col("query") >= 0)
     known = contains(labelled, asked["query"].to_numpy().astype(np.int64) * count_rows(project.PASSAGES) + passage)
-    columns = zip(texts_of(asked["query"], params), asked["attention"], known.tolist(), strict=True)
+    columns = zip(texts_of(asked["query"]), asked["attention"], known.tolist(), strict=True)
     return {
         "informed_by": [{"question": text, "attention": value, "labelled": own} for text, value, own in columns],
         "attention_to_itself": rows.filter(query=-1)["attention"].to_list()[0] if len(rows) else 1.0,
@@ -103,22 +104,21 @@ def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any
 
 def _attention(ablation: str) -> pl.LazyFrame:
     """The `ATTENTION` table of an ablation."""
-    path = project.trial(ABLATIONS, ablation) / "attention.parquet"
+    path = project.trial(ablation) / "attention.parquet"
     open_table(path, ATTENTION)  # a damaged file is told in one line
     return pl.scan_parquet(path)
 
 
-def _labelled_pairs(params: Params) -> pl.DataFrame:
+def _labelled_pairs() -> pl.DataFrame:
     """Columns query (a node of the graph), passage."""
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    return read_nodes(project.gnn_system("gnn_encoder", params).nodes).labelled_pairs(pairs)
+    return GRAPH.nodes().labelled_pairs(pairs)
 
 
 def _scores(queries: NDArray[Any], passages: NDArray[Any], params: Params, scratch: Path) -> NDArray[np.float32]:
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    nodes = project.gnn_system("gnn_encoder", params).nodes / QUESTIONS
     pairs = Pairs(
-        first=open_queries(nodes, model), first_rows=queries, second=open_passages(model), second_rows=passages
+        first=open_queries(GRAPH.queries, model), first_rows=queries, second=open_passages(model), second_rows=passages
     )
     limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
     return score_pairs(model, pairs, scratch, **limits)

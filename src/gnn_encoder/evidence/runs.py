@@ -16,24 +16,24 @@ from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoders.corpus import embed_passages
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.texts import open_passages
+from gnn_encoder.encoding.corpus import embed_passages
+from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
+from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
-from gnn_encoder.evidence.trials import Trial, measured_names
+from gnn_encoder.evidence.trials import graph_of, measured_names
+from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer
 from gnn_encoder.index.exact import top_k
-from gnn_encoder.informed import inform_corpus, load_encoder, open_informer
-from gnn_encoder.matrix import keeps_base, write_matrix
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 PASSAGES_AT_A_TIME = 8_192
-MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}  # of a matrix that is searched once and dropped
 
 
-def run_with_seed(trial: Trial, seed: int, folder: Path, *, attention: Path | None) -> pl.DataFrame:
-    """Columns seed, split, qid, measure, value.
+def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attention: Path | None) -> pl.DataFrame:
+    """What the trial `name` is worth: columns seed, split, qid, measure, value.
 
     Args:
         folder: scratch folder of this run; after a kill the same call goes on where it was. Only values stay in it.
@@ -41,17 +41,21 @@ def run_with_seed(trial: Trial, seed: int, folder: Path, *, attention: Path | No
     """
     kept = folder / project.VALUES
     if not kept.exists():
-        params = trial.params.model_copy(update={"seed": seed})
+        trial = params.evidence.trials[name]
+        source = graph_of(trial)
+        params = params.of_trial(trial).model_copy(update={"seed": seed})
         model, matrix = folder / "model", folder / "embeddings"
-        _train(trial, params, folder, model)
+        _train(source, params, folder, model, control=trial.control)
+        origin = origin_of(model / "encoder", project.PASSAGES)
         if trial.control:
-            write_matrix(model / "encoder", matrix, params, base=trial.system.base)
+            encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+            write_matrix(load_encoder(model, params), matrix, params, origin=origin, encoded=encoded)
         else:
-            inform_corpus(trial.system, model, matrix, params, MANIFEST)
+            inform_corpus(source, model, matrix, params, origin)
         distributed.barrier()
         if distributed.is_first():
             if attention is not None:
-                _write_attention(trial, params, model, attention)
+                _write_attention(source, params, model, attention)
             values = pl.concat([_measure(split, model, matrix, params) for split in project.JUDGED])
             partial = kept.with_suffix(".partial")
             values.select(pl.lit(seed, pl.Int64).alias("seed"), *values.columns).write_parquet(partial)
@@ -67,18 +71,17 @@ def depth_of(names: list[str]) -> int:
     return max(int(measure.params.get("cutoff", 1)) for measure in parse(names).values())
 
 
-def _train(trial: Trial, params: Params, folder: Path, model: Path) -> None:
+def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *, control: bool) -> None:
     if model.exists():
         return
     partial = folder / "model.partial"
-    if trial.control:
+    if control:
         encoder, _ = train_control(params, folder)
     else:
-        encoder, gnn, _ = train_gnn_encoder(trial.system, params, folder)
-        if distributed.is_first():
-            gnn.save(partial)
+        encoder, gnn, _ = train_gnn_encoder(source, params, folder)
+        gnn.save(partial)
+    encoder.save(partial / "encoder")
     if distributed.is_first():
-        encoder.save(partial / "encoder")
         publish(partial, model)
     distributed.barrier()
 
@@ -97,12 +100,12 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
     return values.select(pl.lit(split).alias("split"), *values.columns)
 
 
-def _write_attention(trial: Trial, params: Params, model: Path, path: Path) -> None:
-    """Of all passages that some question retrieved."""
+def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: Path) -> None:
+    """Of all passages that some query retrieved."""
     encoder = load_encoder(model, params)
-    inform = open_informer(trial.system, model, encoder, params)
-    base = trial.system.base
-    cached = open_matrix(project.embeddings(base)) if keeps_base(model / "encoder", base) else None
+    inform = open_informer(source, model, encoder, params)
+    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+    cached = open_matrix(encoded) if encoded else None
 
     def parts() -> Iterator[pa.Table]:
         for first in range(0, len(inform.retrieved), PASSAGES_AT_A_TIME):

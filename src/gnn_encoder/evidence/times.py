@@ -15,17 +15,19 @@ import torch
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoders.corpus import embed_passages, transform_corpus
-from gnn_encoder.encoders.device import supports_bf16
-from gnn_encoder.encoders.texts import open_passages
+from gnn_encoder.core.systems import MAIN, REFERENCE
+from gnn_encoder.encoding.corpus import embed_passages, transform_corpus
+from gnn_encoder.encoding.matrix import origin_of
+from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.evaluation.costs import QUESTIONS, measure_costs
-from gnn_encoder.graph.nodes import QUESTIONS as NODES
-from gnn_encoder.informed import load_encoder, open_informer
+from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.graph.corpus import load_encoder, open_informer
+from gnn_encoder.models.device import supports_bf16
 
-SYSTEMS = ("dual_encoder", "gnn_encoder")
+SYSTEMS = (REFERENCE, MAIN)
+GRAPH = GraphArtifacts(name=MAIN)
 ENCODED = 4_096  # passages of a timed encoding, spread evenly over the corpus
 REPEATS = 3
-MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}
 
 
 def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
@@ -36,19 +38,19 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
     (Eq. 6, 7), h'_p of every passage (Eq. 8-10), and writes the matrix. M_ce's features of the edges are not in it,
     nor are they in the paper's.
     """
-    system = project.gnn_system("gnn_encoder", params)
-    encoder = load_encoder(system.model, params)
+    model = project.gnn(MAIN)
+    encoder = load_encoder(model, params)
     tokens, n_passages = open_passages(encoder), count_rows(project.PASSAGES)
     chosen = np.unique(np.linspace(0, n_passages - 1, ENCODED).astype(np.int64))
-    matrix = scratch / "informed"
+    matrix, origin = scratch / "informed", origin_of(model / "encoder", project.PASSAGES)
+    dtype = params.cache_passages.dtype
 
     def encode() -> None:
         embed_passages(encoder, tokens, params.encoder.batch_tokens, chosen)
 
     def inform() -> None:
-        informer = open_informer(system, system.model, encoder, params)
-        dtype = params.cache_passages.dtype
-        transform_corpus(project.embeddings(system.base), matrix, dtype=dtype, manifest=MANIFEST, transform=informer)
+        informer = open_informer(GRAPH, model, encoder, params)
+        transform_corpus(project.embeddings(GRAPH.base), matrix, dtype=dtype, origin=origin, transform=informer)
         shutil.rmtree(matrix)
 
     for work in (encode, inform):  # the first call reads files and fills caches
@@ -79,7 +81,7 @@ def machine(params: Params) -> dict[str, object]:
         "passage_length": params.encoder.passage_length,
         "question_batch": 1,
         "passages": count_rows(project.PASSAGES),
-        "questions_in_graph": count_rows(project.gnn_system("gnn_encoder", params).nodes / NODES),
+        "questions_in_graph": count_rows(GRAPH.queries),
         "questions_timed": QUESTIONS,
     }
 

@@ -1,35 +1,67 @@
 """The query-passage graph as the pipeline's artifacts hold it."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import Rows, pair_keys, relevant_pairs
-from gnn_encoder.core.project import GNNSystem
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoders.device import device
+from gnn_encoder.core.systems import registry
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import Neighbourhood
-from gnn_encoder.graph.nodes import Nodes
+from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
 from gnn_encoder.graph.structure import Graph
+from gnn_encoder.models.device import device
 
 
-def open_graph(system: GNNSystem, nodes: Nodes) -> Graph:
-    """The query-passage graph of `build_graph`, each question's passages of rank below `system.k`."""
-    edges = read_candidates(system.graph / "edges.parquet")
-    near = edges["rank"] < system.k
-    return Graph.from_edges(
-        {name: column[near] for name, column in edges.items()}, len(nodes), count_rows(project.PASSAGES)
-    )
+@dataclass(frozen=True, kw_only=True)
+class GraphArtifacts:
+    """A graph that `build_graph` made.
 
+    Attributes:
+        name: of the graph: a GNN-encoder's, or the widest one.
+        k: passages a query, where the graph is cut to fewer than it has; None: all.
+    """
 
-def open_graph_features(system: GNNSystem, graph: Graph) -> EdgeFeatures:
-    """The cross-encoder features of its edges."""
-    built = count_rows(system.graph / "edges.parquet")
-    return open_features(system.edge_features, built, graph.n, graph.m, k=graph.k)
+    name: str
+    k: int | None = None
+
+    @property
+    def base(self) -> str:
+        """The system that serves as M_de."""
+        return registry().built[self.name].base
+
+    @property
+    def queries(self) -> Path:
+        """Table of the queries that are nodes."""
+        return project.graph(self.name) / NODES
+
+    @property
+    def edges(self) -> Path:
+        """Table of the edges."""
+        return project.graph(self.name) / "edges.parquet"
+
+    def nodes(self) -> Nodes:
+        """Where the nodes come from."""
+        return read_nodes(project.graph(self.name))
+
+    def open(self) -> Graph:
+        """The graph in memory."""
+        edges = read_candidates(self.edges)
+        if self.k is not None:
+            near = edges["rank"] < self.k
+            edges = {name: column[near] for name, column in edges.items()}
+        return Graph.from_edges(edges, count_rows(self.queries), count_rows(project.PASSAGES))
+
+    def open_features(self) -> EdgeFeatures:
+        """M_ce's features of the edges."""
+        counts = (count_rows(table) for table in (self.edges, self.queries, project.PASSAGES))
+        return open_features(project.edge_features(self.name), *counts, k=self.k)
 
 
 def open_neighbourhood(
-    system: GNNSystem,
-    nodes: Nodes,
+    source: GraphArtifacts,
     *,
     edge_features: str,
     labelled_edges: bool,
@@ -38,14 +70,14 @@ def open_neighbourhood(
 ) -> Neighbourhood:
     """The graph with its cached passages and features; without labelled edges where those are to be dropped.
 
-    A generated question counts as labelled with the passage it was made from.
+    A generated query counts as labelled with the passage it was made from.
     """
-    graph = open_graph(system, nodes)
+    graph = source.open()
     return Neighbourhood(
         graph,
-        open_matrix(project.embeddings(system.base)),
-        open_graph_features(system, graph) if edge_features == "cross_encoder" else None,
-        keep_edge=None if labelled_edges else ~graph.labelled_edges(_labelled_keys(graph, nodes)),
+        open_matrix(project.embeddings(source.base)),
+        source.open_features() if edge_features == "cross_encoder" else None,
+        keep_edge=None if labelled_edges else ~graph.labelled_edges(_labelled_keys(graph, source.nodes())),
         max_neighbours=max_neighbours,
         self_loops_only=self_loops_only,
         device=device(),

@@ -1,5 +1,6 @@
-"""Query-interactive embeddings of the whole corpus: the trained GNN over the full graph, passages in windows."""
+"""Query-interactive embeddings h'_p of the whole corpus: the trained GNN over the full graph, passages in windows."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION
+from gnn_encoder.core.storage.arrays import Origin, check_shape
+from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.matrix import same_encoder, write_matrix
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 class CorpusGNN:
@@ -63,3 +73,46 @@ class CorpusGNN:
         questions = torch.from_numpy(subgraph.questions).to(self._near.device)
         h_p = torch.from_numpy(embeddings).to(self._near.device)
         return h_p, self._interactive[questions], self._queries[questions]
+
+
+def load_encoder(model: Path, params: Params) -> DualEncoder:
+    """The jointly trained dual-encoder of a GNN-encoder's folder."""
+    return DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
+
+
+def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
+    """The trained GNN over the whole graph: Eq. 6 and 7 are done, Eq. 8-10 await passages.
+
+    Args:
+        source: whose graph and M_de it is.
+        model: folder of the GNN.
+        encoder: the jointly trained one.
+
+    Raises:
+        UserError: M_de's matrix is not of these passages, or of another dimension.
+    """
+    gnn = QueryPassageGNN.load(model)
+    check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
+    near = open_neighbourhood(
+        source,
+        edge_features=gnn.config.edge_features,
+        labelled_edges=params.encode_corpus.labelled_edges,
+        max_neighbours=params.mgt.max_neighbours,
+        self_loops_only=gnn.config.graph == "self_loops",
+    )
+    queries = embed_questions(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
+    return CorpusGNN(gnn.to(near.device), near, queries)
+
+
+def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
+    """Encode all passages with the jointly trained encoder, inform them, and write the matrix that is searched.
+
+    Args:
+        model: folder of the GNN and its encoder.
+        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
+        origin: what the matrix is made from.
+    """
+    encoder = load_encoder(model, params)
+    inform = open_informer(source, model, encoder, params)
+    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+    write_matrix(encoder, folder, params, origin=origin, encoded=encoded, transform=inform)

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
@@ -227,6 +228,8 @@ class QueryPassageGNN(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write `gnn.safetensors` and `gnn.json`, each whole."""
+        if not distributed.is_first():
+            return
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f".{WEIGHTS}"
         save_file({name: value.contiguous() for name, value in self.state_dict().items()}, beside)

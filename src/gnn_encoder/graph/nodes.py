@@ -1,4 +1,4 @@
-"""The questions that are nodes of the graph: training questions, generated ones, or both."""
+"""The queries that are nodes of the graph: training queries, generated ones, or both."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from gnn_encoder.core.records import QUERIES, SOURCES, open_table
 from gnn_encoder.core.storage.tables import count_rows, write_table
 
 Rows = NDArray[np.integer[Any]]
-QUESTIONS, MADE_FROM = "questions.parquet", "sources.parquet"
+NODES, MADE_FROM = "queries.parquet", "sources.parquet"
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """First the training questions, in their table's order, then the generated ones, each with its source passage."""
+    """First the training queries, in their table's order, then the generated ones, each with its source passage."""
 
     training: int
     sources: Rows  # (n - training,) passage rows
@@ -27,24 +27,24 @@ class Nodes:
     def __len__(self) -> int:
         return self.training + len(self.sources)
 
-    def masked(self, questions: Rows, relevant: Rows) -> Rows:
-        """Nodes that must be out of the graph while some training questions train.
+    def masked(self, queries: Rows, relevant: Rows) -> Rows:
+        """Nodes that must be out of the graph while some training queries train.
 
-        The questions themselves, and what was generated from a passage that is relevant for one of them: the
-        generator has seen that very pair and may repeat the question, which no test question's passages can tell.
+        These are the queries themselves, and what was generated from a passage that is relevant for one of them: the
+        generator was trained on that very pair and may repeat the query, whereas it has seen no test query.
 
         Args:
-            questions: rows of the training questions.
+            queries: rows of the training queries.
             relevant: passages that are relevant for them.
         """
-        own = questions[questions < self.training]
+        own = queries[queries < self.training]
         return np.concatenate([own, self.training + np.flatnonzero(np.isin(self.sources, relevant))])
 
     def labelled_pairs(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Which nodes belong to which passages: judged-relevant pairs, and generated questions with their sources.
+        """Which nodes belong to which passages: judged-relevant pairs, and generated queries with their sources.
 
         Args:
-            pairs: columns query, passage, of the training questions.
+            pairs: columns query, passage, of the training queries.
         """
         generated = pl.DataFrame(
             {"query": self.training + np.arange(len(self.sources)), "passage": self.sources},
@@ -60,18 +60,18 @@ def write_nodes(folder: Path, *, training: Path | None, generated: Path | None, 
     """Write the nodes' texts and sources.
 
     Args:
-        training: table of the training questions; None: they are no nodes.
-        generated: table of generated questions, `views` a passage in the passages' order; None: there are none.
-        chosen: which of the generated questions become nodes, ascending.
+        training: table of the training queries; None: they are no nodes.
+        generated: table of generated queries, `views` a passage in the passages' order; None: there are none.
+        chosen: which of the generated queries become nodes, ascending.
     """
 
-    def questions() -> Iterator[pa.RecordBatch]:
+    def queries() -> Iterator[pa.RecordBatch]:
         if training is not None:
             yield from open_table(training, QUERIES).iter_batches()
         if generated is not None:
             yield from _take(generated, chosen)
 
-    write_table(folder / QUESTIONS, QUERIES, questions())
+    write_table(folder / NODES, QUERIES, queries())
     sources = chosen // views if generated is not None else chosen[:0]
     write_table(folder / MADE_FROM, SOURCES, [pa.record_batch([pa.array(sources, pa.int32())], SOURCES)])
 
@@ -79,7 +79,7 @@ def write_nodes(folder: Path, *, training: Path | None, generated: Path | None, 
 def read_nodes(folder: Path) -> Nodes:
     """Nodes that `write_nodes` wrote."""
     sources = open_table(folder / MADE_FROM, SOURCES).read().column("passage").to_numpy()
-    return Nodes(training=count_rows(folder / QUESTIONS) - len(sources), sources=sources)
+    return Nodes(training=count_rows(folder / NODES) - len(sources), sources=sources)
 
 
 def draw(count: int, size: int | None, seed: int) -> Rows:
@@ -90,7 +90,7 @@ def draw(count: int, size: int | None, seed: int) -> Rows:
 
 
 def _take(path: Path, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Some rows of a table of questions, ascending, a batch at a time."""
+    """Some rows of a table of queries, ascending, a batch at a time."""
     first = 0
     for batch in open_table(path, QUERIES).iter_batches():
         within = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(batch))] - first

@@ -106,8 +106,8 @@ def top_k(
     k: int,
     factory: str = "Flat",
     *,
-    section: str,
-    parameter: str = "k",
+    name: str,
+    factory_name: str = "build_graph.factory",
     seed: int = 0,
 ) -> tuple[Rows, Scores]:
     """Find the k best passages a question: exactly and streaming with "Flat", else by an index made for this call.
@@ -117,24 +117,23 @@ def top_k(
         queries: *Shape:* (n, d).
         k: Passages a question.
         factory: FAISS factory string.
-        section: The section of params.yaml that asks, for messages.
-        parameter: What `k` is called there.
+        name: The parameter that `k` comes from, for messages.
+        factory_name: The parameter that `factory` comes from.
         seed: Of an index that learns from a sample.
 
     Returns:
         Rows and scores, best first, none missing. *Shape:* (n, k) each.
     """
-    name = f"{section}.{parameter}"
     if factory == "Flat":
         return exact.top_k(embeddings_folder, queries, k, name=name)
     matrix = read_manifest(embeddings_folder)
     exact.check_k(k, matrix.shape[0] // matrix.views, name)
     queries = exact.check_queries(queries, matrix.shape[1])
-    index = build.fill(embeddings_folder, factory, seed, name=f"{section}.factory")
+    index = build.fill(embeddings_folder, factory, seed, name=factory_name)
     found = search_views(index, matrix.views, queries, k)
     if (found.passages < 0).any():
         raise UserError(
-            f"{section}.factory is {factory!r}: it finds fewer than {name} = {k} passages for some questions; "
+            f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some questions; "
             "take Flat or fewer lists"
         )
     return found.passages, found.scores

@@ -12,7 +12,7 @@ from gnn_encoder.core.params import Encoder
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.prepare import read_judgements
 from gnn_encoder.data.rows import Passage, Query, Source
-from gnn_encoder.encoders.tokens import with_title
+from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.duplicates import Duplicates
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
 

@@ -11,24 +11,24 @@ from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import Params
-from gnn_encoder.core.project import GNNSystem
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.arrays import check_shape
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoders.corpus import embed_questions
-from gnn_encoder.encoders.device import device
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.encoders.tokens import TextTokens
-from gnn_encoder.graph.artifacts import open_neighbourhood
+from gnn_encoder.core.systems import MAIN, registry
+from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, read_nodes
+from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_questions
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
+from gnn_encoder.models.device import device
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, read_examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
@@ -36,29 +36,28 @@ from gnn_encoder.training.loop import History, Settings, fit, parameter_group
 log = logging.getLogger(__name__)
 
 
-def train_gnn_encoder(system: GNNSystem, params: Params, scratch: Path) -> tuple[DualEncoder, QueryPassageGNN, History]:
+def train_gnn_encoder(
+    source: GraphArtifacts, params: Params, scratch: Path
+) -> tuple[DualEncoder, QueryPassageGNN, History]:
     """Phase one, then phase two from its best weights. Phase two starts by scoring them, so it never ends below."""
     mgt = params.mgt
-    encoder = load_base(system.base, params)
-    nodes = read_nodes(system.nodes)
+    encoder = load_base(source.base, params)
     near = open_neighbourhood(
-        system,
-        nodes,
+        source,
         edge_features=mgt.edge_features,
         labelled_edges=mgt.masking == "mgt",
         max_neighbours=mgt.max_neighbours,
         self_loops_only=mgt.graph == "self_loops",
     )
     gnn = new_gnn(params, encoder.dimension, near.features)
-    examples, dev = read_training_examples(), read_dev_sample(system.base, params, encoder)
+    examples, dev = read_training_examples(), read_dev_sample(source.base, params, encoder)
     beta = mgt.beta if mgt.masking == "mgt" else None
     one, two = (
-        _supervise(params, examples, dev, encoder, _schedule(params, examples, epochs, beta), nodes)
+        _supervise(params, examples, dev, encoder, _schedule(params, examples, epochs, beta), source.nodes())
         for epochs in (mgt.gnn_epochs, mgt.epochs)
     )
-    texts = system.nodes / QUESTIONS
-    history = _phase_one(params, encoder, gnn, near, one, texts, scratch)
-    return encoder, gnn, history + _phase_two(params, encoder, gnn, near, two, texts, scratch)
+    history = _phase_one(params, encoder, gnn, near, one, source.queries, scratch)
+    return encoder, gnn, history + _phase_two(params, encoder, gnn, near, two, source.queries, scratch)
 
 
 def _phase_one(
@@ -126,9 +125,9 @@ def _phase_two(
 
 def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     """M_de trained on without the graph, for as many passes over the same questions as both phases together."""
-    mgt = params.mgt
-    encoder = load_base(mgt.init, params)
-    examples, dev = read_training_examples(), read_dev_sample(mgt.init, params, encoder)
+    mgt, base = params.mgt, registry().built[MAIN].base
+    encoder = load_base(base, params)
+    examples, dev = read_training_examples(), read_dev_sample(base, params, encoder)
     schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, beta=None)
     supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -140,13 +139,12 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
 
 def load_base(system: str, params: Params) -> DualEncoder:
     """The dual-encoder that training starts from."""
-    return DualEncoder.load(project.ENCODERS[system], precision=params.encoder.precision, dropout=params.mgt.dropout)
+    return DualEncoder.load(project.encoder(system), precision=params.encoder.precision, dropout=params.mgt.dropout)
 
 
 def read_training_examples() -> Examples:
     """The denoised examples of the training questions."""
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    return read_examples(project.EXAMPLES / "examples.parquet", pairs, count_rows(project.PASSAGES))
+    return read_examples(project.EXAMPLES, count_rows(project.PASSAGES))
 
 
 def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:

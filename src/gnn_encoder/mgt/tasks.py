@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
-from gnn_encoder.encoders.corpus import embed_passages, embed_questions
-from gnn_encoder.encoders.device import device
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.tokens import TextTokens
+from gnn_encoder.encoding.corpus import embed_passages, embed_questions
+from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank, no_grad_eval
 from gnn_encoder.mgt.schedule import MaskedSchedule
+from gnn_encoder.models.device import device
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import (
     Texts,
     batch_loss,

@@ -1,10 +1,25 @@
 """How close positives are to their questions and to hard negatives (PAIR, section 4.5, Figure 4)."""
 
+import logging
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from gnn_encoder.answers.matching import Kind
+from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.answers.positives import DEPTH
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs, with_rows
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.evaluation.runs import read_run
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+log = logging.getLogger(__name__)
 
 Vectors = NDArray[np.floating[Any]]
 
@@ -41,3 +56,34 @@ def triples(pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("passage").first().alias("negative"))
     )
     return pairs.join(negatives, on="query").sort("query", "passage")
+
+
+def measure_similarities(systems: tuple[str, ...], params: Params) -> dict[str, dict[str, float]]:
+    """System -> `similarities` of the dev queries; hard negatives are the first retriever's, the same for all."""
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    chosen = triples(pairs, _negatives(params.evaluate.answers))
+    query, positive, negative = (chosen[name].to_numpy().astype(np.int64) for name in ("query", "passage", "negative"))
+    found = {}
+    for system in systems:
+        encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
+        tokens = open_queries(project.queries("dev"), encoder)
+        queries = embed_questions(encoder, tokens, params.encoder.batch_tokens, query)
+        matrix = open_matrix(project.embeddings(system))
+        vectors = (gather(matrix, rows).astype(np.float32) for rows in (positive, negative))
+        found[system] = similarities(queries, *vectors)
+        log.info("%s: %s", system, ", ".join(f"{name} {value:.3f}" for name, value in found[system].items()))
+    return found
+
+
+def _negatives(kind: Kind) -> pl.DataFrame:
+    """What the first retriever found, as rows: columns query, passage, rank.
+
+    Where answers judge, passages that hold one are left out.
+    """
+    queries = project.queries("dev")
+    found = read_run(project.run_file("retriever", "dev"))
+    if not judged_by_answers(queries):
+        return with_rows(found, queries, project.PASSAGES).select("query", "passage", "rank")
+    top = found.filter(pl.col("rank") <= DEPTH)
+    rows = with_rows(top, queries, project.PASSAGES).select("query", "passage", "rank")
+    return rows.join(answered(rows, queries, project.PASSAGES, kind), on=["query", "passage"], how="anti")

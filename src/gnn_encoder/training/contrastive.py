@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.encoders.dual_encoder import DualEncoder
-from gnn_encoder.encoders.tokens import Batch, TextTokens, pair_batch, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
+from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations

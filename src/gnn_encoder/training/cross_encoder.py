@@ -15,10 +15,10 @@ from gnn_encoder.core.judgements import contains, relevant_pairs
 from gnn_encoder.core.params import Params, TrainCrossEncoder
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoders.cross_encoder import CrossEncoder
-from gnn_encoder.encoders.pretrained import Source, check_length
-from gnn_encoder.encoders.texts import open_passages, open_queries
-from gnn_encoder.encoders.tokens import TextTokens, pair_batch
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.tokens import TextTokens, pair_batch
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.contrastive import local_share
 from gnn_encoder.training.examples import (
     Examples,
@@ -41,7 +41,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         section: where `settings` stand in params.yaml, for errors.
     """
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    candidates = pl.DataFrame(read_candidates(project.CANDIDATES / "candidates.parquet"))
+    candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
     base = params.encoder
     same = settings.model in (None, base.model)
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
@@ -51,7 +51,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         model,
         open_queries(project.queries("train"), model),
         open_passages(model),
-        to_examples(examples_from_candidates(pairs, candidates), pairs, count_rows(project.PASSAGES)),
+        to_examples(examples_from_candidates(pairs, candidates), count_rows(project.PASSAGES)),
         max_length=settings.max_length,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
@@ -60,9 +60,8 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     )
     how = Settings(name="cross-encoder", warmup=settings.warmup, seed=params.seed)
     history = fit(task, [parameter_group(model, settings.learning_rate)], how, scratch / WORK)
-    if distributed.is_first():
-        model.save(scratch)
-        write_history(scratch / "history.csv", history)
+    model.save(scratch)
+    write_history(scratch / "history.csv", history)
 
 
 class CrossEncoderTask:

@@ -73,22 +73,26 @@ def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> p
     return joined.with_columns(pl.col("negatives").fill_null([]))
 
 
-def to_examples(table: pl.DataFrame, pairs: pl.DataFrame, n_passages: int) -> Examples:
-    """Numpy form of an EXAMPLES table; positives found by denoising count as known ones too."""
+def to_examples(table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None) -> Examples:
+    """Numpy form of an EXAMPLES table.
+
+    Args:
+        pairs: relevant pairs that are not among the table's positives, columns query, passage; None: there are none.
+    """
     positives = table.select("query", pl.col("positives").alias("passage")).explode("passage")
     return Examples(
         queries=table["query"].to_numpy().astype(np.int64),
         positives=_ragged(table["positives"]),
         negatives=_ragged(table["negatives"]),
-        known=pair_keys(pl.concat([pairs, positives]).unique(), n_passages),
+        known=pair_keys((positives if pairs is None else pl.concat([pairs, positives])).unique(), n_passages),
         n_passages=n_passages,
     )
 
 
-def read_examples(path: Path, pairs: pl.DataFrame, n_passages: int) -> Examples:
-    """Examples that `denoise` wrote."""
+def read_examples(path: Path, n_passages: int) -> Examples:
+    """Examples of an EXAMPLES table on disk."""
     open_table(path, EXAMPLES)
-    return to_examples(pl.read_parquet(path), pairs, n_passages)
+    return to_examples(pl.read_parquet(path), n_passages)
 
 
 def _ragged(lists: pl.Series) -> Ragged:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gnn_encoder.encoders.tokens import Batch
+from gnn_encoder.models.batch import Batch
 
 Encode = Callable[[Batch], Tensor]
 

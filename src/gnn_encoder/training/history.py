@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from gnn_encoder.core import distributed
 from gnn_encoder.training.loop import History
 
 COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10": pl.Float64}
@@ -11,4 +12,5 @@ COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10":
 
 def write_history(path: Path, history: History) -> None:
     """One row an optimiser step or an evaluation; loss is nats a question, dev_rr10 is 0..1."""
-    pl.DataFrame(history, schema=COLUMNS).write_csv(path)
+    if distributed.is_first():
+        pl.DataFrame(history, schema=COLUMNS).write_csv(path)

@@ -8,9 +8,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
 from gnn_encoder.core.params import Encoder, load_params
-from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.encoders.pretrained import Source
-from gnn_encoder.encoders.tokens import TextTokens, open_tokens
+from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.encoding.tokens import TextTokens, open_tokens
+from gnn_encoder.models.pretrained import Source
 
 from ...encoders.conftest import WORDS, scratch, text, write_passages, write_questions
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from gnn_encoder.dual_cross import decoding
-from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_questions
-from gnn_encoder.dual_cross.generation import sampling
-from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.encoders.pretrained import Source, load_tokenizer
-from gnn_encoder.encoders.tokens import TextTokens, single_batch
+from gnn_encoder.dual_cross.generator.decoding import Sampling, forbidden, write_questions
+from gnn_encoder.dual_cross.generator.generation import sampling
+from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.encoding.tokens import TextTokens, single_batch
+from gnn_encoder.models.pretrained import Source, load_tokenizer
 
 from .test_sampling import uniform
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from gnn_encoder.dual_cross.sampling import sample_top_k, uniforms
+from gnn_encoder.dual_cross.generator.sampling import sample_top_k, uniforms
 
 WORD = 2**64
 

@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 
 from gnn_encoder.dual_cross import training as module
-from gnn_encoder.dual_cross.decoding import write_questions
-from gnn_encoder.dual_cross.generation import sampling
-from gnn_encoder.dual_cross.generator import IGNORED, QueryGenerator, shifted
-from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
-from gnn_encoder.encoders.tokens import Batch, open_tokens
+from gnn_encoder.dual_cross.generator.decoding import write_questions
+from gnn_encoder.dual_cross.generator.generation import sampling
+from gnn_encoder.dual_cross.generator.model import IGNORED, QueryGenerator, shifted
+from gnn_encoder.dual_cross.generator.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
+from gnn_encoder.encoding.tokens import open_tokens
+from gnn_encoder.models.batch import Batch
 from gnn_encoder.training import loop
 from gnn_encoder.training.loop import Settings, fit
 

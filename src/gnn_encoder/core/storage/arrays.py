@@ -23,13 +23,19 @@ GATHER_ROWS = 256  # rows that stay mapped at a time when they are picked one by
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArrayManifest:
+class Origin:
+    """What a matrix was made from: fingerprints of a model and of all that it read."""
+
+    model_fingerprint: str
+    input_fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayManifest(Origin):
     """What a matrix on disk is and what it was made from. `complete` is written last."""
 
     shape: tuple[int, int]
     dtype: str
-    model_fingerprint: str
-    input_fingerprint: str
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
     complete: bool = True

@@ -5,6 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
+from gnn_encoder.core import distributed
+
 
 def publish(source: Path, target: Path) -> None:
     """Replace the file or folder `target` by `source`, both on one file system.
@@ -38,5 +40,6 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented JSON with a final newline, whole."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """Write `value` as indented JSON with a final newline, whole. Of several ranks the first one writes."""
+    if distributed.is_first():
+        write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -10,22 +10,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.records import CANDIDATES, open_parquet, open_table
 
 ROW_GROUP = 16_384
 Row = TypeVar("Row")
 
 
-def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table]) -> int:
-    """Write `batches` as one Parquet file of `schema`, one at a time. Returns the number of rows."""
+Batches = Iterable[pa.RecordBatch | pa.Table]
+
+
+def write_table(path: Path, schema: pa.Schema, batches: Batches) -> None:
+    """Write `batches` as one Parquet file of `schema`, one at a time. Of several ranks the first one writes."""
+    if distributed.is_first():
+        write_part(path, schema, batches)
+
+
+def write_part(path: Path, schema: pa.Schema, batches: Batches) -> None:
+    """Write a file that is this rank's alone, as `write_table` writes one for all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
             writer.write_table(table.cast(schema), row_group_size=ROW_GROUP)
-            rows += table.num_rows
-    return rows
 
 
 def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -1,0 +1,131 @@
+"""`dvc.yaml` as stage scripts read it: what a stage needs and which parameters decide its result stand there alone.
+
+DVC itself is not imported: a stage also runs on a machine without it, and DVC takes a second to start.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gnn_encoder.core.errors import UserError
+
+PIPELINE = Path("dvc.yaml")
+PARAMS = Path("params.yaml")
+CODE = ("src", "stages")
+NAME = re.compile(r"\$\{\s*([\w.]+)\s*\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """A stage of dvc.yaml with every `${...}` filled in.
+
+    Attributes:
+        name: of the stage, which its script has too.
+        key: what it runs for, where it runs for several; else empty.
+        item: the values that `foreach` has for the key.
+        cmd, deps, outs, metrics, plots: as dvc.yaml has them.
+        params: dotted names in params.yaml. What dvc.yaml names of systems.yaml is in `item`.
+    """
+
+    name: str
+    key: str
+    item: Any
+    cmd: str
+    deps: tuple[Path, ...]
+    params: tuple[str, ...]
+    outs: tuple[Path, ...]
+    metrics: tuple[Path, ...]
+    plots: tuple[Path, ...]
+
+    @property
+    def address(self) -> str:
+        """What DVC calls it: NAME or NAME@KEY."""
+        return f"{self.name}@{self.key}" if self.key else self.name
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The artifacts among the dependencies, each once; the others are code."""
+        return [path for path in dict.fromkeys(self.deps) if path.parts[0] not in CODE]
+
+
+def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declared:
+    """The stage that `python stages/NAME.py [KEY]` runs.
+
+    Raises:
+        UserError: dvc.yaml has no stage of that name, or `arguments` are not one of its keys.
+    """
+    found = {stage.key: stage for stage in read_stages(folder) if stage.name == name}
+    if not found:
+        raise UserError(f"{folder / PIPELINE}: has no stage {name}; its stages and the scripts in stages/ share names")
+    asked = " ".join(arguments)
+    if asked not in found:
+        rule = f"stage {name} takes none" if "" in found else f"must be one of {', '.join(found)}"
+        raise UserError(f"argument is {asked!r}: {rule}" if arguments else f"no argument: {rule}")
+    return found[asked]
+
+
+def read_stages(folder: Path = Path()) -> Iterator[Declared]:
+    """Every stage that DVC would run, `foreach` spelt out, in the order of the file."""
+    if not (folder / PIPELINE).is_file():
+        raise UserError(f"{folder / PIPELINE}: no such file; run from the project's root")
+    pipeline = _load(folder / PIPELINE)
+    values = _load(folder / PARAMS)
+    for file in pipeline.get("vars", []):
+        values |= _load(folder / file)
+    for name, stage in pipeline["stages"].items():
+        if "foreach" not in stage:
+            yield _declared(name, "", None, fill(stage, values))
+            continue
+        items = fill(stage["foreach"], values)
+        pairs = items.items() if isinstance(items, dict) else zip(map(str, items), items, strict=True)
+        for key, item in pairs:
+            yield _declared(name, key, item, fill(stage["do"], {**values, "key": key, "item": item}))
+
+
+def fill(node: Any, values: dict[str, Any]) -> Any:
+    """`${a.b}` replaced by its value in all strings of `node`; names that `values` do not have stay."""
+    if isinstance(node, dict):
+        return {fill(key, values): fill(value, values) for key, value in node.items()}
+    if isinstance(node, list):
+        return [fill(value, values) for value in node]
+    if not isinstance(node, str):
+        return node
+    whole = NAME.fullmatch(node)
+    if whole:
+        return lookup(values, whole[1], node)
+    return NAME.sub(lambda found: str(lookup(values, found[1], found[0])), node)
+
+
+def lookup(values: Any, dotted: str, default: Any = None) -> Any:
+    """The value of a dotted name; `default` where there is none."""
+    for key in dotted.split("."):
+        if not isinstance(values, dict) or key not in values:
+            return default
+        values = values[key]
+    return values
+
+
+def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
+    def paths(section: str) -> tuple[Path, ...]:
+        return tuple(Path(one if isinstance(one, str) else next(iter(one))) for one in stage.get(section, []))
+
+    return Declared(
+        name=name,
+        key=key,
+        item=item,
+        cmd=stage["cmd"],
+        deps=paths("deps"),
+        params=tuple(dict.fromkeys(one for one in stage.get("params", []) if isinstance(one, str))),
+        outs=paths("outs"),
+        metrics=paths("metrics"),
+        plots=paths("plots"),
+    )
+
+
+def _load(path: Path) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return values

@@ -1,0 +1,134 @@
+"""The registry of systems, `systems.yaml`: what each is called, how its vectors are made, how it is judged."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gnn_encoder.core.errors import UserError
+
+REGISTRY = Path("systems.yaml")
+MAIN = "gnn_encoder"  # the system that the evidence is of
+REFERENCE = "dual_encoder"  # M_de, which every table compares with
+CEILING = "reranked"  # what systems of one vector a passage try to reach
+WIDEST = "widest"  # no system: the main one's graph with as many passages a query as some trial asks for
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class System(_Entry):
+    """A system that is judged."""
+
+    title: str
+    branch: str
+
+
+class DenseSystem(System):
+    """A system that searches passage vectors; `encoder` is the folder of the dual-encoder that encodes its queries."""
+
+    encoder: str
+
+
+class PlainSystem(DenseSystem):
+    """A dual-encoder; `repeats` is the passage matrix that is taken over where training changed no weight."""
+
+    repeats: str
+
+
+class GraphSystem(DenseSystem):
+    """A GNN-encoder: the system that serves as its M_de, and what its graph is made of."""
+
+    base: str
+    nodes: Literal["training", "generated", "both"]
+    generated: str
+    k: str  # the parameter that says how many passages a query has
+    around: str
+    features: str
+
+
+class Branch(_Entry):
+    """Systems that are judged together, the one that they are compared with, and others that are shown with them."""
+
+    baseline: str
+    against: str
+    beside: tuple[str, ...] = ()
+    sampled: bool = False
+
+
+class Registry(_Entry):
+    """`systems.yaml`. The groups that dvc.yaml puts together of others (`dense`, `systems`) follow from these."""
+
+    lexical: dict[str, System]
+    plain: dict[str, PlainSystem]
+    graphs: dict[str, GraphSystem]
+    views: dict[str, DenseSystem]
+    reranking: dict[str, System]
+    built: dict[str, GraphSystem]
+    branches: dict[str, Branch]
+
+    @property
+    def dense(self) -> dict[str, DenseSystem]:
+        """The systems that search vectors, in the order of every table."""
+        return {name: one for name, one in self.systems.items() if isinstance(one, DenseSystem)}
+
+    @property
+    def systems(self) -> dict[str, System]:
+        """All systems in the order of every table: branch by branch, in a branch as they stand in the file."""
+        every = {**self.lexical, **self.plain, **self.graphs, **self.views, **self.reranking}
+        return {name: one for branch in self.branches for name, one in every.items() if one.branch == branch}
+
+    def of_branch(self, branch: str) -> tuple[str, ...]:
+        """The systems of a branch."""
+        return tuple(name for name, one in self.systems.items() if one.branch == branch)
+
+    def is_sampled(self, system: str) -> bool:
+        """Whether a system is judged on a sample of the queries."""
+        return self.branches[self.systems[system].branch].sampled
+
+    @property
+    def baselines(self) -> dict[str, str]:
+        """Each system's own baseline, of the systems that are judged on all queries and are no baseline themselves."""
+        found = {name: self.branches[one.branch].baseline for name, one in self.systems.items()}
+        return {name: base for name, base in found.items() if name != base and not self.is_sampled(name)}
+
+
+@cache
+def registry() -> Registry:
+    """The systems of the project in the current folder.
+
+    Raises:
+        UserError: there is no such file, or an entry lacks a field, has one too many, or names an unknown branch.
+    """
+    return read_registry(REGISTRY)
+
+
+def read_registry(path: Path) -> Registry:
+    """Read and check a registry; see `registry`."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run from the project's root")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = Registry.model_validate({name: values[name] for name in Registry.model_fields}, strict=False)
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: not a registry of systems ({' '.join(str(error).split())}); see its comments"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path}: {name}: {first['msg'][0].lower() + first['msg'][1:]}; see its comments") from error
+    every = {**found.lexical, **found.plain, **found.graphs, **found.views, **found.reranking}
+    for name, system in every.items():
+        if system.branch not in found.branches:
+            raise UserError(f"{path}: {name}.branch is {system.branch!r}: must be one of {', '.join(found.branches)}")
+    return found
+
+
+def title_of(system: str) -> str:
+    """What a system or branch is called where people read; what has no title is called by its name."""
+    found = registry().systems.get(system)
+    return found.title if found else system

@@ -1,0 +1,160 @@
+"""The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4): reads a passage, writes a question."""
+
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.params import Encoder
+from gnn_encoder.dual_cross.generator.warm_start import prediction_head, warm_start
+from gnn_encoder.models.batch import Batch, Template
+from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+
+IGNORED = -100  # a label that no loss counts
+DECODER = "decoder."
+
+
+class QueryGenerator(nn.Module):
+    """A sequence-to-sequence transformer and its tokenizer: one warm-started from an encoder, T5, BART ..."""
+
+    model: Any  # parts of transformers' models are typed as Tensor | Module
+
+    def __init__(self, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.template = Template(tokenizer)
+        self.dtype = working_dtype(precision)
+
+    @classmethod
+    def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
+        """An encoder-decoder to be trained, both halves begun as an encoder (`warm_start`)."""
+        tokenizer = load_tokenizer(source)
+        model = warm_start(source, Template(tokenizer), dropout=params.dropout, seed=seed)
+        return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
+
+    @classmethod
+    def load(cls, source: Source, *, precision: str = "auto") -> Self:
+        """A trained model: a folder written by `save`, or any that `AutoModelForSeq2SeqLM` opens."""
+        model = load_model(source, dropout=0.0, kind=AutoModelForSeq2SeqLM)
+        return cls(model=model, tokenizer=load_tokenizer(source), precision=precision).to(device())
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `AutoModelForSeq2SeqLM` opens."""
+        if not distributed.is_first():
+            return
+        self.model.save_pretrained(folder, state_dict=_unshared(self.model))
+        self.tokenizer.save_pretrained(folder)
+
+    def freeze_lower(self, layers: int) -> None:
+        """Keep the weights of the encoder's lower layers; embeddings are learned, since they also write."""
+        for layer in self.model.encoder.encoder.layer[:layers]:
+            layer.requires_grad_(False)
+
+    def fresh_modules(self) -> list[nn.Module]:
+        """The parts of a warm-started model that no one trained: cross-attention and the transform to the output."""
+        layers = self.model.decoder.base_model.encoder.layer
+        head = prediction_head(self.model.decoder)
+        return [*(layer.crossattention for layer in layers), head]
+
+    @property
+    def start(self) -> int:
+        """The token that a question begins with."""
+        return int(self.model.config.decoder_start_token_id)
+
+    @property
+    def end(self) -> int:
+        """The token that ends a question."""
+        found = self.model.config.eos_token_id
+        return int(found[0] if isinstance(found, list) else found)
+
+    def loss(self, passages: Batch, questions: Batch) -> tuple[Tensor, int]:
+        """Negative log-likelihood of questions given passages, summed over tokens, in nats, and their number.
+
+        - sum_t log P_QG(q_t | q_<t, d)        over a question's tokens and [SEP]
+
+        *Shape:* both (n, tokens), as `single_batch` makes them: a question is [CLS] tokens [SEP].
+        """
+        inputs, labels = shifted(questions.to(self.device))
+        passages = passages.to(self.device)
+        written = labels != IGNORED
+        with autocast(self.dtype):
+            states = self.model.encoder(input_ids=passages.input_ids, attention_mask=passages.attention_mask)
+            hidden = self.model.decoder.base_model(
+                input_ids=inputs,
+                encoder_hidden_states=states.last_hidden_state,
+                encoder_attention_mask=passages.attention_mask,
+                use_cache=False,
+            ).last_hidden_state
+            logits = prediction_head(self.model.decoder)(hidden[written])  # padding costs no logits
+        return F.cross_entropy(logits.float(), labels[written], reduction="sum"), int(written.sum())
+
+    def encode(self, passages: Batch, batch_tokens: int) -> Tensor:
+        """States of passages, in the working dtype, at most `batch_tokens` padded tokens at a time.
+
+        *Shape:* (n, tokens) -> (n, tokens, d).
+        """
+        size = max(1, batch_tokens // passages.input_ids.shape[1])
+        ids, masks = (part.to(self.device).split(size) for part in (passages.input_ids, passages.attention_mask))
+        encoder = self.model.get_encoder()
+        with autocast(self.dtype):
+            parts = [encoder(i, attention_mask=m).last_hidden_state for i, m in zip(ids, masks, strict=True)]
+        return torch.cat(parts)
+
+    def empty_cache(self) -> EncoderDecoderCache:
+        """Keys and values of a question that is yet to be written."""
+        return EncoderDecoderCache(DynamicCache(), DynamicCache())
+
+    def next_logits(self, states: Tensor, mask: Tensor, tokens: Tensor, cache: EncoderDecoderCache) -> Tensor:
+        """Logits of the token after `tokens`; `cache` gains their keys and values.
+
+        *Shape:* states (n, passage tokens, d), mask (n, passage tokens), tokens (n, t) -> (n, vocabulary).
+        """
+        with autocast(self.dtype):
+            logits: Tensor = self.model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                attention_mask=mask,
+                decoder_input_ids=tokens,
+                past_key_values=cache,
+                use_cache=True,
+            ).logits
+        return logits[:, -1]
+
+    def for_inference(self) -> Self:
+        """Drop gradients and hold the weights in the working dtype."""
+        return self.eval().requires_grad_(False).to(self.dtype)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+
+def shifted(questions: Batch) -> tuple[Tensor, Tensor]:
+    """What the decoder reads and what it should write at each place: the token after; padding is ignored.
+
+    *Shape:* (n, tokens) -> (n, tokens - 1) twice.
+    """
+    labels = questions.input_ids[:, 1:].masked_fill(questions.attention_mask[:, 1:] == 0, IGNORED)
+    return questions.input_ids[:, :-1], labels
+
+
+def _unshared(model: Any) -> dict[str, Tensor]:
+    """Weights as `from_pretrained` wants them: encoder and decoder each with embeddings of their own.
+
+    What the decoder's own configuration ties, its output, is left out; other models are written as they are.
+    """
+    state: dict[str, Tensor] = model.state_dict()
+    if model.config.model_type != "encoder-decoder":
+        return state
+    output = model.decoder.get_output_embeddings()
+    tied = {f"{DECODER}{name}" for name, value in model.decoder.named_modules() if value is output}
+    kept = {name: value for name, value in state.items() if name.rpartition(".")[0] not in tied}
+    return {name: value.clone() if name.startswith(DECODER) else value for name, value in kept.items()}

@@ -1,0 +1,117 @@
+"""How good generated questions are: ROUGE-L against the dev questions, self-BLEU among a passage's own (section 5).
+
+The texts are compared in lower case and without punctuation.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs
+
+log = logging.getLogger(__name__)
+NGRAMS = 4
+SHOWN = 5  # passages whose queries are told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """Means over judged pairs of a question and a passage, each 0..1."""
+
+    pairs: int
+    rouge_l: list[float]  # best of the passage's first 1, 2, ... views questions
+    rouge_l_first_sentence: float  # what copying the passage's first sentence would reach
+    self_bleu: float  # 1: a passage's questions are all the same; 0 with one view
+
+
+def measure(pairs: pl.DataFrame, questions: Path, passages: Path, generated: Path, views: int) -> Quality:
+    """Compare generated questions with those that people asked.
+
+    Args:
+        pairs: judged-relevant rows `query` and `passage`.
+        questions: the table of `query`'s rows.
+        passages: the table of `passage`'s rows.
+        generated: row r is view r % views of passage r // views.
+    """
+    queries, found = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
+    asked, read = texts_of_rows(questions, queries), texts_of_rows(passages, found)
+    rows = found.astype(np.int64)[:, None] * views + np.arange(views)
+    flat = texts_of_rows(generated, rows.reshape(-1))
+    written = [flat[first : first + views] for first in range(0, len(flat), views)]
+    scores = np.array([[rouge_l(one, question) for one in w] for question, w in zip(asked, written, strict=True)])
+    copied = [rouge_l(first_sentence(text), question) for question, text in zip(asked, read, strict=True)]
+    return Quality(
+        pairs=len(pairs),
+        rouge_l=[float(value) for value in np.maximum.accumulate(scores, axis=1).mean(axis=0)],
+        rouge_l_first_sentence=float(np.mean(copied)),
+        self_bleu=float(np.mean([self_bleu(one) for one in written])),
+    )
+
+
+def rouge_l(text: str, reference: str) -> float:
+    """F-measure of the longest common subsequence of words (Lin 2004)."""
+    return float(_rouge().score(reference, text)["rougeL"].fmeasure)
+
+
+def self_bleu(texts: Sequence[str]) -> float:
+    """Mean BLEU-4 of each text against the others (Zhu et al. 2018), smoothed as there (epsilon for no match)."""
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    if len(texts) < 2:
+        return 0.0
+    words = [re.findall(r"[a-z0-9]+", text.lower()) for text in texts]
+    smooth = SmoothingFunction().method1
+    weights = (1 / NGRAMS,) * NGRAMS
+    scores = [
+        sentence_bleu(words[:i] + words[i + 1 :], words[i], weights, smoothing_function=smooth)
+        for i in range(len(words))
+    ]
+    return float(np.mean(scores))
+
+
+@cache
+def _rouge() -> Any:
+    """Imported late: it takes a second, and sets up logging where no one has yet."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    logging.getLogger("absl").setLevel(logging.WARNING)  # it tells its tokenizer
+
+    return RougeScorer(["rougeL"], use_stemmer=False)
+
+
+def first_sentence(text: str) -> str:
+    """Up to the first full stop, question or exclamation mark."""
+    return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
+
+
+def texts_of_rows(table: Path, rows: NDArray[np.integer]) -> list[str]:
+    """Texts of some rows of a passages or queries table, in the order asked; the others are streamed over."""
+    wanted, inverse = np.unique(rows, return_inverse=True)
+    kept = pl.scan_parquet(table).select("text").with_row_index("row").filter(pl.col("row").is_in(wanted.tolist()))
+    texts = kept.sort("row").collect()["text"]
+    return [texts[int(place)] for place in inverse]
+
+
+def judge_generated(generated: Path, views: int) -> Quality:
+    """The quality of the dev passages' generated queries, told with some examples."""
+    queries = project.queries("dev")
+    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+    quality = measure(pairs, queries, project.PASSAGES, generated, views)
+    best = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(quality.rouge_l))
+    log.info("ROUGE-L %s; a passage's first sentence: %.3f", best, quality.rouge_l_first_sentence)
+    log.info("self-BLEU-4 %.3f", quality.self_bleu)
+    shown = pairs.head(SHOWN)
+    asked = texts_of_rows(queries, shown["query"].to_numpy())
+    for query, passage in zip(asked, shown["passage"].to_list(), strict=True):
+        rows = np.arange(passage * views, (passage + 1) * views)
+        log.info("asked: %s; generated: %s", query, " | ".join(texts_of_rows(generated, rows)))
+    return quality

@@ -1,0 +1,159 @@
+"""Training P_QG(q|d) on labelled pairs: the positive passage is read, its query is written."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+from torch import nn
+
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.stage import WORK
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.tokens import TextTokens, single_batch
+from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.pretrained import Source, check_length
+from gnn_encoder.training.collectives import sum_value
+from gnn_encoder.training.contrastive import chunks, local_share
+from gnn_encoder.training.examples import Rows, epoch_batches
+from gnn_encoder.training.history import write_history
+from gnn_encoder.training.loop import Settings, fit, parameter_group
+
+log = logging.getLogger(__name__)
+QRELS = {"train": project.qrels("train"), "dev": project.POSITIVES}
+FRESH_RATE = 3.0  # cross-attention and the output's transform learn so much faster than what was trained before
+PAIRS_AT_A_TIME = 64  # in one forward and backward; gradients add up over a batch
+
+
+class PairTexts:
+    """Judged pairs of a split as batches: the passage, and the question to be written."""
+
+    def __init__(
+        self,
+        model: QueryGenerator,
+        pairs: pl.DataFrame,
+        questions: TextTokens,
+        passages: TextTokens,
+        *,
+        query_length: int,
+        passage_length: int,
+    ) -> None:
+        self._template, self._questions, self._passages = model.template, questions, passages
+        self._query_rows, self._passage_rows = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
+        self._query_length, self._passage_length = query_length, passage_length
+
+    def __len__(self) -> int:
+        return len(self._query_rows)
+
+    def batch(self, items: Rows) -> tuple[Batch, Batch]:
+        """Passages and questions of some pairs, padded."""
+        passages = single_batch(self._passages, self._passage_rows[items], self._template, self._passage_length)
+        questions = single_batch(self._questions, self._query_rows[items], self._template, self._query_length)
+        return passages, questions
+
+    def token_counts(self, vocabulary: int) -> torch.Tensor:
+        """How often each token is written, a pair at a time. *Shape:* (vocabulary,)."""
+        counts = torch.zeros(vocabulary)
+        for items in chunks(np.arange(len(self)), 4096):
+            written = self.batch(items)[1]
+            labels = written.input_ids[:, 1:][written.attention_mask[:, 1:] == 1]
+            counts += torch.bincount(labels, minlength=vocabulary)
+        return counts
+
+
+class GeneratorTask:
+    """Mean negative log-likelihood of a question's token, over the labelled pairs."""
+
+    def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: int, batch_size: int, seed: int) -> None:
+        self.modules: dict[str, nn.Module] = {"generator": model}
+        self._model, self._texts, self._batch_size, self._seed = model, texts, batch_size, seed
+        self._per_epoch = len(self._epoch(0))
+        self._epochs = epochs
+        model.train()
+
+    def __len__(self) -> int:
+        return self._epochs * self._per_epoch
+
+    def step(self, number: int) -> float:
+        """One batch of pairs."""
+        epoch, within = divmod(number, self._per_epoch)
+        parts = [self._texts.batch(items) for items in chunks(local_share(self._epoch(epoch)[within]), PAIRS_AT_A_TIME)]
+        tokens = sum(int(questions.attention_mask[:, 1:].sum()) for _, questions in parts)
+        everywhere = sum_value(tokens)
+        total = 0.0
+        for passages, questions in parts:
+            loss = self._model.loss(passages, questions)[0] / everywhere
+            loss.backward()
+            total += loss.item()
+        return total
+
+    def evaluate(self) -> float:
+        """Not asked for: the generator keeps its last weights."""
+        raise NotImplementedError
+
+    def _epoch(self, epoch: int) -> list[Rows]:
+        return epoch_batches(np.arange(len(self._texts)), self._batch_size, [self._seed, epoch])
+
+
+def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[str, object]]:
+    """What was trained before at `learning_rate`, the fresh parts at FRESH_RATE times it; embeddings are not fresh."""
+    embeddings = {id(parameter) for parameter in model.model.get_input_embeddings().parameters()}
+    fresh = parameter_group(nn.ModuleList(model.fresh_modules()), learning_rate * FRESH_RATE)
+    fresh["params"] = [parameter for parameter in fresh["params"] if id(parameter) not in embeddings]
+    known = {id(parameter) for parameter in fresh["params"]}
+    rest = parameter_group(model, learning_rate)
+    rest["params"] = [parameter for parameter in rest["params"] if id(parameter) not in known]
+    return [rest, fresh]
+
+
+@torch.inference_mode()
+def mean_loss(model: QueryGenerator, texts: PairTexts) -> float:
+    """Negative log-likelihood of a question's token over all pairs, in nats."""
+    model.eval()
+    total, tokens = 0.0, 0
+    for items in chunks(np.arange(len(texts)), PAIRS_AT_A_TIME):
+        loss, count = model.loss(*texts.batch(items))
+        total, tokens = total + loss.item(), tokens + count
+    return total / tokens
+
+
+def train_generator(params: Params, scratch: Path) -> None:
+    """Warm-start from the encoder, train, and tell the dev queries' loss, which decides nothing here."""
+    base, settings = params.encoder, params.dual_cross.generator
+    source = Source(base.model, base.revision, base.trust_remote_code)
+    model = QueryGenerator.from_encoder(source, base, seed=params.seed)
+    check_length(model.model.encoder, "dual_cross.generator.passage_length", settings.passage_length)
+    check_length(model.model.encoder, "dual_cross.generator.query_length", settings.query_length)
+    model.freeze_lower(base.frozen_layers)
+    texts = _read_pairs("train", model, params)
+    set_word_frequencies(model.model, texts.token_counts(model.model.config.decoder.vocab_size))
+    task = GeneratorTask(model, texts, epochs=settings.epochs, batch_size=settings.batch_size, seed=params.seed)
+    how = Settings(name="generator", warmup=settings.warmup, seed=params.seed)
+    history = fit(task, parameter_groups(model, settings.learning_rate), how, scratch / WORK)
+    dev_texts = _read_pairs("dev", model, params)
+    if distributed.is_first():
+        dev = mean_loss(model, dev_texts)
+        log.info("generator: %d training pairs, dev loss %.3f nats a token", len(texts), dev)
+        write_json(scratch / "statistics.json", {"train_pairs": len(texts), "dev_loss": dev})
+    model.save(scratch)
+    write_history(scratch / "history.csv", history)
+
+
+def _read_pairs(split: str, model: QueryGenerator, params: Params) -> PairTexts:
+    """A split's judged-relevant pairs."""
+    pairs = relevant_pairs(project.queries(split), QRELS[split], project.PASSAGES)
+    lengths = params.dual_cross.generator
+    return PairTexts(
+        model,
+        pairs,
+        open_queries(project.queries(split), model),
+        open_passages(model),
+        query_length=lengths.query_length,
+        passage_length=lengths.passage_length,
+    )

@@ -1,1 +1,0 @@
-"""Dual-encoder and cross-encoder: models, pooling, tokens on disk, streaming encoding."""

@@ -1,0 +1,130 @@
+"""The corpus as a matrix on disk: E_P over every passage or view, window by window, resumable, over all devices."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, iterate_blocks, read_manifest
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.encoding.inputs import Inputs, Singles
+from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
+from gnn_encoder.encoding.tokens import Rows, TextTokens
+from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
+
+
+def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The transform of a corpus that is written as it is encoded."""
+    return embeddings
+
+
+def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
+    """Passages as E_P(p) reads them.
+
+    Raises:
+        UserError: the encoder was trained on passages together with a question.
+    """
+    settings = encoder.settings
+    if settings.pair_length is not None:
+        raise UserError(
+            f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a question, not alone; "
+            "encode views of them instead (stage encode_views)"
+        )
+    return Singles(tokens=tokens, template=encoder.template, max_length=settings.passage_length)
+
+
+def encode_corpus(
+    encoder: DualEncoder,
+    inputs: Inputs,
+    folder: Path,
+    *,
+    dtype: str,
+    batch_tokens: int,
+    origin: Origin,
+    transform: Transform = unchanged,
+    views: int = 1,
+) -> None:
+    """Write the passage matrix of a corpus.
+
+    Args:
+        inputs: what E_P reads, a row of the matrix each.
+        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
+        origin: what the matrix is made from.
+        transform: what a window's embeddings (from row `first` on) become before they are written.
+        views: rows a passage.
+    """
+    rows = len(inputs)
+    if distributed.is_first():
+        ArrayWriter(folder, (rows, encoder.dimension), dtype)
+    distributed.barrier()
+    writer = ArrayWriter(folder, (rows, encoder.dimension), dtype, rank=distributed.rank())
+    distributed.barrier()
+    firsts = [first for first in range(0, rows, WINDOW) if first not in writer.done]
+    mine = firsts[distributed.rank() :: distributed.world_size()]
+    done = rows - sum(_window_size(first, rows) for first in firsts)
+    unit = "passages" if views == 1 else "views"
+    with writer, tqdm(total=rows, initial=done, desc=f"encode {unit}", unit=f" {unit}", disable=None) as bar:
+        windows = prefetch(
+            lambda first: prepare_rows(inputs, first + np.arange(_window_size(first, rows)), batch_tokens), mine
+        )
+        for first, prepared in windows:
+            size = _window_size(first, rows)
+            writer.write(first, transform(first, encode_prepared(prepared, size, encoder.encode_passages)))
+            bar.update(size * distributed.world_size())
+    distributed.barrier()
+    if distributed.is_first():
+        _finish(writer, (rows, encoder.dimension), dtype, origin, views)
+
+
+def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
+    """Write the transformed rows of an existing passage matrix, window by window, on the first device."""
+    if distributed.is_first():
+        shape = read_manifest(source).shape
+        with ArrayWriter(folder, shape, dtype) as writer:
+            for first, block in iterate_blocks(source, WINDOW):
+                if first not in writer.done:
+                    writer.write(first, transform(first, block))
+        _finish(writer, shape, dtype, origin, views=1)
+    distributed.barrier()
+
+
+def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, origin: Origin, views: int) -> None:
+    made = asdict(origin)
+    writer.finish(
+        ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=fingerprint(dtype=dtype, **made), **made)
+    )
+
+
+def embed_questions(
+    encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
+) -> NDArray[np.float32]:
+    """E_Q over rows of a table of questions, by default all. *Shape:* (n, d)."""
+    inputs = Singles(tokens=tokens, template=encoder.template, max_length=encoder.settings.query_length)
+    chosen = np.arange(len(tokens)) if rows is None else rows
+    return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)
+
+
+def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
+    """E_P over some passages. *Shape:* (n, d)."""
+    return _embed(encoder, alone(encoder, tokens), rows, encoder.encode_passages, batch_tokens)
+
+
+def _embed(
+    encoder: DualEncoder, inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int
+) -> NDArray[np.float32]:
+    if len(rows) == 0:
+        return np.empty((0, encoder.dimension), dtype=np.float32)
+    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), len(rows), encode)
+
+
+def _window_size(first: int, rows: int) -> int:
+    return min(rows, first + WINDOW) - first

@@ -1,0 +1,83 @@
+"""What a model encodes, by row: texts alone, or pairs of texts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.encoding.tokens import Rows, TextTokens, pair_batch, single_batch
+from gnn_encoder.models.batch import Batch, Template
+
+
+class Inputs(Protocol):
+    """Rows that become batches. *Shape:* rows (n,)."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    def lengths(self, rows: Rows) -> NDArray[np.int64]:
+        """Tokens of each, special ones left out: what batches are sorted by. *Shape:* (n,)."""
+
+    def batch(self, rows: Rows) -> Batch:
+        """The rows, padded. *Shape:* (n, tokens)."""
+
+    def release(self) -> None:
+        """Give back the memory of what was read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Singles:
+    """Texts alone."""
+
+    tokens: TextTokens
+    template: Template
+    max_length: int  # special tokens included
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def lengths(self, rows: Rows) -> NDArray[np.int64]:
+        """As `Inputs`."""
+        return self.tokens.lengths(rows, self.max_length)
+
+    def batch(self, rows: Rows) -> Batch:
+        """As `Inputs`."""
+        return single_batch(self.tokens, rows, self.template, self.max_length)
+
+    def release(self) -> None:
+        """As `Inputs`."""
+        self.tokens.release()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Couples:
+    """Pairs of texts: row r is a text of `first` and one of `second`, as `rows_of` says."""
+
+    first: TextTokens
+    second: TextTokens
+    size: int
+    rows_of: Callable[[Rows], tuple[Rows, Rows]]
+    template: Template
+    max_length: int  # special tokens included
+
+    def __len__(self) -> int:
+        return self.size
+
+    def lengths(self, rows: Rows) -> NDArray[np.int64]:
+        """As `Inputs`."""
+        first, second = self.rows_of(rows)
+        lengths = self.first.lengths(first, self.max_length) + self.second.lengths(second, self.max_length)
+        cut: NDArray[np.int64] = np.minimum(lengths, self.max_length)
+        return cut
+
+    def batch(self, rows: Rows) -> Batch:
+        """As `Inputs`."""
+        first, second = self.rows_of(rows)
+        return pair_batch(self.first, first, self.second, second, self.template, self.max_length)
+
+    def release(self) -> None:
+        """As `Inputs`."""
+        self.first.release()
+        self.second.release()

@@ -1,0 +1,166 @@
+"""A cross-encoder over many pairs: windows sorted by length, results in the pairs' order, parts kept over a kill."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.core.storage.arrays import gather
+from gnn_encoder.core.storage.tables import write_part
+from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows, resume_windows
+from gnn_encoder.encoding.tokens import Rows, TextTokens
+from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.cross_encoder import CrossEncoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Pairs of texts by row. *Shape:* `first_rows` and `second_rows` (n,)."""
+
+    first: TextTokens
+    first_rows: Rows
+    second: TextTokens
+    second_rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.first_rows)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Vectors that some pairs have already: pair i has row `rows[i]` of `vectors`; -1: none.
+
+    *Shape:* vectors (r, d), rows (n,).
+    """
+
+    vectors: NDArray[np.float16]
+    rows: Rows
+
+    def fill(self, part: slice, others: NDArray[np.float16]) -> NDArray[np.float16]:
+        """The vectors of some pairs, from the known ones and those of the others, in order. *Shape:* (size, d)."""
+        rows = self.rows[part]
+        found = gather(self.vectors, np.maximum(rows, 0))
+        found[rows < 0] = others
+        return found
+
+
+def encode_pairs(
+    model: CrossEncoder,
+    pairs: Pairs,
+    windows: list[int],
+    encode: Callable[[Batch], Tensor],
+    *,
+    max_length: int,
+    batch_tokens: int,
+    known: Known | None = None,
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield (window, vectors of its pairs that are not known) for each of `windows`, numbers of WINDOW pairs."""
+    inputs = Couples(
+        first=pairs.first,
+        second=pairs.second,
+        size=len(pairs),
+        rows_of=lambda rows: (pairs.first_rows[rows], pairs.second_rows[rows]),
+        template=model.template,
+        max_length=max_length,
+    )
+
+    def prepare(window: int) -> tuple[int, Prepared]:
+        rows = np.arange(window * WINDOW, min(len(pairs), (window + 1) * WINDOW))
+        if known is not None:
+            rows = rows[known.rows[rows] < 0]
+        return len(rows), prepare_rows(inputs, rows, batch_tokens)
+
+    for window, (size, prepared) in prefetch(prepare, windows):
+        vectors = encode_prepared(prepared, size, encode) if size else np.empty((0, model.dimension), np.float32)
+        yield window, vectors
+
+
+def score_pairs(
+    model: CrossEncoder, pairs: Pairs, folder: Path, *, max_length: int, batch_tokens: int
+) -> NDArray[np.float32]:
+    """M_ce's relevance of each pair, in 0..1, resumable in `folder`. *Shape:* (n,)."""
+
+    def write(window: int, scores: NDArray[np.float32]) -> None:
+        partial = folder / f".{window:06d}.npy"
+        np.save(partial, scores[:, 0])
+        partial.rename(_score_part(folder, window))
+
+    def scores(batch: Batch) -> Tensor:
+        return model.scores(batch).unsqueeze(1)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    _each_window(model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
+    parts = [np.load(_score_part(folder, w)) for w in range(_count(pairs))]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+
+
+def embed_pairs(
+    model: CrossEncoder,
+    pairs: Pairs,
+    folder: Path,
+    keys: dict[str, Rows],
+    schema: pa.Schema,
+    *,
+    max_length: int,
+    batch_tokens: int,
+    known: Known | None = None,
+) -> None:
+    """[CLS] embeddings of pairs as Parquet parts in the pairs' order, resumable by part.
+
+    Args:
+        keys: the columns of `schema` that come before `feature`.
+        known: those that need not be computed; None: all must be.
+    """
+
+    def write(window: int, vectors: NDArray[np.float32]) -> None:
+        part = slice(window * WINDOW, (window + 1) * WINDOW)
+        features = vectors.astype(np.float16)
+        if known is not None:
+            features = known.fill(part, features)
+        feature = pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), features.shape[1])
+        columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
+        partial = folder / f".{window:06d}"
+        write_part(partial, schema, [pa.table([*columns, feature], schema=schema)])
+        partial.rename(feature_part(folder, window))
+
+    folder.mkdir(parents=True, exist_ok=True)
+    label = f"embed {folder.name}"
+    _each_window(
+        model, pairs, model.embed, write, lambda w: feature_part(folder, w), label, max_length, batch_tokens, known
+    )
+
+
+def feature_part(folder: Path, number: int) -> Path:
+    """Name of a part of an edge-feature table."""
+    return folder / f"part-{number:06d}.parquet"
+
+
+def _score_part(folder: Path, number: int) -> Path:
+    return folder / f"scores-{number:06d}.npy"
+
+
+def _count(pairs: Pairs) -> int:
+    return -(-len(pairs) // WINDOW)
+
+
+def _each_window(
+    model: CrossEncoder,
+    pairs: Pairs,
+    encode: Callable[[Batch], Tensor],
+    write: Callable[[int, NDArray[np.float32]], None],
+    place: Callable[[int], Path],
+    label: str,
+    max_length: int,
+    batch_tokens: int,
+    known: Known | None = None,
+) -> None:
+    def work(windows: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        limits = {"max_length": max_length, "batch_tokens": batch_tokens}
+        return encode_pairs(model, pairs, windows, encode, known=known, **limits)
+
+    resume_windows(len(pairs), WINDOW, place, work, write, label=label, unit="pairs")

@@ -1,0 +1,102 @@
+"""Encoding more texts than fit in memory: windows of rows, sorted by length inside, results in the rows' order."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from gnn_encoder.core import distributed
+from gnn_encoder.encoding.batching import length_batches
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.tokens import Rows
+from gnn_encoder.models.batch import Batch
+
+WINDOW = 8_192  # rows that are sorted, encoded and written together: what a kill can lose
+
+Prepared = list[tuple[NDArray[np.int64], Batch]]
+
+
+def encode_window(
+    make_batch: Callable[[NDArray[np.int64]], Batch],
+    lengths: NDArray[np.integer[Any]],
+    encode: Callable[[Batch], Tensor],
+    *,
+    batch_tokens: int,
+) -> NDArray[np.float32]:
+    """Encode one window. `make_batch` gets positions in the window. *Shape:* lengths (n,) -> (n, d), in order."""
+    return encode_prepared(prepare_window(make_batch, lengths, batch_tokens), len(lengths), encode)
+
+
+def prepare_window(
+    make_batch: Callable[[NDArray[np.int64]], Batch], lengths: NDArray[np.integer[Any]], batch_tokens: int
+) -> Prepared:
+    """The padded batches of a window, longest first."""
+    return [(positions, make_batch(positions)) for positions in length_batches(lengths, batch_tokens)]
+
+
+def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
+    """The padded batches of some rows, longest first; what was read of the texts is given back."""
+    prepared = prepare_window(lambda positions: inputs.batch(rows[positions]), inputs.lengths(rows), batch_tokens)
+    inputs.release()
+    return prepared
+
+
+@torch.inference_mode()
+def encode_prepared(prepared: Prepared, size: int, encode: Callable[[Batch], Tensor]) -> NDArray[np.float32]:
+    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (size, d)."""
+    result: Tensor | None = None
+    for positions, batch in prepared:
+        vectors = encode(batch)
+        if result is None:
+            result = torch.empty(size, vectors.shape[1], dtype=torch.float32, device=vectors.device)
+        result[torch.from_numpy(positions).to(vectors.device)] = vectors.float()
+    assert result is not None
+    return result.cpu().numpy()
+
+
+def resume_windows(
+    rows: int,
+    window: int,
+    place: Callable[[int], Path],
+    work: Callable[[list[int]], Iterator[tuple[int, Any]]],
+    write: Callable[[int, Any], None],
+    *,
+    label: str,
+    unit: str,
+) -> None:
+    """Do the windows of `window` rows whose files are not there yet, shared by all devices.
+
+    Args:
+        place: file of a window; it is there only when it is whole.
+        work: yields (window, result) for each of the windows it gets.
+        write: puts a window's result into its place.
+    """
+    count = -(-rows // window)
+    waiting = [number for number in range(count) if not place(number).exists()]
+    distributed.barrier()  # all have looked before anyone writes
+    mine = waiting[distributed.rank() :: distributed.world_size()]
+    done = min(rows, (count - len(waiting)) * window)
+    with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}", disable=None) as bar:
+        for number, result in work(mine):
+            write(number, result)
+            bar.update(min(window, rows - number * window) * distributed.world_size())
+    distributed.barrier()
+
+
+def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Make the next item's input in a thread while the present one is worked on: the GPU does not wait for batches."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        waiting = None
+        for item in items:
+            following = (item, pool.submit(make, item))
+            if waiting is not None:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting is not None:
+            yield waiting[0], waiting[1].result()

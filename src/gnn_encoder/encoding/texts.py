@@ -1,0 +1,25 @@
+"""The project's texts as tokens, made once for all stages whose models share a tokenizer."""
+
+from pathlib import Path
+from typing import Protocol
+
+from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.core import project
+from gnn_encoder.encoding.tokens import TextTokens, open_tokens
+
+
+class Reader(Protocol):
+    """A model that reads texts: dual-encoder, cross-encoder, question generator."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+
+def open_queries(table: Path, model: Reader) -> TextTokens:
+    """Tokens of a table of questions."""
+    return open_tokens(table, model.tokenizer)
+
+
+def open_passages(model: Reader) -> TextTokens:
+    """Tokens of the passages."""
+    return open_tokens(project.PASSAGES, model.tokenizer)

@@ -1,0 +1,185 @@
+"""Tokens of a text table on disk: tokenised once, mapped by every stage that reads the texts again.
+
+Two files: `ids.npy`, all texts' token ids without special tokens, one after another; `offsets.npy`, where each
+text begins. `Template` adds a model's special tokens, so that a passage alone, a question, and a pair for the
+cross-encoder all come from the same ids.
+"""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.stage import SCRATCH
+from gnn_encoder.core.storage.arrays import release, write_header
+from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
+from gnn_encoder.core.storage.tables import count_rows, iterate_texts
+from gnn_encoder.models.batch import Batch, Template
+
+log = logging.getLogger(__name__)
+Rows = NDArray[np.integer[Any]]
+
+
+class TextTokens:
+    """Token ids of the rows of a text table, mapped from disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ids = np.load(folder / "ids.npy", mmap_mode="r")
+        self.offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def lengths(self, rows: Rows, limit: int | None = None) -> NDArray[np.int64]:
+        """Tokens of each text, special ones left out, at most `limit`. *Shape:* (n,)."""
+        found: NDArray[np.int64] = self.offsets[rows + 1] - self.offsets[rows]
+        return found if limit is None else np.minimum(found, limit)
+
+    def fill(self, matrix: NDArray[np.int64], rows: Rows, lengths: NDArray[np.int64], at: NDArray[np.int64]) -> None:
+        """Write the first `lengths[i]` tokens of text `rows[i]` into row i of `matrix` from column `at[i]` on."""
+        total = int(lengths.sum())
+        row = np.repeat(np.arange(len(rows)), lengths)
+        within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        matrix[row, at[row] + within] = self.ids[self.offsets[rows][row] + within]
+
+    def release(self) -> None:
+        """Give back the memory of what was read: after each window, so that it does not grow with the corpus."""
+        release(self.ids, self.offsets)
+
+
+def padded(length: int) -> int:
+    """`length` rounded up to a multiple of 8: few shapes of batch, for which kernels are made once."""
+    return -(-length // 8) * 8
+
+
+def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
+    """Texts as a model reads them alone, cut to `max_length` tokens, special ones included."""
+    specials = len(template.prefix) + len(template.single_suffix)
+    lengths = tokens.lengths(rows, max_length - specials)
+    width = min(max_length, padded(int(lengths.max()) + specials))
+    matrix = np.full((len(rows), width), template.pad, dtype=np.int64)
+    begin = len(template.prefix)
+    matrix[:, :begin] = template.prefix
+    tokens.fill(matrix, rows, lengths, np.full(len(rows), begin))
+    _put(matrix, begin + lengths, template.single_suffix)
+    mask = np.arange(width) < (lengths + specials)[:, None]
+    return _batch(matrix, mask, np.zeros_like(matrix))
+
+
+def pair_lengths(
+    first: NDArray[np.int64], second: NDArray[np.int64], budget: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cut pairs of lengths to a common budget, the longer one first, as the tokenizers library's `longest_first` does.
+
+    An odd token goes to the longer text, to the second of two equally long ones.
+    """
+    shorter = np.minimum(np.minimum(first, second), budget // 2)
+    longer = np.minimum(np.maximum(first, second), budget - shorter)
+    return np.where(first > second, longer, shorter), np.where(first > second, shorter, longer)
+
+
+def pair_batch(
+    first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, max_length: int
+) -> Batch:
+    """Pairs of texts as a cross-encoder reads them, cut longest first to `max_length` tokens."""
+    begin, middle, suffix = len(template.prefix), len(template.middle), len(template.suffix)
+    specials = begin + middle + suffix
+    budget = max_length - specials
+    a, b = pair_lengths(first.lengths(first_rows), second.lengths(second_rows), budget)
+    width = min(max_length, padded(int((a + b).max()) + specials))
+    matrix = np.full((len(first_rows), width), template.pad, dtype=np.int64)
+    matrix[:, :begin] = template.prefix
+    first.fill(matrix, first_rows, a, np.full(len(a), begin))
+    _put(matrix, begin + a, template.middle)
+    second.fill(matrix, second_rows, b, begin + a + middle)
+    _put(matrix, begin + a + middle + b, template.suffix)
+    column = np.arange(width)
+    end = (a + b + specials)[:, None]
+    types = np.where((column >= (begin + a + middle)[:, None]) & (column < end), template.second_type, 0)
+    return _batch(matrix, column < end, types)
+
+
+def _put(matrix: NDArray[np.int64], at: NDArray[np.int64], ids: list[int]) -> None:
+    for i, token in enumerate(ids):
+        matrix[np.arange(len(matrix)), at + i] = token
+
+
+def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np.int64]) -> Batch:
+    return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
+
+
+def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None = None) -> TextTokens:
+    """Tokens of a table of passages or queries, made on first use and kept in the scratch place.
+
+    Args:
+        table: passages.parquet or a queries table.
+        max_tokens: no text needs more; what is longer is cut. None: as many as the tokenizer's model takes.
+    """
+    max_tokens = max_tokens or tokenizer.model_max_length
+    tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
+    tokenizer._tokenizer.no_padding()
+    state = tokenizer._tokenizer.to_str()
+    key = fingerprint(table, tokenizer=state, max_tokens=max_tokens, code=code_fingerprint())
+    folder = SCRATCH / "tokens" / f"{table.stem}-{key}"
+    if distributed.is_first() and not folder.exists():
+        _tokenise(table, tokenizer, max_tokens, folder)
+    distributed.barrier()
+    return TextTokens(folder)
+
+
+def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str:
+    """A passage as one text: `title [SEP] text`, as DPR reads it, or the text alone."""
+    return f"{title} {tokenizer.sep_token or ' '} {text}" if title else text
+
+
+def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, folder: Path) -> None:
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    n_rows = count_rows(table)
+    dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
+    total = 0
+    with (
+        (partial / "ids.bin").open("wb") as file,
+        (partial / "offsets.npy").open("wb") as offsets,
+        tqdm(total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None) as progress,
+    ):
+        write_header(offsets, np.dtype(np.int64), (n_rows + 1,))
+        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        for texts in _texts(table, tokenizer):
+            encoded = [
+                e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            ]
+            ends = total + np.cumsum([len(ids) for ids in encoded])
+            file.write(np.concatenate([np.asarray(ids, dtype=dtype) for ids in encoded]).tobytes())
+            offsets.write(ends.astype(np.int64).tobytes())
+            total = int(ends[-1])
+            progress.update(len(texts))
+    _as_npy(partial / "ids.bin", partial / "ids.npy", dtype, total)
+    try:
+        partial.rename(folder)
+    except OSError:  # another process made the same tokens meanwhile
+        shutil.rmtree(partial)
+
+
+def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
+    if table.stem != "passages":
+        yield from (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
+        return
+    for rows in iterate_texts(table, PASSAGES, ["title", "text"]):
+        yield [with_title(t, x, tokenizer) for t, x in zip(rows["title"], rows["text"], strict=True)]
+
+
+def _as_npy(raw: Path, target: Path, dtype: np.dtype[Any], size: int) -> None:
+    with raw.open("rb") as source, target.open("wb") as file:
+        write_header(file, dtype, (size,))
+        shutil.copyfileobj(source, file, 16 * 2**20)
+    raw.unlink()

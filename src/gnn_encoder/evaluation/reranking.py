@@ -1,0 +1,142 @@
+"""The ceiling that single vectors try to reach: M_de's top passages in a cross-encoder's order, and what it costs."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.systems import CEILING, REFERENCE
+from gnn_encoder.encoding.pairs import Pairs, encode_pairs
+from gnn_encoder.encoding.scoring import score_candidates
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.evaluation.runs import read_run, write_run
+from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.cross_encoder import CrossEncoder
+
+log = logging.getLogger(__name__)
+TIMED_QUESTIONS = 20
+WARM_UP = 3  # questions scored before those that are timed
+
+
+def sample_qids(qids: pl.Series, count: int | None, seed: int) -> pl.Series:
+    """A fixed random sample in the ids' own order; all where there are not more."""
+    if count is None or count >= len(qids):
+        return qids
+    chosen = np.random.default_rng(seed).permutation(len(qids))[:count]
+    return qids.gather(np.sort(chosen))
+
+
+def reorder(run: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame:
+    """Rank the scored passages of each question by their score, ties as before; those below keep their order.
+
+    Args:
+        run: columns query, passage, rank.
+        scored: columns query, passage, score (0..1), the first passages of `run`.
+
+    Returns:
+        Columns query, passage, rank, score; unscored passages have minus their rank.
+    """
+    found = run.join(scored, on=["query", "passage"], how="left", maintain_order="left")
+    found = found.sort("query", "score", "rank", descending=[False, True, False], nulls_last=True)
+    rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("query")
+    return found.with_columns(rank=rank).with_columns(pl.col("score").fill_null(-pl.col("rank")))
+
+
+def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """A run's passages and scores, best first, passage -1 where a question has fewer. *Shape:* (q,) -> (q, k) each.
+
+    Args:
+        run: columns query, passage, rank, score.
+        queries: rows, sorted.
+    """
+    at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
+    shape = len(queries), int(at[1].max(initial=-1)) + 1
+    passages, scores = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
+    passages[at], scores[at] = run["passage"].to_numpy(), run["score"].to_numpy()
+    return passages, scores
+
+
+def milliseconds(
+    model: CrossEncoder,
+    top: pl.DataFrame,
+    questions: TextTokens,
+    passages: TextTokens,
+    *,
+    max_length: int,
+    batch_tokens: int,
+) -> float:
+    """Median time of scoring one question's passages, tokenised already, one question at a time.
+
+    Args:
+        top: columns query, passage.
+    """
+
+    def scores(batch: Batch) -> Any:
+        return model.scores(batch).unsqueeze(1)
+
+    seconds = []
+    for _, part in top.group_by("query", maintain_order=True):
+        rows = {name: part[name].to_numpy().astype(np.int64) for name in ("query", "passage")}
+        pairs = Pairs(first=questions, first_rows=rows["query"], second=passages, second_rows=rows["passage"])
+        began = time.perf_counter()
+        list(encode_pairs(model, pairs, [0], scores, max_length=max_length, batch_tokens=batch_tokens))
+        seconds.append(time.perf_counter() - began)
+        if len(seconds) == WARM_UP + TIMED_QUESTIONS:
+            break
+    return 1000 * float(np.median(seconds[WARM_UP if len(seconds) > WARM_UP else 0 :]))
+
+
+def max_length(params: Params) -> int:
+    """Tokens of a pair that the cross-encoder of `rerank.model` was trained with."""
+    teacher = params.pair.teacher if params.rerank.model == "pair_teacher" else None
+    return (teacher or params.train_cross_encoder).max_length
+
+
+def rerank_split(split: str, model: Path, params: Params, work: Path, target: Path) -> pl.DataFrame:
+    """Reorder M_de's run of a split and write it; returns the scored pairs.
+
+    Args:
+        model: folder of the cross-encoder.
+        work: scratch folder; what a kill leaves scored there is not scored again.
+        target: file of the run.
+    """
+    section, queries = params.rerank, project.queries(split)
+    qids = sample_qids(pl.Series(read_column(queries, "qid")), section.questions, params.seed)
+    found = read_run(project.run_file(REFERENCE, split)).filter(pl.col("qid").is_in(qids.implode()))
+    rows = with_rows(found, queries, project.PASSAGES).sort("query", "rank").select("qid", "query", "passage", "rank")
+    scored = score_candidates(
+        rows.filter(pl.col("rank") <= section.depth).select("query", "passage"),
+        queries,
+        work,
+        model=model,
+        max_length=max_length(params),
+        encoder=params.encoder,
+    )
+    asked = rows.select("qid", "query").unique(maintain_order=True)
+    passages, scores = as_matrices(reorder(rows.drop("qid"), scored), asked["query"].to_numpy())
+    write_run(target, asked["qid"].to_list(), read_column(project.PASSAGES, "pid"), passages, scores, CEILING)
+    return scored
+
+
+def time_a_query(scored: pl.DataFrame, folder: Path, params: Params) -> float:
+    """Milliseconds that the cross-encoder takes for a dev query's passages, beside M_de's search."""
+    model = CrossEncoder.load(folder, precision=params.encoder.precision).for_inference()
+    spent = milliseconds(
+        model,
+        scored,
+        open_queries(project.queries("dev"), model),
+        open_passages(model),
+        max_length=max_length(params),
+        batch_tokens=params.encoder.batch_tokens,
+    )
+    log.info("%s: %.0f ms a query, beside M_de's search", CEILING, spent)
+    return spent

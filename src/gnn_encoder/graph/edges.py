@@ -1,0 +1,74 @@
+"""M_ce over a graph, from artifacts to the embeddings of its edges and self-loops (section 3.2)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.records import edge_features, loop_features
+from gnn_encoder.core.storage.tables import read_candidates
+from gnn_encoder.encoding.pairs import Known, Pairs, embed_pairs
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.models.cross_encoder import CrossEncoder
+
+Rows = NDArray[np.integer[Any]]
+
+
+def embed_graph(source: GraphArtifacts, folder: Path, params: Params, *, around: GraphArtifacts | None = None) -> None:
+    """Write edges in the edges table's order; loops of every query, and of passages that some query retrieved.
+
+    A passage that no query retrieved attends to itself alone: the softmax over one edge is 1 whatever its feature.
+
+    Args:
+        folder: scratch folder; parts that an interrupted run finished there are kept.
+        around: a graph with features of the same M_ce; those of edges and nodes that both have are taken from it.
+    """
+    edges = read_candidates(source.edges)
+    retrieved = np.unique(edges["passage"])
+    known = _shared(source, around, edges, retrieved) if around is not None else {}
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+    queries, passages = open_queries(source.queries, model), open_passages(model)
+    limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
+    columns = {"query": edges["query"], "passage": edges["passage"]}
+    pairs = Pairs(first=queries, first_rows=edges["query"], second=passages, second_rows=edges["passage"])
+    schema = edge_features(model.dimension)
+    embed_pairs(model, pairs, folder / "edges", columns, schema, known=known.get("edges"), **limits)
+    schema = loop_features(model.dimension)
+    for name, tokens, nodes in (
+        ("query_loops", queries, np.arange(len(queries))),
+        ("passage_loops", passages, retrieved),
+    ):
+        loops = Pairs(first=tokens, first_rows=nodes, second=tokens, second_rows=nodes)
+        embed_pairs(model, loops, folder / name, {"node": nodes}, schema, known=known.get(name), **limits)
+
+
+def _shared(
+    source: GraphArtifacts, around: GraphArtifacts, edges: dict[str, Rows], retrieved: Rows
+) -> dict[str, Known]:
+    """The other graph's features, by the name of their table."""
+    stored = read_candidates(around.edges)
+    own, others = source.nodes(), around.nodes()
+    features = around.open_features()
+    assert isinstance(features.edges, np.ndarray), "cut to no k"
+    # Nodes begin with the training queries, where these are nodes at all; the generated ones may be others.
+    node = np.arange(len(own))
+    node[min(own.training, others.training) :] = -1
+    return {
+        "edges": Known(features.edges, _rows_of(stored, node[edges["query"]], edges["passage"])),
+        "query_loops": Known(features.query_loops, node),
+        "passage_loops": Known(features.passage_loops, features.loop_row[retrieved]),
+    }
+
+
+def _rows_of(edges: dict[str, Rows], query: Rows, passage: Rows) -> Rows:
+    """Where some pairs stand in an edges table, -1 for those that do not. *Shape:* (n,), (n,) -> (n,)."""
+    ends = {"query": pl.Int32, "passage": pl.Int32}
+    stored = pl.DataFrame({name: edges[name] for name in ends}, schema=ends).with_row_index("row")
+    asked = pl.DataFrame({"query": query, "passage": passage}, schema_overrides=ends)
+    found = asked.join(stored, on=list(ends), how="left", maintain_order="left")["row"]
+    return found.cast(pl.Int64).fill_null(-1).to_numpy()

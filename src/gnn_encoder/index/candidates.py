@@ -1,0 +1,36 @@
+"""Top passages of a table of queries by one of the dense systems."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.core import distributed, project
+from gnn_encoder.core.params import Params
+from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.index.search import top_k
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+
+def top_passages(
+    system: str,
+    table: Path,
+    k: int,
+    params: Params,
+    *,
+    name: str,
+    factory: str = "Flat",
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.float32]]:
+    """Passage rows and scores, best first. *Shape:* both (queries, k).
+
+    Args:
+        name: the parameter that k comes from, for errors.
+        factory: FAISS factory string of `build_graph.factory`; Flat streams over the matrix in constant memory.
+    """
+    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
+    tokens = open_queries(table, encoder)
+    queries = embed_questions(encoder, tokens, params.encoder.batch_tokens)
+    distributed.barrier()
+    return top_k(project.embeddings(system), queries, k, factory, name=name, seed=params.seed)

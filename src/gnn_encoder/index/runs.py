@@ -1,0 +1,26 @@
+"""Runs of a split's queries from an index."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.core import project
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.evaluation.runs import write_run
+from gnn_encoder.index.search import PassageIndex
+
+log = logging.getLogger(__name__)
+
+
+def search_split(queries: NDArray[np.float32], index: PassageIndex, split: str, depth: int, path: Path) -> None:
+    """Search every query of a split; a corpus smaller than `depth` is listed whole. *Shape:* queries (n, d)."""
+    if depth > index.passages:
+        log.info("retrieve.depth %d exceeds the corpus: %s's run holds all %d passages", depth, split, index.passages)
+    found = index.find(queries, min(depth, index.passages), name="retrieve.depth")
+    if index.views > 1:
+        vectors, most = found.vectors.mean(), found.vectors.max()
+        log.info("%s: %.0f vectors fetched a query, %d at most, %d views a passage", split, vectors, most, index.views)
+    qids = read_column(project.queries(split), "qid").to_pylist()
+    write_run(path, qids, index.pids(), found.passages, found.scores, index.system)

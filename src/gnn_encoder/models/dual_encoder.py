@@ -1,0 +1,171 @@
+"""The dual-encoder E_Q, E_P (section 3.1): questions and passages become vectors whose dot product is the score."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Encoder
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.models.batch import Batch, Template
+from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.pooling import embedding
+from gnn_encoder.models.pretrained import Source, check_length, load_model, load_tokenizer
+
+SETTINGS = "dual_encoder.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualEncoderSettings:
+    """What a saved dual-encoder must be used with to mean what it meant in training."""
+
+    pooling: str
+    similarity: str
+    temperature: float
+    shared: bool
+    query_length: int
+    passage_length: int
+    pair_length: int | None = None  # passages are read together with a question, in so many tokens; None: alone
+
+
+class DualEncoder(nn.Module):
+    """One transformer for questions and passages, or one for each.
+
+    With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q(q) as ever, E_P(q + p) on `[CLS] q [SEP] p [SEP]`.
+    Embeddings are such that a score is a plain dot product (Eq. 1): with `similarity: cosine` they have length 1.
+    The temperature belongs to the loss, not to the embeddings.
+    """
+
+    def __init__(
+        self,
+        *,
+        query: nn.Module,
+        passage: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        settings: DualEncoderSettings,
+        precision: str,
+    ) -> None:
+        super().__init__()
+        self.query = query
+        self.passage = passage
+        self.tokenizer = tokenizer
+        self.template = Template(tokenizer)
+        self.settings = settings
+        self.dtype = working_dtype(precision)
+
+    @classmethod
+    def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
+        """Start from the base model of `params.yaml`."""
+        source = Source(params.model, params.revision, params.trust_remote_code)
+        model = load_model(source, dropout=params.dropout)
+        check_length(model, "encoder.query_length", params.query_length)
+        check_length(model, "encoder.passage_length", params.passage_length)
+        check_length(model, "dual_cross.max_length", pair_length or 0)
+        taken = DualEncoderSettings.__annotations__.keys() - {"pair_length"}
+        settings = DualEncoderSettings(**{name: getattr(params, name) for name in taken}, pair_length=pair_length)
+        return cls(
+            query=model,
+            passage=model if params.shared else load_model(source, dropout=params.dropout),
+            tokenizer=load_tokenizer(source),
+            settings=settings,
+            precision=params.precision,
+        ).to(device())
+
+    @classmethod
+    def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
+        """Read a folder written by `save`.
+
+        Raises:
+            UserError: the folder does not hold a dual-encoder.
+        """
+        path = folder / SETTINGS
+        if not path.is_file():
+            raise UserError(f"{folder}: holds no {SETTINGS}, so it is no dual-encoder; run the stage that trains it")
+        settings = DualEncoderSettings(**json.loads(path.read_text()))
+        query = load_model(Source(str(folder)), dropout=dropout)
+        return cls(
+            query=query,
+            passage=query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout),
+            tokenizer=load_tokenizer(Source(str(folder))),
+            settings=settings,
+            precision=precision,
+        ).to(device())
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `AutoModel` opens as the query encoder (passage encoder in `passage/` if separate)."""
+        if not distributed.is_first():
+            return
+        self.query.save_pretrained(folder)  # type: ignore[operator]
+        self.tokenizer.save_pretrained(folder)
+        if not self.settings.shared:
+            self.passage.save_pretrained(folder / "passage")  # type: ignore[operator]
+        write_json(folder / SETTINGS, asdict(self.settings))
+
+    @staticmethod
+    def fingerprint(folder: Path) -> str:
+        """Of a saved dual-encoder's settings and weights: those with the same one compute the same embeddings."""
+        return fingerprint(folder / SETTINGS, *sorted(folder.rglob("*.safetensors")))
+
+    @property
+    def dimension(self) -> int:
+        """Columns of an embedding, d."""
+        return int(self.query.config.hidden_size)  # type: ignore[union-attr,arg-type]
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by in the loss: 1 / temperature."""
+        return 1.0 / self.settings.temperature
+
+    def encode_queries(self, batch: Batch) -> Tensor:
+        """E_Q. *Shape:* (n, tokens) -> (n, d) float32."""
+        return self._encode(self.query, batch)
+
+    def encode_passages(self, batch: Batch) -> Tensor:
+        """E_P, of passages alone or of pairs. *Shape:* (n, tokens) -> (n, d) float32."""
+        return self._encode(self.passage, batch)
+
+    def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
+        arguments = batch.arguments(model)
+        with autocast(self.dtype):
+            states = model(**arguments).last_hidden_state
+        s = self.settings
+        return embedding(states, arguments["attention_mask"], pooling=s.pooling, similarity=s.similarity)
+
+    def freeze_lower(self, layers: int) -> None:
+        """Leave the embeddings and the lowest `layers` layers as they are in training.
+
+        Raises:
+            UserError: the model has fewer layers.
+        """
+        if layers == 0:
+            return
+        for model in {self.query, self.passage}:
+            stack = getattr(getattr(model, "encoder", None), "layer", ())
+            if layers > len(stack):
+                raise UserError(f"encoder.frozen_layers is {layers}: the model has {len(stack)} layers; lower it")
+            for module in (model.embeddings, *stack[:layers]):
+                module.requires_grad_(False)
+
+    def for_inference(self) -> Self:
+        """Drop gradients and hold the weights in the working dtype: no cast a batch, half the memory."""
+        return self.eval().requires_grad_(False).to(self.dtype)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed a few questions given as texts, in one batch. *Shape:* (n, d)."""
+        encoded = self.tokenizer(
+            list(texts), truncation=True, max_length=self.settings.query_length, padding=True, return_tensors="pt"
+        )
+        types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
+        with torch.inference_mode():
+            vectors = self.encode_queries(Batch(encoded["input_ids"], encoded["attention_mask"], types))
+        return vectors.float().cpu().numpy()

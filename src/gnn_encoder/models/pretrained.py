@@ -1,0 +1,153 @@
+"""Loading what others trained: a folder, a hub name with a revision, or a model inside an installed package."""
+
+import importlib.util
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.models.device import attention_implementation
+
+transformers_logging.disable_progress_bar()
+logging.getLogger("transformers").setLevel(logging.ERROR)
+PACKAGE = "package:"
+
+
+def resolve(model: str) -> str:
+    """Folder of a model named `package:NAME/FOLDER` (the package is found, not imported); other names as they are.
+
+    Raises:
+        UserError: the package is not installed or does not hold the folder.
+    """
+    if not model.startswith(PACKAGE):
+        return model
+    name, _, inner = model.removeprefix(PACKAGE).partition("/")
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise UserError(
+            f"encoder.model is {model!r}: no package {name} is installed; `pip install {name.replace('_', '-')}`"
+        )
+    folder = Path(found.origin).parent / inner
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"encoder.model is {model!r}: {folder} holds no config.json; correct the folder after the slash"
+        )
+    return str(folder)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model someone trained: what `encoder.model`, `encoder.revision` and `encoder.trust_remote_code` say."""
+
+    model: str
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+
+def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
+    """The fast tokenizer of a model, neither truncating nor padding by itself."""
+    with _explained(source.model):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            resolve(source.model), revision=source.revision, trust_remote_code=source.trust_remote_code, use_fast=True
+        )
+    if not tokenizer.is_fast or tokenizer._tokenizer is None:
+        raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
+        raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
+    tokenizer._tokenizer.no_truncation()
+    tokenizer._tokenizer.no_padding()
+    for name in ("is_local", "local_files_only"):  # how it was found, not what it is: a saved copy must not tell
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
+
+
+def load_model(
+    source: Source, *, dropout: float, kind: Any = AutoModel, seed: int = 0, **options: object
+) -> PreTrainedModel:
+    """A transformer in float32 with its dropout set, from safetensors only.
+
+    Args:
+        kind: the `AutoModel...` class.
+        seed: of the weights that the folder has not (a new head, a pooler that nothing reads): they are drawn.
+        options: fields of the model's configuration to set.
+
+    Raises:
+        UserError: it cannot be found or its weights are a pickle.
+    """
+    with _explained(source.model):
+        origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
+        config = AutoConfig.from_pretrained(resolve(source.model), **origin)
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
+            if hasattr(config, name):
+                setattr(config, name, dropout)
+        for name, value in options.items():
+            setattr(config, name, value)
+        model: PreTrainedModel
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model, report = kind.from_pretrained(
+                resolve(source.model),
+                config=config,
+                use_safetensors=True,
+                dtype=torch.float32,
+                attn_implementation=attention_implementation(),
+                output_loading_info=True,
+                **origin,
+            )
+    _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
+    model.config.name_or_path = ""  # a saved encoder-decoder would name this machine's folder
+    return model
+
+
+def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
+    """Refuse texts longer than a model has positions for.
+
+    Args:
+        name: the parameter that sets `tokens`.
+
+    Raises:
+        UserError: they are longer.
+    """
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):  # relative and rotary positions have no such end
+        return
+    limit = table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)  # RoBERTa's begin later
+    if tokens > limit:
+        raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
+
+
+def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
+    """Refuse weights that transformers would silently draw at random; a pooler, and a new head, may be so."""
+    base = f"{model.base_model_prefix}."
+    needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
+    if model.base_model is model:  # its keys carry no prefix
+        needed = sorted(key for key in missing if "pooler" not in key)
+    if needed:
+        raise UserError(
+            f"model {name!r} holds no weights for {len(needed)} parameters of its configuration, such as {needed[0]}; "
+            "it is a model of another kind or its config.json was changed: name a folder whose files belong together"
+        )
+
+
+class _explained:
+    """Tells a missing or unfit model folder in one line."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (OSError, ValueError, RuntimeError, SafetensorError)) and not isinstance(error, UserError):
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"model {self._model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with "
+                "safetensors, a hub name, or package:NAME/FOLDER (see encoder.model)"
+            ) from error

@@ -1,0 +1,87 @@
+"""Pseudo-labels from artifacts to training examples: of unlabelled and of labelled queries (PAIR, section 3.3)."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.params import Pair, Params
+from gnn_encoder.core.records import UNLABELLED
+from gnn_encoder.core.storage.tables import candidates_table, read_candidates
+from gnn_encoder.encoding.scoring import score_candidates
+from gnn_encoder.index.candidates import top_passages
+from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
+from gnn_encoder.training.denoise import denoise, spread
+from gnn_encoder.training.examples import examples_from_candidates
+
+log = logging.getLogger(__name__)
+
+
+def label_labelled(params: Params, work: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Examples of the labelled queries, and counts of what was decided.
+
+    Without pseudo-labels (the paper's w/o KD) all candidates that are not labelled are negatives.
+    """
+    pair = params.pair
+    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
+    if not pair.pseudo_labels:
+        return examples_from_candidates(pairs, candidates), {}
+    chosen = _spread(candidates, pair).join(pairs, on=["query", "passage"], how="anti")
+    scored = _score(chosen.sort("query", "passage"), project.queries("train"), params, work)
+    return denoise(scored, pairs, positive_threshold=pair.s_pos, negative_threshold=pair.s_neg)
+
+
+def label_unlabelled(queries: Path, params: Params, work: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Examples of the unlabelled queries, and how often their pseudo-labels are right.
+
+    Args:
+        queries: the table of them.
+    """
+    pair = params.pair
+    found = top_passages("retriever", queries, pair.depth, params, name="pair.depth")
+    scored = _score(_spread(pl.DataFrame(candidates_table(*found)), pair), queries, params, work)
+    examples = pseudo_label(scored, s_pos=pair.s_pos, s_neg=pair.s_neg)
+    check_found(scored, examples, pair)
+    return examples, _judge(scored, examples, pair)
+
+
+def _spread(candidates: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+    """`pair.candidates` a query, over the first `pair.depth`: columns query, passage."""
+    chosen = spread(candidates, range_min=0, range_max=pair.depth, count=pair.candidates)
+    return chosen.select("query", "passage")
+
+
+def _score(candidates: pl.DataFrame, queries: Path, params: Params, work: Path) -> pl.DataFrame:
+    """Add the teacher's scores."""
+    return score_candidates(
+        candidates,
+        queries,
+        work,
+        model=project.PAIR_TEACHER,
+        max_length=(params.pair.teacher or params.train_cross_encoder).max_length,
+        encoder=params.encoder,
+    )
+
+
+def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, pair: Pair) -> dict[str, Any]:
+    """How many pseudo-labels there are, and how often they are right on the queries whose labels are hidden."""
+    pairs = relevant_pairs(project.queries(UNLABELLED), project.qrels(UNLABELLED), project.PASSAGES)
+    # The hidden queries come first in the table of unlabelled ones, in their own table's order.
+    known = scored.join(pairs.select("query").unique(), on="query", how="semi")
+    thresholds = dict.fromkeys([(pair.s_pos, pair.s_neg), *THRESHOLDS])
+    quality = [accuracy(known, pairs, s_pos=p, s_neg=n) for p, n in thresholds]
+    counts = {
+        "questions": scored["query"].n_unique(),
+        "questions_with_a_pseudo_positive": len(pseudo),
+        "pseudo_positives": int(pseudo["positives"].list.len().sum()),
+        "pseudo_negatives": int(pseudo["negatives"].list.len().sum()),
+    }
+    for name, value in counts.items():
+        log.info("%s: %d", name.replace("_", " "), value)
+    for row in quality:
+        log.info("%s", ", ".join(f"{k.replace('_', ' ')} {v:.3g}" if v is not None else k for k, v in row.items()))
+    return counts | {"quality": quality}

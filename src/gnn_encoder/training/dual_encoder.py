@@ -1,0 +1,48 @@
+"""Training a dual-encoder and leaving its model folder and learning curve behind."""
+
+from pathlib import Path
+
+from gnn_encoder.core.params import Contrastive, Params
+from gnn_encoder.core.stage import WORK
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.contrastive import ContrastiveTask, Generated, Texts
+from gnn_encoder.training.examples import Examples
+from gnn_encoder.training.history import write_history
+from gnn_encoder.training.loop import Settings, fit, parameter_group
+
+
+def train_dual_encoder(
+    encoder: DualEncoder,
+    examples: Examples,
+    settings: Contrastive,
+    params: Params,
+    scratch: Path,
+    *,
+    queries: Path,
+    beside: Generated | None = None,
+    alpha: float = 0.0,
+) -> None:
+    """Train by Eq. 2, or by PAIR's Eq. 6, and write the model folder into `scratch`, with `history.csv`.
+
+    Args:
+        queries: the table that `examples` are rows of.
+        beside: as `Texts` has it.
+        alpha: weight of the passage-centric loss.
+    """
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    task = ContrastiveTask(
+        encoder,
+        Texts(encoder, open_queries(queries, encoder), open_passages(encoder), beside),
+        examples,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        negatives=settings.negatives,
+        chunk_size=settings.chunk_size,
+        seed=params.seed,
+        alpha=alpha,
+    )
+    how = Settings(name="contrastive", warmup=settings.warmup, seed=params.seed)
+    history = fit(task, [parameter_group(encoder, settings.learning_rate)], how, scratch / WORK)
+    encoder.save(scratch)
+    write_history(scratch / "history.csv", history)

@@ -1,0 +1,72 @@
+"""A table of passages and one of questions on disk, with their tokens."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gnn_encoder.core import stage
+from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.encoding import tokens
+from gnn_encoder.encoding.tokens import TextTokens, open_tokens
+from gnn_encoder.models.pretrained import Source, load_tokenizer
+
+WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
+
+
+def text(number: int, size: int) -> str:
+    return " ".join(WORDS[(number * 7 + i * (1 + number % 3)) % len(WORDS)] for i in range(size))
+
+
+TITLES = ["", "Baking bread", "", "A long title about the oven and the flour", "x", ""]
+TEXTS = [text(0, 3), text(1, 5), "a", text(3, 40), "Ünïcode, 12.5% & more!", text(5, 90)]
+QUESTIONS = [text(10, 2), text(11, 60), "why?", text(13, 9), text(14, 30), text(15, 12)]
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
+    monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
+    return tmp_path / "scratch"
+
+
+def write_passages(path: Path, titles: list[str], texts: list[str]) -> Path:
+    rows = {"pid": [str(i) for i in range(len(texts))], "title": titles, "text": texts}
+    pq.write_table(pa.table(rows, schema=PASSAGES), path)
+    return path
+
+
+def write_questions(path: Path, texts: list[str]) -> Path:
+    rows = {"qid": [str(i) for i in range(len(texts))], "text": texts, "answers": [[] for _ in texts]}
+    pq.write_table(pa.table(rows, schema=QUERIES), path)
+    return path
+
+
+@pytest.fixture
+def passages_table(tmp_path: Path) -> Path:
+    return write_passages(tmp_path / "passages.parquet", TITLES, TEXTS)
+
+
+@pytest.fixture
+def questions_table(tmp_path: Path) -> Path:
+    return write_questions(tmp_path / "train.parquet", QUESTIONS)
+
+
+@pytest.fixture
+def passages(passages_table: Path, tiny_model: Path) -> TextTokens:
+    return open_tokens(passages_table, load_tokenizer(Source(str(tiny_model))), 128)
+
+
+@pytest.fixture
+def questions(questions_table: Path, tiny_model: Path) -> TextTokens:
+    return open_tokens(questions_table, load_tokenizer(Source(str(tiny_model))), 128)
+
+
+@pytest.fixture
+def many(tmp_path: Path, tiny_model: Path) -> TextTokens:
+    """23 passages of many lengths."""
+    (tmp_path / "many").mkdir()
+    texts = [text(i, 1 + (i * 11) % 37) for i in range(23)]
+    table = write_passages(tmp_path / "many" / "passages.parquet", ["", "Title"] * 11 + [""], texts)
+    return open_tokens(table, load_tokenizer(Source(str(tiny_model))), 128)

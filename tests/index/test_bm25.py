@@ -1,0 +1,131 @@
+"""BM25 against plain loops over Lucene's formula; ties, absent words and the files that are written."""
+
+import gzip
+import math
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import BM25
+from gnn_encoder.core.records import CANDIDATES, PASSAGES, QUERIES
+from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.index.bm25 import BM25Index, candidates, top, write_bm25_run
+
+TEXTS = [
+    ("Ash", "The ash is a tree with black buds and grey bark"),
+    ("", "Black ash, white ash, mountain ash"),
+    ("Beech", "A tree with smooth grey bark"),
+    ("", "of the and"),
+    ("Beech", "A tree with smooth grey bark"),
+    ("Yew", "Dark needles, red berries; longbows were made of yew wood"),
+]
+STOP_WORDS = {"the", "is", "a", "with", "and", "of"}  # of Lucene's list, those that occur below
+
+
+@pytest.fixture
+def passages(tmp_path: Path) -> Path:
+    return write_passages(tmp_path / "passages.parquet", TEXTS)
+
+
+def write_passages(path: Path, texts: list[tuple[str, str]]) -> Path:
+    columns = [[f"p{i}" for i in range(len(texts))], *map(list, zip(*texts, strict=True))]
+    write_table(path, PASSAGES, [pa.record_batch(columns, PASSAGES)])
+    return path
+
+
+def write_queries(path: Path, texts: list[str]) -> Path:
+    columns = [[f"q{i}" for i in range(len(texts))], texts, [[] for _ in texts]]
+    write_table(path, QUERIES, [pa.record_batch(columns, QUERIES)])
+    return path
+
+
+def words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w\w+", text.lower()) if word not in STOP_WORDS]
+
+
+def oracle(question: str, k1: float, b: float) -> list[float]:
+    documents = [words(f"{title} {text}") for title, text in TEXTS]
+    average = sum(map(len, documents)) / len(documents)
+    scores = []
+    for document in documents:
+        score = 0.0
+        for word in words(question):
+            containing = sum(word in other for other in documents)
+            frequency = Counter(document)[word]
+            idf = math.log(1 + (len(documents) - containing + 0.5) / (containing + 0.5))
+            if frequency:
+                score += idf * frequency / (frequency + k1 * (1 - b + b * len(document) / average))
+        scores.append(score)
+    return scores
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.5, 0.75), (0.0, 0.0), (1.2, 1.0)])
+@pytest.mark.parametrize("question", ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood"])
+def test_scores_equal_plain_loops(passages: Path, question: str, k1: float, b: float) -> None:
+    rows, scores = BM25Index(passages, BM25(k1=k1, b=b, depth=5)).search([question], depth=6)
+    expected = oracle(question, k1, b)
+    order = sorted((i for i, score in enumerate(expected) if score > 0), key=lambda i: (-round(expected[i], 9), i))
+    assert rows[0].tolist() == order + [-1] * (6 - len(order))
+    np.testing.assert_allclose(scores[0, : len(order)], [expected[i] for i in order], rtol=1e-6)
+    assert (scores[0, len(order) :] == 0).all()
+
+
+def test_no_shared_word_is_no_result(passages: Path) -> None:
+    index = BM25Index(passages, BM25(k1=0.9, b=0.4, depth=5))
+    rows, scores = index.search(["the and of", "xylophone", "yew xylophone", "?"], depth=2)
+    assert rows.tolist() == [[-1, -1], [-1, -1], [5, -1], [-1, -1]]
+    assert (scores[[0, 1, 3]] == 0).all()
+
+
+def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
+    texts = [("", f"same words everywhere number{i}") for i in range(50)]
+    index = BM25Index(write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5))
+    rows, _ = index.search(["same words"], depth=7)
+    assert rows.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
+
+
+def test_top_equals_a_full_sort() -> None:
+    scores = np.random.default_rng(0).integers(0, 6, size=300).astype(np.float32)
+    expected = sorted((i for i in range(300) if scores[i] > 0), key=lambda i: (-scores[i], i))
+    for depth in (1, 2, 50, 249, 300, 1000):
+        rows, values = top(scores, depth)
+        assert rows.tolist() == expected[:depth]
+        assert values.tolist() == scores[expected[:depth]].tolist()
+
+
+def test_candidates_table(passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.index.bm25.BATCH", 2)  # rows of questions go on over batches
+    queries = write_queries(tmp_path / "q.parquet", ["yew", "xylophone", "black", "smooth bark"])
+    index = BM25Index(passages, BM25(k1=0.9, b=0.4, depth=2))
+    write_table(tmp_path / "c.parquet", CANDIDATES, candidates(index, queries, 2))
+    table = pl.read_parquet(tmp_path / "c.parquet")
+    assert table["query"].to_list() == [0, 2, 2, 3, 3]
+    assert table["passage"].to_list() == [5, 1, 0, 2, 4]
+    assert table["rank"].to_list() == [0, 0, 1, 0, 1]
+
+
+def test_run_file(passages: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.parquet", ["xylophone", "smooth bark"])
+    path = tmp_path / "dev.trec.gz"
+    write_bm25_run(BM25Index(passages, BM25(k1=0.9, b=0.4, depth=2)), queries, passages, 2, path)
+    lines = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    assert [(line[0], line[2], line[5]) for line in lines] == [("q1", "p2", "bm25"), ("q1", "p4", "bm25")]
+
+
+def test_a_corpus_without_words(tmp_path: Path) -> None:
+    path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
+    with pytest.raises(UserError, match="no passage has a word besides stop words"):
+        BM25Index(path, BM25(k1=0.9, b=0.4, depth=2))
+
+
+def test_torch_is_not_imported() -> None:
+    code = "import sys, gnn_encoder.index.bm25, gnn_encoder.data.prepare; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

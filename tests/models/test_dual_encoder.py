@@ -1,0 +1,238 @@
+"""Model folders: what is written is what is read, others open it, and what does not fit is told in one line."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForSequenceClassification, DistilBertConfig, DistilBertModel
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Encoder
+from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.pretrained import Source, load_model, resolve
+
+ROWS = np.arange(6)
+ASKED = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest"]
+
+
+def settings(model: Path, **changes: object) -> Encoder:
+    values: dict[str, object] = {
+        "model": str(model),
+        "revision": None,
+        "trust_remote_code": False,
+        "pooling": "mean",
+        "similarity": "cosine",
+        "temperature": 0.05,
+        "shared": True,
+        "query_length": 10,
+        "passage_length": 24,
+        "dropout": 0.0,
+        "frozen_layers": 0,
+        "precision": "fp32",
+        "batch_tokens": 512,
+    }
+    return Encoder.model_validate(values | changes)
+
+
+def new(model: Path, **changes: object) -> DualEncoder:
+    return DualEncoder.from_pretrained(settings(model, **changes)).eval()
+
+
+def embed(encoder: DualEncoder, tokens: TextTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad():
+        query = encoder.encode_queries(single_batch(tokens, ROWS, encoder.template, 10))
+        return query, encoder.encode_passages(single_batch(tokens, ROWS, encoder.template, 24))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("pooling", "similarity"), [("mean", "cosine"), ("cls", "dot")])
+def test_saved_and_loaded_embeds_the_same(
+    tiny_model: Path, passages: TextTokens, tmp_path: Path, shared: bool, pooling: str, similarity: str
+) -> None:
+    encoder = new(tiny_model, shared=shared, pooling=pooling, similarity=similarity)
+    with torch.no_grad():
+        encoder.passage.embeddings.word_embeddings.weight.mul_(1.5)
+    encoder.save(tmp_path / "saved")
+    loaded = DualEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    assert (loaded.settings, loaded.dimension, loaded.scale) == (encoder.settings, 32, 20.0)
+    assert (loaded.query is loaded.passage) == shared
+    before, after = embed(encoder, passages), embed(loaded, passages)
+    for one, other in zip(before, after, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    if similarity == "cosine":
+        torch.testing.assert_close(after[0].norm(dim=1), torch.ones(6))
+
+
+def test_separate_sides_stay_separate(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
+    encoder = new(tiny_model, shared=False, query_length=24)
+    with torch.no_grad():
+        encoder.passage.encoder.layer[0].output.dense.weight.mul_(3)
+    encoder.save(tmp_path / "saved")
+    loaded = DualEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    batch = single_batch(passages, ROWS, loaded.template, 24)
+    with torch.no_grad():
+        query, passage = loaded.encode_queries(batch), loaded.encode_passages(batch)
+    assert float((query - passage).abs().max()) > 1e-3
+
+
+def test_auto_model_opens_the_folder(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
+    encoder = new(tiny_model, pooling="cls", similarity="dot")
+    encoder.save(tmp_path / "saved")
+    batch = single_batch(passages, ROWS, encoder.template, 10)
+    with torch.no_grad():
+        states = AutoModel.from_pretrained(tmp_path / "saved")(batch.input_ids, batch.attention_mask).last_hidden_state
+        torch.testing.assert_close(encoder.encode_queries(batch), states[:, 0], rtol=0, atol=1e-6)
+    assert not list((tmp_path / "saved").rglob("*.bin"))
+
+
+def test_same_weights(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = new(tiny_model)
+    encoder.save(tmp_path / "one")
+    DualEncoder.load(tmp_path / "one", precision="fp32").save(tmp_path / "two")
+    assert DualEncoder.same_weights(tmp_path / "one", tmp_path / "two")
+    with torch.no_grad():
+        encoder.query.embeddings.word_embeddings.weight[5, 5] += 1
+    encoder.save(tmp_path / "three")
+    assert not DualEncoder.same_weights(tmp_path / "one", tmp_path / "three")
+
+
+def test_questions_as_texts_equal_questions_as_tokens(tiny_model: Path, questions: TextTokens) -> None:
+    from_texts = new(tiny_model).for_inference().embed_queries(ASKED)
+    assert from_texts.shape == (3, 32) and from_texts.dtype == np.float32
+    one_by_one = np.concatenate([new(tiny_model).for_inference().embed_queries([text]) for text in ASKED])
+    np.testing.assert_allclose(from_texts, one_by_one, atol=2e-6)
+    np.testing.assert_allclose(np.linalg.norm(from_texts, axis=1), 1, atol=1e-6)
+
+
+def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
+    encoder = new(tiny_model)
+    encoder.freeze_lower(1)
+    trainable = {name.split(".encoder.")[-1] for name, p in encoder.query.named_parameters() if p.requires_grad}
+    assert not any("embeddings" in name or "layer.0." in name for name in trainable)
+    assert any("layer.1." in name for name in trainable)
+    whole = new(tiny_model)
+    whole.freeze_lower(0)
+    assert all(p.requires_grad for p in whole.parameters())
+
+
+def test_more_frozen_layers_than_there_are(tiny_model: Path) -> None:
+    with pytest.raises(UserError, match=r"^encoder.frozen_layers is 3: the model has 2 layers; lower it$"):
+        new(tiny_model).freeze_lower(3)
+
+
+def test_dropout_is_what_was_asked_for(tiny_model: Path) -> None:
+    model = load_model(Source(str(tiny_model)), dropout=0.25)
+    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+
+
+def test_a_model_without_token_types(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
+    size = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 128}
+    folder = tmp_path / "distil"
+    DistilBertModel(DistilBertConfig(vocab_size=1174, **size)).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_model / name, folder)
+    query, _ = embed(new(folder), passages)
+    assert query.shape == (6, 16)
+
+
+# --- cross-encoder ----------------------------------------------------------------------------------------------------
+
+
+def test_cross_encoder_saved_and_loaded_scores_the_same(
+    tiny_model: Path, questions: TextTokens, passages: TextTokens, tmp_path: Path
+) -> None:
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model)).eval()
+    model.save(tmp_path / "saved")
+    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    batch = pair_batch(questions, ROWS, passages, ROWS, model.template, 40)
+    peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.scores(batch), model.scores(batch), rtol=0, atol=0)
+        torch.testing.assert_close(loaded.embed(batch), model.embed(batch), rtol=0, atol=0)
+        logits = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).logits
+        states = peer.bert(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
+    torch.testing.assert_close(loaded.scores(batch).detach(), torch.sigmoid(logits[:, 0]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(loaded.embed(batch).detach(), states[:, 0], rtol=0, atol=1e-6)
+    assert loaded.dimension == 32
+
+
+def test_a_plain_encoder_is_no_trained_cross_encoder(tiny_model: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no weights for 2 parameters .*, such as classifier.bias; ") as caught:
+        CrossEncoder.load(tiny_model)
+    assert "\n" not in str(caught.value)
+
+
+# --- folders that do not fit ------------------------------------------------------------------------------------------
+
+
+def spoil_config(**changes: object) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return spoil
+
+
+def cut_weights(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(100_000)
+
+
+def only_a_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+
+
+def no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_config(hidden_size=64),
+        spoil_config(num_hidden_layers=3),
+        spoil_config(model_type="no_such_model"),
+        cut_weights,
+        only_a_pickle,
+        no_tokenizer,
+        lambda folder: (folder / "config.json").write_text("{"),
+        lambda folder: shutil.rmtree(folder),
+    ],
+    ids=["size", "layers", "type", "cut", "pickle", "tokenizer", "json", "gone"],
+)
+def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    spoil(folder)
+    with pytest.raises(UserError) as caught:
+        new(folder)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"model {str(folder)!r}")
+
+
+def test_a_folder_without_settings_is_no_dual_encoder(tiny_model: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no dual_encoder.json, so it is no dual-encoder; run the stage"):
+        DualEncoder.load(tiny_model)
+
+
+def test_models_inside_packages() -> None:
+    assert resolve("some/name") == "some/name"
+    with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):
+        resolve("package:no_such_package/model")
+    with pytest.raises(UserError, match=r"holds no config.json; correct the folder after the slash"):
+        resolve("package:gnn_encoder/encoders")
+
+
+def test_an_unknown_precision(tiny_model: Path) -> None:
+    encoder = settings(tiny_model).model_copy(update={"precision": "fp8"})
+    with pytest.raises(UserError, match=r"encoder.precision is 'fp8': must be auto, bf16 or fp32"):
+        DualEncoder.from_pretrained(encoder)
