@@ -12,6 +12,7 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
+Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
 
 
 class Section(BaseModel):
@@ -196,7 +197,7 @@ class MGT(Section):
     init: Literal["dual_encoder", "pair"]  # the dual-encoder that serves as M_de
     layers: Literal[1, 2]
     heads: Count
-    gate: Literal["learned"] | Annotated[float, Field(ge=0, le=1)]
+    gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
     masking: Literal["mgt", "drop_labelled"]
     graph: Literal["full", "self_loops"]
@@ -258,6 +259,7 @@ class Evaluate(Section):
     answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
 
 
+DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 CONTROL = "control"  # an ablation that is train_no_gnn's training, and no change of `mgt`
 
 
@@ -338,12 +340,12 @@ class Params(Section):
             if ablations.get(name) != meaning:
                 raise ValueError(f"evidence.ablations.{name} is {ablations.get(name)!r}: must be {meaning!r}")
         if not isinstance(ablations.get("no_mgt"), dict):  # whose attention is shown beside that of full
-            raise ValueError("evidence.ablations.no_mgt is missing; copy it from configs/insuranceqa.yaml")
+            raise ValueError(f"evidence.ablations.no_mgt is missing; {DEFAULTS}")
         for name in ablations:
             try:
                 ablated = self.ablated(name)
             except ValidationError as error:
-                told = "; ".join(_describe(e) for e in error.errors())
+                told = "; ".join(describe(e) for e in error.errors())
                 raise ValueError(f"evidence.ablations.{name}: {told}") from error
             if ablated.init != self.mgt.init:
                 raise ValueError(f"evidence.ablations.{name} changes init: the graph is that of mgt.init; remove it")
@@ -357,18 +359,27 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
         UserError: the file is missing or no YAML, or a parameter is unknown, missing, mistyped or out of bounds.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file; run from the project's root, or copy one of configs/ there")
+        raise UserError(f"{path}: no such file; run from the project's root, or `git checkout {path}`")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
-    try:
-        return Params.model_validate(values)
+        return Params.model_validate(parse_yaml(path.read_bytes(), path))
     except ValidationError as error:
-        raise UserError(f"{path}: " + "; ".join(_describe(e) for e in error.errors())) from error
+        raise UserError(f"{path}: " + "; ".join(describe(e) for e in error.errors())) from error
 
 
-def _describe(error: Any) -> str:
+def parse_yaml(content: bytes, source: str | Path) -> Any:
+    """Parse YAML 1.1, as DVC and every stage read it.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        return yaml.safe_load(content.decode("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
+
+
+def describe(error: Any) -> str:
+    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not plain, the cure."""
     # Of a union, pydantic also names the branch that failed: literal['learned'], constrained-float.
     name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
     kind = error["type"]
@@ -377,11 +388,9 @@ def _describe(error: Any) -> str:
     if kind == "extra_forbidden":
         return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"
     if kind == "missing":
-        return f"{name} is missing; copy it from configs/insuranceqa.yaml"
+        return f"{name} is missing; {DEFAULTS}"
     if kind == "model_type":
-        return (
-            f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; see configs/insuranceqa.yaml"
-        )
+        return f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; {DEFAULTS}"
     if kind == "float_type" and isinstance(error["input"], str):
         return f"{name} is the text {error['input']!r}: must be a number, written like 5.0e-5 (YAML reads 5e-5 as text)"
     return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"
