@@ -12,6 +12,9 @@ os.environ["MPLBACKEND"] = "agg"
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from gnn_encoder.core.experiment import load_experiment
+from gnn_encoder.core.params import Params
+
 TINY = Path(__file__).parent / "tiny"
 
 
@@ -19,6 +22,12 @@ TINY = Path(__file__).parent / "tiny"
 def tiny_model() -> Path:
     """A randomly initialised BERT with its tokenizer, 32 dimensions: tests/tiny/README.md."""
     return TINY / "model"
+
+
+@pytest.fixture(scope="session")
+def tiny_params() -> Params:
+    """The whole tiny experiment: tests/tiny/params.yaml laid over that of the root."""
+    return load_experiment(TINY / "params.yaml", TINY.parents[1] / "params.yaml")
 
 
 @pytest.fixture(scope="session")

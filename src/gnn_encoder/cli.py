@@ -159,8 +159,31 @@ def search(
 
 
 @app.command()
+def init(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONFIG] [KEY=VALUE]...", help="A file of configs/, then values, which win over it."),
+    ] = None,
+    over: Annotated[bool, typer.Option("--over", help="Change a params.yaml that an earlier init made.")] = False,
+) -> None:
+    """Make params.yaml another experiment: the present one, changed by a config and by single values.
+
+    \b
+    Examples:
+      gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
+      gnn-encoder init data.source=beir data.path=my/corpus
+      gnn-encoder init --over mgt.beta=0.1
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.core import experiment
+
+        for line in experiment.init(arguments or [], over=over):
+            typer.echo(line)
+
+
+@app.command()
 def inspect(
-    path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
+    path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
     sample: Annotated[int, typer.Option(min=1, help="Texts whose tokens are counted, drawn at random.")] = 10_000,
 ) -> None:
     """Print what an experiment's data source holds: counts, lengths, judgements, duplicates, examples.
@@ -171,13 +194,13 @@ def inspect(
       gnn-encoder inspect configs/msmarco.yaml
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.core.params import load_params
+        from gnn_encoder.core.experiment import load_experiment
         from gnn_encoder.data.sources import open_source
         from gnn_encoder.inspection.report import render
         from gnn_encoder.inspection.survey import survey
         from gnn_encoder.models.pretrained import Source, load_tokenizer
 
-        params = load_params(path)
+        params = load_experiment(path)
         encoder = params.encoder
         source = open_source(params.data)
         tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
@@ -188,9 +211,9 @@ def inspect(
 
 @app.command()
 def params(
-    path: Annotated[Path, typer.Argument(help="An experiment's file.")] = Path("params.yaml"),
+    path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
 ) -> None:
-    """Check an experiment's parameters and print them as JSON.
+    """Check an experiment's parameters and print them as JSON. A config is laid over ./params.yaml, as init does.
 
     \b
     Examples:
@@ -198,9 +221,9 @@ def params(
       gnn-encoder params configs/insuranceqa.yaml
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.core.params import load_params
+        from gnn_encoder.core.experiment import load_experiment
 
-        typer.echo(load_params(path).model_dump_json(indent=2))
+        typer.echo(load_experiment(path).model_dump_json(indent=2))
 
 
 @app.command()

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.core.params import load_params
+from gnn_encoder.core.experiment import load_experiment
+from gnn_encoder.core.params import Params
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / "configs"
 PAPERS = ("msmarco", "nq", "triviaqa")
 
 # GNN-encoder, sections 3.4 and 4.3.
@@ -81,16 +83,20 @@ EACH: dict[str, dict[str, Any]] = {
 }
 
 
+def complete(name: str) -> Params:
+    return load_experiment(CONFIGS / f"{name}.yaml", ROOT / "params.yaml")
+
+
 @pytest.mark.parametrize("name", PAPERS)
 def test_hyper_parameters_are_the_papers(name: str) -> None:
-    params = load_params(CONFIGS / f"{name}.yaml")
+    params = complete(name)
     expected = EVERYWHERE | EACH[name]
     assert {key: reduce(getattr, key.split("."), params) for key in expected} == expected
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_base_model_has_a_revision(name: str) -> None:
-    encoder = load_params(CONFIGS / f"{name}.yaml").encoder
+    encoder = complete(name).encoder
     assert encoder.revision is not None and not encoder.trust_remote_code
 
 

@@ -43,10 +43,10 @@ def stage(name: str, *arguments: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     """A project with prepared tables, two generated questions a passage, and training examples."""
     folder = tmp_path_factory.mktemp("project")
-    values = yaml.safe_load((ROOT / "tests" / "tiny" / "params.yaml").read_text())
+    values = tiny_params.model_dump()
     values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
     values["evaluate"]["measures"] = ["RR@10", "R@5"]
     (folder / "params.yaml").write_text(yaml.safe_dump(values))

@@ -15,6 +15,7 @@ import yaml
 from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
 from gnn_encoder.encoding import pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import pair_batch
@@ -81,11 +82,11 @@ def set_rerank(folder: Path, **values: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     """Prepared tables, runs of all passages in a random order, two cross-encoders with heads of their own."""
     folder = tmp_path_factory.mktemp("made") / "project"
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
-    shutil.copy(ROOT / "tests" / "tiny" / "params.yaml", folder)
+    (folder / "params.yaml").write_text(yaml.safe_dump(tiny_params.model_dump()))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         stage("prepare")

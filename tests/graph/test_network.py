@@ -1,7 +1,6 @@
 """Eq. 6-10 against plain loops on a small literal graph, and the checkpoint."""
 
 import json
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,12 @@ PAPER = GNNConfig(
     graph="full",
     similarity="dot",
 )
+
+
+def replace(config: GNNConfig, **changes: Any) -> GNNConfig:
+    return GNNConfig(**{**config.model_dump(), **changes})
+
+
 CONFIGS = {
     "paper": PAPER,
     "product": replace(PAPER, edge_features="product"),
@@ -249,7 +254,7 @@ def test_checkpoint_errors_are_told(tmp_path: Path) -> None:
 )
 def test_configuration_is_checked(field: str, value: Any, rule: str) -> None:
     with pytest.raises(UserError, match=rule):
-        GNNConfig(**{**asdict(PAPER), field: value})
+        replace(PAPER, **{field: value})
 
 
 @pytest.mark.parametrize("name", ["paper", "product", "no_features", "one_layer", "constant_gate"])

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gnn_encoder.core.experiment import init
+
 from .forked_python import run as run_forked
 
 ROOT = Path(__file__).parents[2]
@@ -130,7 +132,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     # Hashes of what ran on the real data are none of this experiment's.
     (folder / "dvc.lock").unlink(missing_ok=True)
-    shutil.copy(TINY_PARAMS, folder / "params.yaml")
+    init([str(TINY_PARAMS)], folder / "params.yaml")
     project = Project(folder, environment)
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("add", "--all")

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gnn_encoder.core.experiment import load_experiment
 from gnn_encoder.data.beir import Beir
 
-from .conftest import TINY_PARAMS, Project, Ran
+from .conftest import ROOT, TINY_PARAMS, Project, Ran
 
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
@@ -91,15 +92,19 @@ WRITE: dict[str, Callable[[Beir, Path], None]] = {
 }
 
 
+def complete(config: Path) -> dict[str, Any]:
+    """The whole experiment of a config: this one laid over params.yaml."""
+    return load_experiment(config, ROOT / "params.yaml").model_dump(exclude_unset=True)
+
+
 def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project:
     """A copy of the project with the configuration and a sample in its source's format."""
     project = Project(Path(shutil.copytree(fresh.folder, folder, symlinks=True)), fresh.environment)
     source = folder / "source"
     source.mkdir()
     WRITE[name](Beir(corpus), source)
-    config = yaml.safe_load((folder / "configs" / f"{name}.yaml").read_text())
-    tiny = yaml.safe_load(TINY_PARAMS.read_text())
-    params = overridden(config, tiny)
+    tiny = complete(TINY_PARAMS)
+    params = overridden(complete(ROOT / "configs" / f"{name}.yaml"), tiny)
     params["data"]["path"] = "source"
     # Questions that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
     params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}

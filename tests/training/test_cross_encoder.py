@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.core.params import load_params
+from gnn_encoder.core.params import Params
 from gnn_encoder.encoding.tokens import pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
@@ -19,10 +19,8 @@ LENGTH = 20
 
 
 @pytest.fixture
-def model(tiny_model: Path) -> CrossEncoder:
-    encoder = load_params(tiny_model.parent / "params.yaml").encoder.model_copy(
-        update={"precision": "fp32", "dropout": 0.0}
-    )
+def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
+    encoder = tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.0})
     return CrossEncoder.from_pretrained(Source(str(tiny_model)), encoder, seed=4)
 
 

@@ -14,6 +14,7 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
+Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
 
 
 class Section(BaseModel):
@@ -214,7 +215,7 @@ class MGT(Section):
 
     layers: Literal[1, 2]
     heads: Count
-    gate: Literal["learned"] | Annotated[float, Field(ge=0, le=1)]
+    gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
     masking: Literal["mgt", "drop_labelled"]
     graph: Literal["full", "self_loops"]
@@ -274,6 +275,9 @@ class Evaluate(Section):
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str  # the measure of the paired test
     answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
+
+
+DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 
 
 class Trial(Section):
@@ -362,12 +366,12 @@ class Params(Section):
             if name not in trials or trials[name] != Trial.model_validate(wanted):
                 raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
         if "no_mgt" not in trials:
-            raise ValueError("evidence.trials.no_mgt is missing: its attention is shown beside that of full; add it")
+            raise ValueError(f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}")
         for name, trial in trials.items():
             try:
                 self.of_trial(trial)
             except ValidationError as error:
-                told = "; ".join(_describe(e) for e in error.errors())
+                told = "; ".join(describe(e) for e in error.errors())
                 raise ValueError(f"evidence.trials.{name}: {told}") from error
             if trial.k is not None and trial.k > self.evidence.k:
                 raise ValueError(
@@ -385,18 +389,27 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
         UserError: the file is missing or no YAML, or a parameter is unknown, missing, mistyped or out of bounds.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file; run from the project's root, or copy one of configs/ there")
+        raise UserError(f"{path}: no such file; run from the project's root, or `git checkout {path}`")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
-    try:
-        return Params.model_validate(values)
+        return Params.model_validate(parse_yaml(path.read_bytes(), path))
     except ValidationError as error:
-        raise UserError(f"{path}: " + "; ".join(_describe(e) for e in error.errors())) from error
+        raise UserError(f"{path}: " + "; ".join(describe(e) for e in error.errors())) from error
 
 
-def _describe(error: Any) -> str:
+def parse_yaml(content: bytes, source: str | Path) -> Any:
+    """Parse YAML 1.1, as DVC and every stage read it.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        return yaml.safe_load(content.decode("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
+
+
+def describe(error: Any) -> str:
+    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not plain, the cure."""
     # Of a union, pydantic also names the branch that failed: literal['learned'], constrained-float.
     name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
     kind = error["type"]
@@ -405,11 +418,9 @@ def _describe(error: Any) -> str:
     if kind == "extra_forbidden":
         return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"
     if kind == "missing":
-        return f"{name} is missing; copy it from configs/insuranceqa.yaml"
+        return f"{name} is missing; {DEFAULTS}"
     if kind == "model_type":
-        return (
-            f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; see configs/insuranceqa.yaml"
-        )
+        return f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; {DEFAULTS}"
     if kind == "float_type" and isinstance(error["input"], str):
         return f"{name} is the text {error['input']!r}: must be a number, written like 5.0e-5 (YAML reads 5e-5 as text)"
     return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"

@@ -1,28 +1,30 @@
 """The GNN on the query-passage graph (section 3.3, Eq. 6-10 of the GNN-encoder paper)."""
 
 import json
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import ValidationError, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Count, Gate, Section, describe
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
 
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
+# Of params.yaml, where these fields come from.
+SECTIONS = {"similarity": "encoder", **dict.fromkeys(("layers", "heads", "gate", "edge_features", "graph"), "mgt")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class GNNConfig:
+class GNNConfig(Section):
     """What a GNN is made of; each ablation of the paper is one field.
 
     Args:
@@ -39,28 +41,30 @@ class GNNConfig:
         UserError: a field is out of bounds.
     """
 
-    dimension: int
-    edge_dimension: int | None
+    dimension: Count
+    edge_dimension: Count | None
     layers: Literal[1, 2]
-    heads: int
-    gate: Literal["learned"] | float
+    heads: Count
+    gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
     graph: Literal["full", "self_loops"]
     similarity: Literal["dot", "cosine"]
 
-    def __post_init__(self) -> None:
-        is_constant = isinstance(self.gate, int | float) and not isinstance(self.gate, bool) and 0 <= self.gate <= 1
-        _require(_is_count(self.dimension), "dimension", self.dimension, "a whole number above 0")
-        divides = _is_count(self.heads) and self.dimension % self.heads == 0
-        _require(divides, "mgt.heads", self.heads, f"a divisor of the embeddings' {self.dimension} columns")
-        _require(self.layers in (1, 2), "mgt.layers", self.layers, "1 or 2")
-        _require(self.gate == "learned" or is_constant, "mgt.gate", self.gate, "learned, or a number in [0, 1]")
-        kinds = ("cross_encoder", "product", "none")
-        _require(self.edge_features in kinds, "mgt.edge_features", self.edge_features, " or ".join(kinds))
-        _require(self.graph in ("full", "self_loops"), "mgt.graph", self.graph, "full or self_loops")
-        _require(self.similarity in ("dot", "cosine"), "encoder.similarity", self.similarity, "dot or cosine")
-        if self.edge_features == "cross_encoder":
-            _require(_is_count(self.edge_dimension), "edge_dimension", self.edge_dimension, "a whole number above 0")
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise UserError("; ".join(describe(_named(problem)) for problem in error.errors())) from error
+
+    @model_validator(mode="after")
+    def _dimensions_fit(self) -> Self:
+        if self.dimension % self.heads != 0:
+            raise ValueError(
+                f"mgt.heads is {self.heads}: must be a divisor of the embeddings' {self.dimension} columns; correct it"
+            )
+        if self.edge_features == "cross_encoder" and self.edge_dimension is None:
+            raise ValueError("edge_dimension is None: must be a whole number above 0; correct it")
+        return self
 
     @property
     def feature_dimension(self) -> int | None:
@@ -234,7 +238,7 @@ class QueryPassageGNN(nn.Module):
         beside = folder / f".{WEIGHTS}"
         save_file({name: value.contiguous() for name, value in self.state_dict().items()}, beside)
         publish(beside, folder / WEIGHTS)
-        write_json(folder / CONFIG, asdict(self.config))
+        write_json(folder / CONFIG, self.config.model_dump())
 
     @classmethod
     def load(cls, folder: Path, *, dimension: int | None = None) -> Self:
@@ -266,13 +270,9 @@ def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage:
     return h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage), h_p * h_p
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _require(holds: bool, name: str, value: object, rule: str) -> None:
-    if not holds:
-        raise UserError(f"{name} is {value!r}: must be {rule}; correct it")
+def _named(problem: Any) -> dict[str, Any]:
+    """One of pydantic's errors, with the section of params.yaml that the field comes from in front of its name."""
+    return {**problem, "loc": (*(SECTIONS[name] for name in problem["loc"][:1] if name in SECTIONS), *problem["loc"])}
 
 
 def _read_config(path: Path) -> GNNConfig:
@@ -282,7 +282,7 @@ def _read_config(path: Path) -> GNNConfig:
         raise UserError(f"{path}: no such file; run train_mgt first") from error
     except ValueError as error:  # not JSON, or not UTF-8
         raise UserError(f"{path}: not valid JSON ({error}); run train_mgt again") from error
-    names = [field.name for field in fields(GNNConfig)]
+    names = list(GNNConfig.model_fields)
     found = sorted(values) if isinstance(values, dict) else []
     if found != sorted(names):
         raise UserError(f"{path}: keys are {', '.join(found)}; expected {', '.join(names)}; run train_mgt again")

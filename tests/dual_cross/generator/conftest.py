@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from gnn_encoder.core.params import Encoder, load_params
+from gnn_encoder.core.params import Encoder, Params
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.pretrained import Source
@@ -18,9 +18,9 @@ __all__ = ["scratch"]  # the fixture of that name, for these tests too
 
 
 @pytest.fixture
-def encoder_params(tiny_model: Path) -> Encoder:
+def encoder_params(tiny_params: Params) -> Encoder:
     changes = {"precision": "fp32", "dropout": 0.0}
-    return load_params(tiny_model.parent / "params.yaml").encoder.model_copy(update=changes)
+    return tiny_params.encoder.model_copy(update=changes)
 
 
 @pytest.fixture

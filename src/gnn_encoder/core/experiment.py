@@ -1,0 +1,247 @@
+"""Experiments as differences: params.yaml is the one full file, and what configs/ holds is laid over it.
+
+The present params.yaml is read and written with its comments and its order. So a new parameter stands in params.yaml
+and in its model of `gnn_encoder.core.params`, and in no other file.
+"""
+
+import io
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import CommentMark, YAMLError
+from ruamel.yaml.representer import RoundTripRepresenter
+from ruamel.yaml.tokens import CommentToken
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import Params, describe, load_params, parse_yaml
+from gnn_encoder.core.storage.atomic import write_text
+
+PARAMS = Path("params.yaml")
+MADE = "# Made by: "
+SETTING = re.compile(r"[\w-]+(\.[\w-]+)*=\s*\S.*", re.DOTALL)
+# Mappings whose keys the user chooses, each one value like a list: a config that names three trials means these
+# three, and not also those of params.yaml.
+WHOLE = (("evidence", "trials"), ("data", "names"))
+COLUMN = 27  # where comments stand in params.yaml
+Keys = tuple[str, ...]
+
+
+def init(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -> list[str]:
+    """Change `path`, the experiment, to that of a config and of `key=value` arguments.
+
+    A section of the config is laid over that of `path` key by key; every other value is replaced whole. Lists are such
+    values, and so are the two mappings whose keys the user chooses, `evidence.trials` and `data.names`. A dotted key
+    reaches into these too: `evidence.trials.no_gate.mgt={gate: 0.3}` changes or adds this trial, and no other. Of two
+    arguments that set one value, the later one wins. A comment beside a value of the config replaces the comment in
+    `path`, which otherwise stays.
+
+    Args:
+        arguments: `KEY=VALUE` each, the value in YAML; the first one may be the path of a config instead.
+        path: the experiment.
+        over: go on from an experiment that was already made so.
+
+    Returns:
+        A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
+
+    Raises:
+        UserError: an argument, the config or the resulting experiment is wrong; `path` is as it was.
+    """
+    before = load_params(path)
+    text = path.read_text(encoding="utf-8")
+    made = _leading_lines(text, MADE)
+    if made and not over:
+        raise UserError(
+            f"{path}: made by `{made[-1].removeprefix(MADE)}`, and a second init would mix two experiments; "
+            f"`git checkout {path}` first, or add --over to change this one"
+        )
+    draft = _overlaid("\n".join(text.split("\n")[len(made) :]), path, arguments)
+    after = draft.checked()
+    command = shlex.join(["gnn-encoder", "init", *arguments, *(["--over"] if over else [])])
+    header = [*made, MADE + " ".join(command.splitlines()), *draft.notes]
+    write_text(path, "\n".join([*header, draft.text()]))
+    return list(_differences(before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)))
+
+
+def load_experiment(path: Path, base: Path = PARAMS) -> Params:
+    """Read an experiment: a full params.yaml, or a config, which is laid over `base` as `init` does.
+
+    Raises:
+        UserError: a file is missing or no YAML, or the experiment is wrong.
+    """
+    if path.is_file():
+        values = parse_yaml(path.read_bytes(), path)
+        if isinstance(values, dict) and not Params.model_fields.keys() <= values.keys():
+            load_params(base)  # its own mistakes are not the config's
+            return _overlaid(base.read_text(encoding="utf-8"), base, [str(path)]).checked()
+    return load_params(path)
+
+
+@dataclass(kw_only=True)
+class _Draft:
+    """An experiment in the making: the YAML with its comments, and where each changed value came from."""
+
+    tree: CommentedMap
+    came_from: dict[Keys, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what the config says on top, such as whom its comments cite
+
+    def overlay(self, section: CommentedMap, given: CommentedMap, at: Keys, source: str) -> None:
+        """Lay `given` over `section`, which stands at `at`."""
+        for key, value in given.items():
+            here = (*at, str(key))
+            old = section.get(key)
+            if isinstance(old, CommentedMap) and isinstance(value, CommentedMap) and here not in WHOLE:
+                self.overlay(old, value, here, source)
+            else:
+                _put(section, key, value)
+                self.came_from[here] = source
+            if comment := _comment(given, key):
+                _set_comment(section, key, comment)
+
+    def set(self, keys: Keys, value: Any, source: str) -> None:
+        """Set one value; a section on the way that is not there, or null, is made."""
+        section = self.tree
+        for key in keys[:-1]:
+            if not isinstance(section.get(key), CommentedMap):
+                _put(section, key, CommentedMap())
+            section = section[key]
+        self.overlay(section, CommentedMap({keys[-1]: value}), keys[:-1], source)
+
+    def text(self) -> str:
+        """The YAML."""
+        stream = io.StringIO()
+        _yaml().dump(self.tree, stream)
+        return stream.getvalue()
+
+    def checked(self) -> Params:
+        """The experiment, read from the YAML as every stage will read it."""
+        try:
+            return Params.model_validate(parse_yaml(self.text().encode(), self._sources(())))
+        except ValidationError as error:
+            told = (f"{self._sources(problem['loc'])}: {describe(problem)}" for problem in error.errors())
+            raise UserError("; ".join(told)) from error
+
+    def _sources(self, place: tuple[int | str, ...]) -> str:
+        """The files and arguments that set a parameter, or something in a section; all of them where none did."""
+        met = [s for keys, s in self.came_from.items() if all(a == str(b) for a, b in zip(keys, place, strict=False))]
+        return ", ".join(dict.fromkeys(met or self.came_from.values()))
+
+
+def _overlaid(text: str, path: Path, arguments: Sequence[str]) -> _Draft:
+    if not arguments:
+        raise UserError("nothing to change: give a file of configs/, or values such as mgt.beta=0.1")
+    draft = _Draft(tree=_parse(text, path))
+    config, settings = (None, arguments) if "=" in arguments[0] else (arguments[0], arguments[1:])
+    if config is not None:
+        draft.overlay(draft.tree, _read_config(Path(config)), (), config)
+        draft.notes += _leading_lines(Path(config).read_text(encoding="utf-8"), "#")
+    for setting in settings:
+        keys, value = _read_setting(setting)
+        draft.set(keys, value, setting)
+    return draft
+
+
+def _read_config(path: Path) -> CommentedMap:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1")
+    without_empty_lines = re.sub(rb"\n\s*\n", b"\n", path.read_bytes())  # params.yaml keeps its own
+    found = _parse(without_empty_lines, path)
+    if not isinstance(found, CommentedMap):
+        raise UserError(f"{path}: is {found!r}: must be lines of `key: value`; see configs/msmarco.yaml")
+    return found
+
+
+def _read_setting(setting: str) -> tuple[Keys, Any]:
+    if not SETTING.fullmatch(setting):
+        rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
+        raise UserError(f"{setting!r}: {rule}; correct it (only the first argument can be a config)")
+    key, _, value = setting.partition("=")
+    return tuple(key.split(".")), _parse(value, setting)
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes null as `null`, where ruamel.yaml leaves the value out."""
+
+
+_Representer.add_representer(type(None), lambda writer, _: writer.represent_scalar("tag:yaml.org,2002:null", "null"))
+
+
+def _yaml() -> YAML:
+    """Reads and writes YAML so that what is not changed stays as it is, to the byte."""
+    found = YAML()
+    found.preserve_quotes = True
+    found.width = 1_000_000  # no line is broken
+    found.Representer = _Representer
+    return found
+
+
+def _parse(text: str | bytes, source: str | Path) -> Any:
+    try:
+        return _yaml().load(text)
+    except YAMLError as error:
+        raise UserError(f"{source}: not valid YAML: {' '.join(str(error).split())}; correct it") from error
+
+
+def _leading_lines(text: str, start: str) -> list[str]:
+    return list(takewhile(lambda line: line.startswith(start), text.split("\n")))
+
+
+# --- ruamel.yaml ------------------------------------------------------------------------------------------------------
+
+
+def _put(section: CommentedMap, key: str, value: Any) -> None:
+    """Set a value. A new key comes second: the last one carries the empty line that ends its section."""
+    if key in section or not section:
+        section[key] = value
+    else:
+        section.insert(1, key, value)
+
+
+def _token(section: CommentedMap, key: str) -> CommentToken | None:
+    """What follows a key or its value up to the next key: a comment beside it, then comments and empty lines below."""
+    tokens = section.ca.items.get(key)
+    return tokens[2] if tokens else None
+
+
+def _comment(section: CommentedMap, key: str) -> str:
+    """The comment beside a key or its value."""
+    token = _token(section, key)
+    return "" if token is None else token.value.partition("\n")[0]
+
+
+def _set_comment(section: CommentedMap, key: str, comment: str) -> None:
+    """Replace the comment beside a key or its value; what stands below stays."""
+    old = _token(section, key)
+    beside, _, below = old.value.partition("\n") if old else ("", "", "")
+    column = old.start_mark.column if old and beside else COLUMN
+    # A long value leaves one blank before the comment's column; the comment brings the second one.
+    token = CommentToken(f" {comment}\n{below}", CommentMark(column - 1), None)
+    section.ca.items.setdefault(key, [None] * 4)[2] = token
+
+
+# --- what changed -----------------------------------------------------------------------------------------------------
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any], at: Keys = ()) -> Iterator[str]:
+    for key in {**before, **after}:
+        here = (*at, key)
+        old, new = before.get(key, ...), after.get(key, ...)
+        if isinstance(old, Mapping) and isinstance(new, Mapping) and here not in WHOLE:
+            yield from _differences(old, new, here)
+        elif old != new:
+            yield f"{'.'.join(here)}: {_shown(old)} -> {_shown(new)}"
+
+
+def _shown(value: object) -> str:
+    if value is ...:
+        return "not set"
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
+    return text.removesuffix("...\n").rstrip("\n")

@@ -1,0 +1,231 @@
+"""`gnn-encoder init`: what it writes, prints and refuses; configs laid over params.yaml."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from gnn_encoder import cli
+from gnn_encoder.core.experiment import load_experiment
+from gnn_encoder.core.params import Params, load_params
+
+ROOT = Path(__file__).parents[1]
+DEFAULT = (ROOT / "params.yaml").read_text()
+HEADER = "# Made by: gnn-encoder init "
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with params.yaml and configs/ as they are committed."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli.app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def init(*arguments: str) -> list[str]:
+    code, out, err = call("init", *arguments)
+    assert (code, err) == (0, "")
+    return out.splitlines()
+
+
+def refusal(*arguments: str) -> str:
+    """The error of an init that leaves everything as it was."""
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    code, out, err = call("init", *arguments)
+    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    return err.removeprefix("error: ").rstrip("\n")
+
+
+def lines() -> list[str]:
+    return Path("params.yaml").read_text().splitlines()
+
+
+def test_one_value_changes_one_line() -> None:
+    assert init("mgt.beta=0.1") == ["mgt.beta: 0.05 -> 0.1"]
+    old = "  beta: 0.05               # share"
+    assert DEFAULT.count(old) == 1
+    expected = f"{HEADER}mgt.beta=0.1\n" + DEFAULT.replace(old, "  beta: 0.1                # share")
+    assert Path("params.yaml").read_text() == expected
+
+
+def test_a_config_and_values_which_win_over_it() -> None:
+    Path("c.yaml").write_text("# G = a paper.\n\nmgt:\n  beta: 0.2   # G 4.3\n\n  heads: 2\n\nseed: 5\n")
+    printed = init("c.yaml", "mgt.heads=1", "data.path=null")
+    assert printed == ["seed: 13 -> 5", "mgt.heads: 4 -> 1", "mgt.beta: 0.05 -> 0.2"]
+    assert lines()[:2] == [f"{HEADER}c.yaml mgt.heads=1 data.path=null", "# G = a paper."]
+    assert "  beta: 0.2                # G 4.3" in lines()
+    assert lines()[2:5] == [*DEFAULT.splitlines()[:2], "seed: 5"]
+    assert len(lines()) == len(DEFAULT.splitlines()) + 2  # the config's empty lines are not in it
+    assert load_params().mgt.heads == 1
+
+
+def test_a_comment_replaces_that_beside_a_value_and_leaves_what_is_below() -> None:
+    text = DEFAULT.replace("  beta: 0.05  ", "  # mine\n  beta: 0.05  ").replace("mgt:\n", "mgt: # old\n")
+    Path("params.yaml").write_text(text)
+    Path("c.yaml").write_text("mgt:   # G 3.3\n  graph: full   # G 3.2\nreport: # of mine\n  passages: 4  # few\n")
+    assert init("c.yaml") == ["report.passages: 5 -> 4"]
+    at = lines().index("  graph: full              # G 3.2")
+    assert lines()[at + 1] == "  # mine"
+    assert "mgt: # G 3.3" in [" ".join(line.split()) for line in lines()]
+    assert lines()[-1] == "  passages: 4              # few"
+    assert lines().count("") == text.splitlines().count("")
+
+
+def test_a_new_key_stands_in_its_section() -> None:
+    printed = init("data.source=ir_datasets", "data.names={train: a/train, test: a/test}")
+    assert printed == [
+        "data.source: insuranceqa -> ir_datasets",
+        "data.names: not set -> {train: a/train, test: a/test}",
+    ]
+    at = lines().index("data:")
+    assert lines()[at + 2] == "  names: {train: a/train, test: a/test}"
+    assert [line == "" for line in lines()[at : at + 7]] == [False] * 6 + [True]
+
+
+def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
+    init(
+        "pair={teacher: {epochs: 5}, depth: 40}",
+        "evidence={ablations: {full: {}, no_mgt: {graph: full}, no_gnn: control}}",
+    )
+    made, default = load_params(), yaml.safe_load(DEFAULT)
+    assert made.pair.teacher is not None and made.pair.teacher.epochs == 5
+    assert made.pair.teacher.batch_size == default["pair"]["teacher"]["batch_size"]
+    assert list(made.evidence.ablations) == ["full", "no_mgt", "no_gnn"]
+    assert made.evidence.k == default["evidence"]["k"]
+
+
+def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
+    assert init("evidence.ablations.no_gate={gate: 0.3}", "evidence.ablations.two-heads={heads: 2}") == [
+        "evidence.ablations: {full: {}, no_gate: {gate: 0.2}, no_edge_features: {edge_features: none}, "
+        "one_layer: {layers: 1}, no_mgt: {masking: drop_labelled}, no_gnn: control} -> "
+        "{full: {}, two-heads: {heads: 2}, no_gate: {gate: 0.3}, no_edge_features: {edge_features: none}, "
+        "one_layer: {layers: 1}, no_mgt: {masking: drop_labelled}, no_gnn: control}"
+    ]
+
+
+def test_null_and_back() -> None:
+    assert init("pair.teacher=null")[0].endswith("warmup: 0.1} -> null")
+    section = "{model: null, max_length: 9, epochs: 1, batch_size: 4, negatives: 1, learning_rate: 1.0e-5, warmup: 0.1}"
+    assert init("--over", f"pair.teacher={section}") == [
+        f"pair.teacher: null -> {section.replace('1.0e-5', '1.0e-05')}",
+    ]
+    assert lines()[0] == f"{HEADER}pair.teacher=null"
+    assert lines()[1] == f"{HEADER}'pair.teacher={section}' --over"
+
+
+@pytest.mark.parametrize(
+    "text", ["5.0e-5", "0", "12", "1_0", "017", "0x1f", "1e3", "2.", "yes", "'yes'", '"5e-5"', "~", "[1]"]
+)
+def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
+    """Whatever is written: ruamel.yaml, which keeps comments, and PyYAML, which stages read with, differ in dialect."""
+    code, _, err = call("init", f"data.path={text}")
+    meant = yaml.safe_load(text)
+    if meant is None or isinstance(meant, str):
+        assert code == 0 and load_params().data.path == meant
+    else:
+        assert code == 2 and f"data.path is {meant!r}: input should be a valid string" in err
+
+
+def test_every_config_is_whole_over_params_yaml() -> None:
+    for config in sorted(Path("configs").glob("*.yaml")):
+        shutil.copy(ROOT / "params.yaml", "params.yaml")
+        printed = init(str(config), "data.path=/corpus")
+        assert len(printed) > 50
+        made = load_params()
+        assert made.data.path == "/corpus"
+        shutil.copy(ROOT / "params.yaml", "params.yaml")
+        expected = load_experiment(config)
+        assert made == expected.model_copy(update={"data": expected.data.model_copy(update={"path": "/corpus"})})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to change: give a file of configs/, or values such as mgt.beta=0.1"),
+        (["configs/marco.yaml"], "configs/marco.yaml: no such file; give one of configs/, or a value such as"),
+        (["configs"], "configs: no such file"),
+        (["seed=1", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
+        (["=1"], "'=1': must be KEY=VALUE"),
+        (["mgt..beta=1"], "'mgt..beta=1': must be KEY=VALUE"),
+        (["data.path="], "'data.path=': must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"),
+        (["mgt.beta=[1"], "mgt.beta=[1: not valid YAML: "),
+        (["data.path=\x07"], "not valid YAML"),
+        (["mgt.betta=0.1"], "mgt.betta=0.1: mgt.betta is not a parameter (value 0.1); remove it or correct its name"),
+        (["mtg.beta=0.1"], "mtg.beta=0.1: mtg is not a parameter (value {'beta': 0.1}); remove it or correct"),
+        (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than 1"),
+        (["mgt=2"], "mgt=2: mgt is 2: must be lines of `key: value`; "),
+        (["mgt.beta.x=2"], "mgt.beta.x=2: mgt.beta is {'x': 2}: input should be a valid number"),
+        (
+            ["seed=3", "train_retriever.learning_rate=5e-5"],
+            "train_retriever.learning_rate=5e-5: train_retriever.learning_rate is the text '5e-5': must be a number, "
+            "written like 5.0e-5 (YAML reads 5e-5 as text)",
+        ),
+        (["configs/nq.yaml", "mgt.beta=2"], "mgt.beta=2: mgt.beta is 2"),
+        (["configs/nq.yaml", "data.source=beir"], "data.source=beir, configs/nq.yaml: data.name is set"),
+        (["mine_candidates.depth=9"], "mine_candidates.depth=9: denoise.range_m"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_arguments(arguments: list[str], message: str) -> None:
+    assert message in refusal(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("mgt:\n  betta: 0.1\n", "c.yaml: mgt.betta is not a parameter (value 0.1)"),
+        ("mtg:\n  beta: 0.1\n", "c.yaml: mtg is not a parameter (value {'beta': 0.1})"),
+        ("mgt:\n  beta: 5e-2\n", "c.yaml: mgt.beta is the text '5e-2': must be a number"),
+        ("mgt:\n  beta: 0.1\n  beta: 0.2\n", "c.yaml: not valid YAML: "),
+        ("mgt: [\n", "c.yaml: not valid YAML: "),
+        ("seed: !!python/name:os.system\n", "c.yaml: not valid YAML"),
+        ("mgt.beta: 0.1\n", "c.yaml: "),
+        ("- mgt\n", "c.yaml: is ['mgt']: must be lines of `key: value`"),
+        ("", "c.yaml: is None: must be lines of `key: value`"),
+        ("# caf\xe9\nseed: 1\n", "c.yaml: not valid YAML"),
+    ],
+)
+def test_mistakes_in_a_config(config: str, message: str) -> None:
+    Path("c.yaml").write_bytes(config.encode("latin-1"))
+    assert refusal("c.yaml").startswith(message)
+
+
+def test_no_params_yaml() -> None:
+    Path("params.yaml").unlink()
+    assert refusal("seed=1").startswith("params.yaml: no such file")
+
+
+def test_a_second_init_is_refused() -> None:
+    init("configs/nq.yaml", "seed=1")
+    assert refusal("configs/msmarco.yaml") == (
+        "params.yaml: made by `gnn-encoder init configs/nq.yaml seed=1`, and a second init would mix two experiments; "
+        "`git checkout params.yaml` first, or add --over to change this one"
+    )
+    assert init("mgt.beta=0.1", "--over") == ["mgt.beta: 0.05 -> 0.1"]
+    assert [line for line in lines() if line.startswith(HEADER)] == lines()[:2]
+    assert load_params().data.name == "nq" and load_params().seed == 1
+
+
+@pytest.mark.parametrize("command", ["params", "inspect"])
+def test_a_config_is_laid_over_params_yaml(command: str) -> None:
+    Path("c.yaml").write_text("mgt:\n  betta: 0.1\n")
+    code, _, err = call(command, "c.yaml")
+    assert code == 2 and err.startswith("error: c.yaml: mgt.betta is not a parameter")
+    Path("params.yaml").unlink()
+    assert call(command, "c.yaml")[2].startswith("error: params.yaml: no such file")
+
+
+def test_params_of_a_config_and_of_a_whole_file() -> None:
+    code, out, _ = call("params", "configs/nq.yaml")
+    nq = Params.model_validate_json(out)
+    assert code == 0 and nq.data.name == "nq" and nq.bm25.k1 == 0.9
+    Path("params.yaml").rename("mine.yaml")  # a whole one needs no other
+    assert Params.model_validate_json(call("params", "mine.yaml")[1]) == load_params(ROOT / "params.yaml")
