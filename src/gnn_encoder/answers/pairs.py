@@ -92,7 +92,7 @@ class Worker:
 
 
 def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
-    """Call a function that does not know where what it is called with comes from."""
+    """Call a function; an error of it is told with the place that its argument came from, which it does not know."""
     try:
         return function(argument)
     except UserError as error:

@@ -34,7 +34,7 @@ class IRDatasets:
         self.splits = tuple(names)
 
     def files(self) -> list[Path]:
-        """None: ir_datasets keeps them, and checks what it fetches; a name stands for its content."""
+        """No files: ir_datasets keeps its own, and checks what it fetches. A set's name stands for its content."""
         return []
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:

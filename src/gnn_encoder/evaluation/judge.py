@@ -1,4 +1,4 @@
-"""A run's values by what its questions are judged by: qrels, or answers that passages hold."""
+"""What a run is worth: passages are judged by qrels or, where queries have answers, by whether they hold one."""
 
 from collections.abc import Sequence
 from pathlib import Path

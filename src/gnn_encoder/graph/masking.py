@@ -27,14 +27,23 @@ def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
     Raises:
         UserError: beta is not in (0, 1), or there are too few questions for as many folds.
     """
-    if not 0 < beta < 1:
-        raise UserError(f"mgt.beta is {beta}: must be above 0 and below 1; it is the share of the questions masked")
-    count = max(2, round(1 / beta))
+    count = fold_count(beta)
     if len(rows) < count:
         raise UserError(
             f"mgt.beta is {beta}: {len(rows)} training questions make no {count} folds; raise it or add questions"
         )
     return list(np.array_split(np.random.default_rng([seed, epoch]).permutation(rows), count))
+
+
+def fold_count(beta: float) -> int:
+    """Folds that a share `beta` of the questions makes: about 1 / beta, and two at least.
+
+    Raises:
+        UserError: beta is not in (0, 1).
+    """
+    if not 0 < beta < 1:
+        raise UserError(f"mgt.beta is {beta}: must be above 0 and below 1; it is the share of the questions masked")
+    return max(2, round(1 / beta))
 
 
 def propagation_mask(n: int, masked: Ints) -> NDArray[np.bool_]:

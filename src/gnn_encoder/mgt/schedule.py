@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gnn_encoder.graph.masking import folds
+from gnn_encoder.graph.masking import fold_count, folds
 from gnn_encoder.training.examples import Rows
 
 
@@ -26,7 +26,7 @@ class MaskedSchedule:
         self._items = np.arange(n_items)
         self._batch_size, self._beta, self._seed = batch_size, beta, seed
         self._at: tuple[int, list[Step]] = (0, self._pass(0))
-        self.rounds_per_epoch = 1 if beta is None else max(2, round(1 / beta))
+        self.rounds_per_epoch = 1 if beta is None else fold_count(beta)
         self._epochs = epochs
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ SETTINGS = "dual_encoder.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DualEncoderSettings:
-    """What a saved dual-encoder must be used with to mean what it meant in training."""
+    """How a dual-encoder was trained to read texts and to score them: it has to be used in the same way."""
 
     pooling: str
     similarity: str
