@@ -40,18 +40,24 @@ def test_a_branch_killed_again_and_again_comes_out_the_same(
     project.git("clean", "--quiet", "--force", "-d", "-x")
     assert outputs(project) == {} and not (project.folder / "dvc.lock").exists()
 
-    moments, hits = random.Random(13), 0
+    moments, hit = random.Random(13), False
     for number in range(KILLS):
-        hits += repro_and_kill(project, moments.uniform(*SECONDS), in_a_stage=number % 2 == 1)
+        hit |= repro_and_kill(project, moments.uniform(*SECONDS), in_a_stage=number % 2 == 1)
+        # What a kill leaves now and then, so that no run of this test goes without.
+        if number == 1:
+            notes(project).write_text("")
+        record = project.folder / "dvc.lock"
+        if number == 3 and record.exists():
+            record.write_text(record.read_text()[: record.stat().st_size // 2])
         healed = project.python("scripts/heal.py")
         assert healed.status == 0, healed.output
-    assert hits >= KILLS // 2, "a stage was at work"
+    assert hit, "a stage was at work when it was killed"
     last = project.dvc("repro", BRANCH)
     assert last.status == 0, last.output
 
-    record = yaml.safe_load((project.folder / "dvc.lock").read_text())["stages"]
-    assert BRANCH in record
-    made = tuple(out["path"] for stage in record.values() for out in stage["outs"])
+    recorded = yaml.safe_load(record.read_text())["stages"]
+    assert BRANCH in recorded
+    made = tuple(out["path"] for stage in recorded.values() for out in stage["outs"])
     expected = {name: value for name, value in outputs(undisturbed).items() if belongs(name, made)}
     found = outputs(project)
     found.pop(UNDECLARED, None)
@@ -65,10 +71,12 @@ def belongs(name: str, outs: tuple[str, ...]) -> bool:
 def repro_and_kill(project: Project, seconds: float, *, in_a_stage: bool) -> bool:
     """Kill the process group of `dvc repro`, DVC and stage, after some seconds. Returns whether a stage was at work."""
     with started_repro(project, BRANCH) as dvc:
-        end = time.monotonic() + seconds
-        while dvc.poll() is None and (time.monotonic() < end or (in_a_stage and not at_work(dvc.pid))):
-            time.sleep(0.002)
-        return at_work(dvc.pid)
+        with suppress(subprocess.TimeoutExpired):
+            dvc.wait(seconds)
+        while not (hit := at_work(dvc.pid)) and in_a_stage and dvc.poll() is None:
+            time.sleep(0.01)
+        assert not dvc.poll(), "DVC fails"
+        return hit
 
 
 def at_work(group: int) -> bool:
