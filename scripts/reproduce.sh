@@ -4,6 +4,7 @@
 #   scripts/reproduce.sh [cpu|gpu] [dvc repro's arguments...]
 #
 # With arguments it runs what they name: evaluate@pair, evaluate@dual_cross, ..., or all branches with compare.
+# Killed in any way, it goes on where it was when it is run again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,6 +14,7 @@ case ${1:-} in cpu | gpu) accelerator=("$1") && shift ;; esac
 bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"}
 
 export GNN_ENCODER_PYTHON=$PWD/.venv/bin/python
+"$GNN_ENCODER_PYTHON" scripts/heal.py
 printf 'reproduce: dvc repro %s\n' "$*"
 .venv/bin/python -m dvc repro "$@"
 
