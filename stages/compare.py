@@ -3,7 +3,6 @@
 How far the systems of one vector a passage come towards the ceiling is told on the questions that were reranked.
 """
 
-import logging
 from dataclasses import asdict
 
 from tqdm import tqdm
@@ -12,22 +11,20 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import WORK, output, run
 from gnn_encoder.core.storage.atomic import publish_files, write_json
-from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.ceiling import CEILING
 from gnn_encoder.evaluation.costs import measure_costs
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import (
     compare_with,
-    log_tables,
     means_by_system,
     read_values,
     write_ceiling,
     write_comparisons,
     write_metrics,
-    write_plots,
 )
+from gnn_encoder.presenting.costs import costs_table
+from gnn_encoder.presenting.evaluation import draw_costs, log_ceiling, log_results, log_table, write_plots
 
-log = logging.getLogger(__name__)
 REFERENCE = "dual_encoder"  # M_de
 
 
@@ -50,18 +47,17 @@ def main() -> None:
         compared = compare_with(values, section, {system: REFERENCE for system in systems if system != REFERENCE})
         against_own = compare_with(values, section, own)
         costs = {system: measure_costs(system, params) for system in tqdm(project.ENCODERS, desc="costs", disable=None)}
-        log_tables(means, compared, section)
-        log_tables(means, against_own, section)
-        log.info("\n%s", report.costs_table(costs))
+        log_results(means, compared, against_own, section)
+        log_table(costs_table(costs))
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
         write_metrics(metrics, means, compared)
         write_comparisons(metrics / "baselines.json", against_own)
         single = [system for system, cost in costs.items() if cost.vectors_a_passage == 1]
-        write_ceiling(metrics, read_values([*single, CEILING]), section, params.seed)
+        log_ceiling(write_ceiling(metrics, read_values([*single, CEILING]), section, params.seed))
         write_json(metrics / "costs.json", {system: asdict(cost) for system, cost in costs.items()})
         write_plots(plots, values, means, section)
         (tested,) = parse([section.significance])
-        report.draw_costs(plots / "costs.png", values.filter(split="test", measure=tested), costs, tested)
+        draw_costs(plots / "costs.png", values.filter(split="test", measure=tested), costs, tested)
         publish_files(metrics, project.METRICS)
         publish_files(plots, project.PLOTS)
 

@@ -8,17 +8,9 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import WORK, output, run
 from gnn_encoder.core.storage.atomic import publish_files
-from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.ceiling import CEILING, on_shared_questions
-from gnn_encoder.evaluation.values import (
-    compare_with,
-    log_tables,
-    means_by_system,
-    read_values,
-    write_ceiling,
-    write_metrics,
-    write_plots,
-)
+from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
+from gnn_encoder.presenting.evaluation import draw_branch_training, log_ceiling, log_results, write_plots
 
 
 def main() -> None:
@@ -36,14 +28,14 @@ def main() -> None:
         values.write_parquet(scratch / project.VALUES)
         means = means_by_system(values, section)
         compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
-        log_tables(means, compared, section)
+        log_results(means, {}, compared, section, title=name)
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
         write_metrics(metrics, means, compared)
         if CEILING in systems:
-            write_ceiling(metrics, values, section, params.seed)
+            log_ceiling(write_ceiling(metrics, values, section, params.seed))
         write_plots(plots, values, means, section)
         if history.is_file():
-            report.draw_training(plots / "training.png", pl.read_csv(history))
+            draw_branch_training(plots / "training.png", pl.read_csv(history))
         publish_files(metrics, project.METRICS / name)
         publish_files(plots, project.PLOTS / name)
 

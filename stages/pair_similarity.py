@@ -17,9 +17,9 @@ from gnn_encoder.core.storage.atomic import publish_files, write_json
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
-from gnn_encoder.evaluation.report import draw_similarities
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.pair.similarity import similarities, triples
+from gnn_encoder.presenting.similarity import draw_similarities
 
 log = logging.getLogger(__name__)
 

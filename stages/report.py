@@ -6,9 +6,8 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import run
 from gnn_encoder.core.storage.atomic import write_text
-from gnn_encoder.report.models import histories
-from gnn_encoder.report.page import render
-from gnn_encoder.report.training import write_training_picture
+from gnn_encoder.presenting.page.render import render
+from gnn_encoder.presenting.training import draw_training, histories
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +16,7 @@ def main() -> None:
     """Read the artifacts that are there and write the page."""
     page = render(load_params())
     write_text(project.REPORT, page)
-    write_training_picture(project.PLOTS / "training.png", histories())
+    draw_training(project.PLOTS / "training.png", histories())
     log.info("%s: %.1f MB", project.REPORT, len(page.encode()) / 1e6)
 
 

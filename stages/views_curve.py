@@ -18,9 +18,10 @@ from gnn_encoder.dual_cross.curve import Point, cost, quality
 from gnn_encoder.encoders.corpus import embed_questions
 from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
-from gnn_encoder.evaluation import report
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.presenting.tables import titled
+from gnn_encoder.presenting.views import draw_views, views_table
 
 log = logging.getLogger(__name__)
 EMBEDDINGS = project.embeddings("dual_cross")
@@ -47,9 +48,9 @@ def main() -> None:
             counts = range(1, read_manifest(EMBEDDINGS).views + 1)
             curve = pl.DataFrame([point(views, questions, params, scratch / WORK) for views in counts])
             curve.write_csv(scratch / "curve.csv")
-            log.info("%s", curve)
+            log.info("%s", titled(views_table(curve)))
             plots = scratch / WORK / "plots"
-            report.draw_views(plots / "views.png", curve, drawn)
+            draw_views(plots / "views.png", curve, drawn)
             curve.write_csv(plots / "views.csv")
             publish_files(plots, project.PLOTS / "dual_cross")
 

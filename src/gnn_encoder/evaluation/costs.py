@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +12,13 @@ from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import TIMES, artifact_name
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoders.dual_encoder import DualEncoder
+from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
 
 QUESTIONS = 200  # of dev, asked one at a time
 WARM_UP = 20
 DEPTH = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Of one dense system. `training_seconds` is null where an artifact on the way was not made here in one run."""
-
-    vectors_a_passage: float
-    bytes_a_passage: float
-    search_ms: float  # median of one question's search for its top 100, encoded already
-    encode_ms: float  # median of encoding one question
-    training_seconds: float | None
-
-    @property
-    def latency_ms(self) -> float:
-        """Milliseconds from a question to its passages."""
-        return self.encode_ms + self.search_ms
 
 
 def measure_costs(system: str, params: Params) -> Costs:

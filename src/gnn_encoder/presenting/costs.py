@@ -1,0 +1,53 @@
+"""What dense systems cost: their table, and their quality against the index's size and against latency."""
+
+from typing import TYPE_CHECKING
+
+from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.presenting.formats import NOTHING
+from gnn_encoder.presenting.looks import look, wrapped
+from gnn_encoder.presenting.means import Mean
+from gnn_encoder.presenting.names import name_of
+from gnn_encoder.presenting.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZE, LATENCY = "index (bytes a passage)", "encode and search (ms a question)"
+NOTE = (
+    "One question at a time, medians; training is all stages on the way to the encoder, "
+    f"{NOTHING} where one of them was interrupted"
+)
+
+
+def costs_table(costs: dict[str, Costs]) -> Table:
+    """A row a system."""
+    columns = ["System", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", "training, s"]
+    return Table(title="Costs", columns=columns, rows=[_row(*one) for one in costs.items()], note=NOTE)
+
+
+def paint_costs(axes: "Axes", means: dict[str, Mean], costs: dict[str, Costs], measure: str, label: str) -> None:
+    """Mean of `measure` with its 95% interval against one cost, a mark a system.
+
+    Args:
+        means: of the systems to draw.
+        label: of the cost: `SIZE` or `LATENCY`.
+    """
+    of = {system: costs[system].bytes_a_passage if label == SIZE else costs[system].latency_ms for system in means}
+    positions = _side_by_side(list(of.values()))
+    for (system, mean), x in zip(means.items(), positions, strict=True):
+        half = None if mean.half is None else 100 * mean.half
+        axes.errorbar(x, 100 * mean.mean, yerr=half, linestyle="", label=wrapped(system), **look(system))
+    axes.set(xlabel=label, ylabel=f"{measure} (points)")
+    axes.set_xlim(0, 1.06 * max(positions))  # a margin: a mark on the edge would be cut in half
+
+
+def _row(system: str, cost: Costs) -> list[str]:
+    seconds = NOTHING if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
+    numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", seconds]
+    return [name_of(system), f"{cost.vectors_a_passage:g}", *numbers]
+
+
+def _side_by_side(values: list[float]) -> list[float]:
+    """Shifted a little each, so that points of equal value do not hide one another."""
+    step = 0.015 * max(values)
+    return [value + step * (place - (len(values) - 1) / 2) for place, value in enumerate(values)]
