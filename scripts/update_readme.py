@@ -8,7 +8,7 @@ Where the stage compare has not run, it takes the branches that have been evalua
 
 import argparse
 import json
-import platform
+import os
 import re
 import subprocess
 import sys
@@ -21,12 +21,13 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.encoders.device import supports_bf16
 from gnn_encoder.evaluation.cost_record import Costs
-from gnn_encoder.presenting.artifacts import Missing
+from gnn_encoder.presenting.artifacts import Missing, read_records
 from gnn_encoder.presenting.compared import read_results
 from gnn_encoder.presenting.costs import costs_table
 from gnn_encoder.presenting.dag import as_mermaid
 from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.names import name_of
+from gnn_encoder.presenting.page.machine import processor
 from gnn_encoder.presenting.pipeline import read_pipeline
 from gnn_encoder.presenting.results import results_table
 from gnn_encoder.presenting.tables import Table, markdown, titled
@@ -35,13 +36,11 @@ COSTS = project.METRICS / "costs.json"
 BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own
 
 
-def processor() -> str:
-    """What ran it: GPU name, else the CPU's and how many cores."""
+def machine() -> str:
+    """What ran it: GPU name, else the CPU's, how many cores, and whether it multiplies bf16."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    feature = "bf16" if supports_bf16() else "no bf16"
-    return f"{names[0] if names else platform.processor()}, {len(names)} cores, {feature}"
+    return f"{processor()}, {os.cpu_count()} cores, {'bf16' if supports_bf16() else 'no bf16'}"
 
 
 def results(minutes: float, all_minutes: float | None, date: str) -> str:
@@ -55,7 +54,7 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
-    where = f"{processor()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
+    where = f"{machine()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
     last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
     return "\n\n".join([*tables, f"{made}, {where}{whole}. {last} ▲ and ▼: p below 0.05."])
@@ -63,8 +62,7 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
 
 def costs() -> str:
     """What each dense system costs online and in training."""
-    found = json.loads(COSTS.read_text(encoding="utf-8"))
-    return markdown(bold(costs_table({system: Costs(**fields) for system, fields in found.items()})))
+    return markdown(bold(costs_table(read_records(COSTS, dict[str, Costs]) or {})))
 
 
 def bold(table: Table) -> Table:

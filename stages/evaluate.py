@@ -2,15 +2,14 @@
 
 import sys
 
-import polars as pl
-
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import WORK, output, run
 from gnn_encoder.core.storage.atomic import publish_files
 from gnn_encoder.evaluation.ceiling import CEILING, on_shared_questions
 from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
-from gnn_encoder.presenting.evaluation import draw_branch_training, log_ceiling, log_results, write_plots
+from gnn_encoder.presenting.evaluation import log_ceiling, log_results, write_plots
+from gnn_encoder.presenting.training import draw_training
 
 
 def main() -> None:
@@ -35,7 +34,7 @@ def main() -> None:
             log_ceiling(write_ceiling(metrics, values, section, params.seed))
         write_plots(plots, values, means, section)
         if history.is_file():
-            draw_branch_training(plots / "training.png", pl.read_csv(history))
+            draw_training(plots / "training.png", {name: history})
         publish_files(metrics, project.METRICS / name)
         publish_files(plots, project.PLOTS / name)
 

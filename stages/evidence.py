@@ -4,11 +4,11 @@ import logging
 
 from gnn_encoder.core import distributed, project
 from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import WORK, output, run
+from gnn_encoder.core.stage import output, run
 from gnn_encoder.core.storage.atomic import publish_files, write_text
 from gnn_encoder.evidence.collect import COMPARED
 from gnn_encoder.evidence.trials import KINDS
-from gnn_encoder.presenting.evidence import Folders, present_evidence
+from gnn_encoder.presenting.evidence import METRICS, PLOTS, present_evidence
 from gnn_encoder.presenting.tables import titled
 
 log = logging.getLogger(__name__)
@@ -32,13 +32,11 @@ def main() -> None:
     }
     with output(project.EVIDENCE, inputs, sections) as scratch:
         if distributed.is_first():
-            work = scratch / WORK
-            folders = Folders(tables=scratch, metrics=work / "metrics", plots=work / "plots", work=work)
-            text = "\n\n".join(map(titled, present_evidence(params, folders))) + "\n"
+            text = "\n\n".join(map(titled, present_evidence(params, scratch))) + "\n"
             log.info("\n%s", text)
             write_text(scratch / "tables.md", text)
-            publish_files(folders.metrics, project.METRICS / "evidence")
-            publish_files(folders.plots, project.PLOTS / "evidence")
+            publish_files(scratch / METRICS, project.METRICS / "evidence")
+            publish_files(scratch / PLOTS, project.PLOTS / "evidence")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.pair.similarity import similarities, triples
-from gnn_encoder.presenting.similarity import draw_similarities
+from gnn_encoder.presenting.figure import write_png
+from gnn_encoder.presenting.similarity import similarity_panel
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def main() -> None:
             log.info("%s: %s", system, ", ".join(f"{name} {value:.3f}" for name, value in found[system].items()))
         write_json(scratch / "similarity.json", found)
         plots = scratch / WORK / "plots"
-        draw_similarities(plots / "similarity.png", found)
+        write_png(plots / "similarity.png", [similarity_panel(found)])
         publish_files(plots, project.PLOTS / "pair")
 
 

@@ -20,8 +20,9 @@ from gnn_encoder.encoders.dual_encoder import DualEncoder
 from gnn_encoder.encoders.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.tables import titled
-from gnn_encoder.presenting.views import draw_views, views_table
+from gnn_encoder.presenting.views import views_panels, views_table
 
 log = logging.getLogger(__name__)
 EMBEDDINGS = project.embeddings("dual_cross")
@@ -50,7 +51,7 @@ def main() -> None:
             curve.write_csv(scratch / "curve.csv")
             log.info("%s", titled(views_table(curve)))
             plots = scratch / WORK / "plots"
-            draw_views(plots / "views.png", curve, drawn)
+            write_png(plots / "views.png", views_panels(curve, drawn))
             curve.write_csv(plots / "views.csv")
             publish_files(plots, project.PLOTS / "dual_cross")
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -85,8 +84,3 @@ def _share(means: NDArray[np.float64], drawn: NDArray[np.float64]) -> Share:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def from_json(found: dict[str, Any]) -> Ceiling:
-    """The `Ceiling` of a split whose fields a JSON file holds."""
-    return Ceiling(**found | {"systems": {system: Share(**share) for system, share in found["systems"].items()}})

@@ -108,23 +108,6 @@ def as_json(found: dict[str, Summary]) -> dict[str, Any]:
     return {split: asdict(summary) for split, summary in found.items()}
 
 
-def from_json(found: dict[str, Any]) -> dict[str, Summary]:
-    """The summaries that `as_json` wrote."""
-    return {
-        split: Summary(
-            means={
-                measure: {system: Mean(**fields) for system, fields in of.items()}
-                for measure, of in summary["means"].items()
-            },
-            against={
-                baseline: {system: Comparison(**fields) for system, fields in of.items()}
-                for baseline, of in summary["against"].items()
-            },
-        )
-        for split, summary in found.items()
-    }
-
-
 def as_table(found: dict[str, Summary]) -> pl.DataFrame:
     """A row a split, measure and system, with the fields of `Mean` but those of single seeds."""
     return pl.DataFrame(

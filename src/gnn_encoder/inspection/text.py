@@ -1,12 +1,12 @@
 """A survey as text, its counts beside those of the GNN-encoder paper's Table 6."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from gnn_encoder.core.params import Data
 from gnn_encoder.data.rows import Source, shorten
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
+from gnn_encoder.presenting.formats import size
 
 # Table 6 (Liu et al. 2022, appendix C); what it calls MS MARCO's test has no public judgements.
 TABLE_6 = {
@@ -46,7 +46,7 @@ def _origin(data: Data, source: Source) -> Iterator[str]:
     named = data.path or data.name or (", ".join(data.names.model_dump().values()) if data.names else "")
     yield f"source {data.source}" + (f": {named}" if named else "")
     for path in source.files():
-        yield f"{INDENT}{path.name:32} {_size(path)}"
+        yield f"{INDENT}{path.name:32} {size(path.stat().st_size)}"
 
 
 def _counts(found: Survey, paper: dict[str, int]) -> Iterator[str]:
@@ -102,12 +102,3 @@ def _show(title: str, text: str) -> str:
     shown = f"{title} | {text}" if title else text
     line = " ".join(shown.split())
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
-
-
-def _size(path: Path) -> str:
-    size = float(path.stat().st_size)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.evaluation.ceiling import on_shared_questions
-from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.evaluation.values import Comparisons, read_values
-from gnn_encoder.presenting.artifacts import Missing, read_json
+from gnn_encoder.presenting.artifacts import Missing, read_json, read_records
 from gnn_encoder.presenting.means import Mean, Means, means_of
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.results import REFERENCE, Results, Row
@@ -67,12 +65,12 @@ def _values(systems: Iterable[str]) -> pl.DataFrame:
 def _read(
     folder: Path, title: str, command: str, measured: dict[str, Means], *, sampled: bool = False
 ) -> Iterator[Results]:
-    tested = read_json(folder / "significance.json") or {}
-    own = read_json(folder / "baselines.json") or tested
+    tested = read_records(folder / "significance.json", dict[str, Comparisons]) or {}
+    own = read_records(folder / "baselines.json", dict[str, Comparisons]) or tested
     for split in reversed(project.JUDGED):
         means, of = read_json(folder / f"{split}.json"), measured.get(split, {})
         if means:
-            rows = rows_of(means, of, _comparisons(tested.get(split, {})), _comparisons(own.get(split, {})))
+            rows = rows_of(means, of, tested.get(split, {}), own.get(split, {}))
             outdated = any(
                 measure in of.get(system, {}) and abs(of[system][measure].mean - value) > SAME
                 for system, values in means.items()
@@ -84,7 +82,3 @@ def _read(
 def _mean(value: float, found: Mean | None) -> Mean:
     """What the table says, with the interval of the values that it is the mean of."""
     return found if found and abs(found.mean - value) <= SAME else Mean(mean=value)
-
-
-def _comparisons(found: dict[str, dict[str, Any]]) -> Comparisons:
-    return {system: Comparison(**fields) for system, fields in found.items()}

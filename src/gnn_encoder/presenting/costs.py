@@ -1,11 +1,14 @@
 """What dense systems cost: their table, and their quality against the index's size and against latency."""
 
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.formats import NOTHING
 from gnn_encoder.presenting.looks import look, wrapped
-from gnn_encoder.presenting.means import Mean
+from gnn_encoder.presenting.means import Mean, Means
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table
 
@@ -25,13 +28,18 @@ def costs_table(costs: dict[str, Costs]) -> Table:
     return Table(title="Costs", columns=columns, rows=[_row(*one) for one in costs.items()], note=NOTE)
 
 
-def paint_costs(axes: "Axes", means: dict[str, Mean], costs: dict[str, Costs], measure: str, label: str) -> None:
-    """Mean of `measure` with its 95% interval against one cost, a mark a system.
+def cost_panels(means: Means, costs: dict[str, Costs], measure: str) -> list[Panel]:
+    """Mean of `measure` with its 95% interval against the index's size, and against latency."""
+    shown = {system: means[system][measure] for system in costs if measure in means.get(system, {})}
+    paint = partial(paint_costs, means=shown, costs=costs, measure=measure)
+    return [
+        Panel(name=name, title=f"{measure} against {label}", paint=partial(paint, label=label), size=(5.0, 5.2))
+        for name, label in (("cost-size", SIZE), ("cost-latency", LATENCY))
+    ]
 
-    Args:
-        means: of the systems to draw.
-        label: of the cost: `SIZE` or `LATENCY`.
-    """
+
+def paint_costs(axes: "Axes", means: dict[str, Mean], costs: dict[str, Costs], measure: str, label: str) -> None:
+    """A mark a system. `label`: of the cost, `SIZE` or `LATENCY`."""
     of = {system: costs[system].bytes_a_passage if label == SIZE else costs[system].latency_ms for system in means}
     positions = _side_by_side(list(of.values()))
     for (system, mean), x in zip(means.items(), positions, strict=True):
@@ -48,6 +56,10 @@ def _row(system: str, cost: Costs) -> list[str]:
 
 
 def _side_by_side(values: list[float]) -> list[float]:
-    """Shifted a little each, so that points of equal value do not hide one another."""
-    step = 0.015 * max(values)
-    return [value + step * (place - (len(values) - 1) / 2) for place, value in enumerate(values)]
+    """Equal values shifted a little each, so that their marks do not hide one another."""
+    step, counts, places = 0.015 * max(values), Counter(values), Counter[float]()
+    shifted = []
+    for value in values:
+        shifted.append(value + step * (places[value] - (counts[value] - 1) / 2))
+        places[value] += 1
+    return shifted

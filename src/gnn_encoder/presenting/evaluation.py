@@ -12,14 +12,13 @@ from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.presenting.ceiling import ceiling_table
 from gnn_encoder.presenting.compared import rows_of
-from gnn_encoder.presenting.costs import LATENCY, SIZE, paint_costs
-from gnn_encoder.presenting.figure import panels
+from gnn_encoder.presenting.costs import cost_panels
+from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.means import means_of
 from gnn_encoder.presenting.names import name_of
-from gnn_encoder.presenting.recall import paint_recall, write_recall_csv
-from gnn_encoder.presenting.results import Results, paint_systems, results_table
+from gnn_encoder.presenting.recall import recall_panel, write_recall_csv
+from gnn_encoder.presenting.results import Results, results_table, systems_panel
 from gnn_encoder.presenting.tables import Table, titled
-from gnn_encoder.presenting.training import paint_training
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +54,9 @@ def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, Means], sec
     folder.mkdir(parents=True, exist_ok=True)
     write_measures_csv(folder / "measures.csv", means)
     write_recall_csv(folder / "recall.csv", means)
-    draw_systems(folder / "systems.png", values, measure)
-    draw_recall(folder / "recall.png", means)
+    measured = means_of(values.filter(measure=measure))
+    write_png(folder / "systems.png", [systems_panel(of, split, measure) for split, of in measured.items()])
+    write_png(folder / "recall.png", [recall_panel(of, split) for split, of in means.items()])
 
 
 def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
@@ -70,34 +70,6 @@ def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
     pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row").write_csv(path)
 
 
-def draw_systems(path: Path, values: pl.DataFrame, measure: str) -> None:
-    """The systems' figure, a panel a split. `values`: columns system, split, qid, measure, value."""
-    found = means_of(values.filter(measure=measure))
-    most = max(map(len, found.values()))
-    with panels(path, len(found), size=(5.5, 1 + 0.42 * most)) as every:
-        for axes, (split, means) in zip(every, found.items(), strict=True):
-            paint_systems(axes, {system: of[measure] for system, of in means.items()}, measure)
-            axes.set_title(f"{split} questions")
-
-
-def draw_recall(path: Path, means: dict[str, Means]) -> None:
-    """The figure of recall, a panel a split."""
-    with panels(path, len(means), size=(5.5, 5.5)) as every:
-        for axes, (split, systems) in zip(every, means.items(), strict=True):
-            paint_recall(axes, systems)
-            axes.set_title(f"{split} questions")
-
-
 def draw_costs(path: Path, values: pl.DataFrame, costs: dict[str, Costs], measure: str) -> None:
-    """The figures of costs side by side, of the test queries. `values`: as of `draw_systems`."""
-    test = means_of(values.filter(split="test", measure=measure))["test"]
-    means = {system: test[system][measure] for system in costs}
-    with panels(path, 2, size=(5.5, 5.5)) as every:
-        for axes, label in zip(every, (SIZE, LATENCY), strict=True):
-            paint_costs(axes, means, costs, measure, label)
-
-
-def draw_branch_training(path: Path, history: pl.DataFrame) -> None:
-    """The learning curve of a branch's own model."""
-    with panels(path, 1, size=(7.0, 4.2)) as (axes,):
-        paint_training(axes, history)
+    """The figures of costs side by side. `values`: columns system, split, qid, measure, value, of the test queries."""
+    write_png(path, cost_panels(means_of(values)["test"], costs, measure))

@@ -43,11 +43,10 @@ def wrapped(system: str) -> str:
 
 
 def legend_below(figure: "Figure", columns: int = 2) -> None:
-    """One legend for all axes of a figure but those that have their own; each label once."""
+    """One legend for all axes of a figure; each label once."""
     named: dict[str, Any] = {}
     for axes in figure.axes:
-        if axes.get_legend() is None:
-            handles, labels = axes.get_legend_handles_labels()
-            named = dict(zip(labels, handles, strict=True)) | named
+        handles, labels = axes.get_legend_handles_labels()
+        named = dict(zip(labels, handles, strict=True)) | named
     if named:
         figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, frameon=False)

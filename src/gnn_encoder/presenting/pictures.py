@@ -2,46 +2,35 @@
 
 import io
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
+from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.looks import STYLE, legend_below
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-SIZE, TALL, SMALL = (4.6, 3.1), (4.6, 4.6), (3.4, 2.6)  # inches: read without zooming on a phone
 SCALE = 1.3  # of a picture where there is room for it
 INK = "#0a0b0c"  # stands for the page's text colour; no other colour of a picture
 COORDINATES = re.compile(r'(?<= )(d|x|y|x1|x2|y1|y2|points|width|height)="([^"]+)"')
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
-def draw(name: str, title: str, paint: "Callable[[Axes], None]", size: tuple[float, float] = SIZE) -> Markup:
-    """Have `paint` draw on axes, and give them as an inline SVG.
-
-    Args:
-        name: no other picture of the page has it.
-        title: for those who cannot see the picture.
-        paint: draws; what it labels gets a legend below.
-        size: inches.
-    """
+def as_svg(panel: Panel) -> Markup:
+    """The panel as an inline SVG; what it labels gets a legend below."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_style()):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=panel.size, layout="constrained")
         FigureCanvasSVG(figure)
-        paint(figure.subplots())
+        panel.paint(figure.subplots())
         legend_below(figure)
         buffer = io.StringIO()
         figure.savefig(
             buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
         )
-    return _inline(buffer.getvalue(), name, title)
+    return _inline(buffer.getvalue(), panel.name, panel.title)
 
 
 def _style() -> dict[Any, Any]:

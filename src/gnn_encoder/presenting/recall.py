@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from gnn_encoder.evaluation.values import Means
+from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.looks import look, wrapped
 
 if TYPE_CHECKING:
@@ -34,8 +36,14 @@ def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
     pl.DataFrame(rows, schema=schema, orient="row").write_csv(path)
 
 
+def recall_panel(means: Means, split: str) -> Panel:
+    """R@k (or Success@k) against k, of one split."""
+    title = f"Recall, {split} questions"
+    return Panel(name=f"recall-{split}", title=title, paint=partial(paint_recall, means=means), size=(5.0, 5.2))
+
+
 def paint_recall(axes: "Axes", means: Means) -> None:
-    """R@k (or Success@k) against k, a line a system. `means`: of one split."""
+    """A line a system."""
     name = next((name for values in means.values() for name, _ in recalls(values)), "R")
     depths: set[int] = set()
     for system, values in means.items():

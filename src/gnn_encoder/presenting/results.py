@@ -1,12 +1,14 @@
 """How good systems are: their table with the differences from M_de and from their baselines, and their figure."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gnn_encoder.evaluation.significance import Comparison
+from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.formats import NOTHING, comparison, count, points
 from gnn_encoder.presenting.looks import look, wrapped
-from gnn_encoder.presenting.means import Mean
+from gnn_encoder.presenting.means import Mean, Means
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table
 
@@ -69,8 +71,16 @@ def results_table(found: Results, tested: str) -> Table:
     return Table(title=title, columns=columns, rows=rows, note=note)
 
 
+def systems_panel(means: Means, split: str, measure: str) -> Panel:
+    """Each system's mean of `measure` with its 95% interval; systems without it are left out."""
+    shown = {system: of[measure] for system, of in means.items() if measure in of}
+    title, size = f"{measure}, {split} questions", (5.0, 1 + 0.4 * len(shown))
+    paint = partial(paint_systems, means=shown, measure=measure)
+    return Panel(name=f"systems-{split}", title=title, paint=paint, size=size)
+
+
 def paint_systems(axes: "Axes", means: dict[str, Mean], measure: str) -> None:
-    """Each system's mean of `measure` with its 95% interval, the first system at the top."""
+    """A row a system, the first one at the top."""
     for place, (system, mean) in enumerate(means.items()):
         half = None if mean.half is None else 100 * mean.half
         axes.errorbar(100 * mean.mean, place, xerr=half, linestyle="", **look(system))

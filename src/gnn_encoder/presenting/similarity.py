@@ -1,9 +1,9 @@
 """How close positive passages are to their queries and to hard negatives (PAIR, Figure 4)."""
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gnn_encoder.presenting.figure import panels
+from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.looks import look, wrapped
 
 if TYPE_CHECKING:
@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
 TITLE = "Mean similarities of the dev questions' positives, with standard deviations (PAIR, Figure 4)"
 NAMES = ("s(p+,q)", "s(p+,p-)")
+
+
+def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
+    """Both similarities of each system."""
+    title = "Similarity to questions and to hard negatives"
+    return Panel(name="similarity", title=title, paint=partial(paint_similarities, found=found), size=(4.8, 3.4))
 
 
 def paint_similarities(axes: "Axes", found: dict[str, dict[str, float]]) -> None:
@@ -28,9 +34,3 @@ def paint_similarities(axes: "Axes", found: dict[str, dict[str, float]]) -> None
         axes.bar_label(bars, fmt="%.3f", label_type="center", color="white")
     axes.set(xticks=range(len(NAMES)), xticklabels=NAMES, ylabel="similarity")
     axes.grid(visible=False, axis="x")
-
-
-def draw_similarities(path: Path, found: dict[str, dict[str, float]]) -> None:
-    """The figure as PNG."""
-    with panels(path, 1) as (axes,):
-        paint_similarities(axes, found)

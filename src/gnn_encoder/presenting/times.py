@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from gnn_encoder.presenting.names import name_of
+from gnn_encoder.presenting.names import TITLES, name_of
 from gnn_encoder.presenting.tables import Table
-from gnn_encoder.presenting.titles import TITLES
 
 
 def times_table(times: dict[str, Any]) -> Table:

@@ -1,18 +1,19 @@
 """Learning curves: of one model on axes, of all models as one PNG."""
 
+import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from gnn_encoder.core import project
-from gnn_encoder.presenting.figure import panels
+from gnn_encoder.presenting.figure import Panel, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 4
-PANEL = (3.6, 2.8)  # inches
 WATCHED = "#d2492a"
 FEW = 50  # points that are seen one by one
 
@@ -24,18 +25,24 @@ def histories() -> dict[str, Path]:
 
 
 def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
-    """Loss of every optimiser step, a colour a phase; RR@10 of the watched dev queries on the right.
+    """Loss of every optimiser step, where there are several phases a colour a phase; RR@10 of the watched dev queries on the right.
 
     Args:
         history: columns phase, step, loss, dev_rr10; a row has one value or both.
     """
     losses, watched = (history.drop_nulls(name).drop_nans(name) for name in ("loss", "dev_rr10"))
-    for (phase,), part in losses.group_by("phase", maintain_order=True):
+    phases = losses["phase"].unique(maintain_order=True).to_list()
+    for phase in phases:
+        part = losses.filter(phase=phase)
         marker = "." if len(part) < FEW else ""
-        axes.plot(part["step"], part["loss"], linewidth=1.2, marker=marker, label=f"loss, {phase}")
+        axes.plot(
+            part["step"],
+            part["loss"],
+            linewidth=1.2,
+            marker=marker,
+            label=f"loss, {phase}" if len(phases) > 1 else None,
+        )
     axes.set(xlabel="step", ylabel="loss (nats a question)")
-    if len(losses):
-        axes.legend(frameon=False, fontsize="small")
     if len(watched):
         right = axes.twinx()
         right.plot(watched["step"], 100 * watched["dev_rr10"], "o-", color=WATCHED, markersize=4)
@@ -43,9 +50,13 @@ def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
         right.grid(visible=False)
 
 
+def training_panel(name: str, path: Path) -> Panel:
+    """A model's learning curve. `path`: as `write_history` writes it."""
+    history = pl.read_csv(path, schema_overrides={"loss": pl.Float64, "dev_rr10": pl.Float64})  # a column may be empty
+    key = re.sub("[/_]", "-", name)
+    return Panel(name=f"training-{key}", title=name, paint=partial(paint_training, history=history), size=(3.8, 2.8))
+
+
 def draw_training(path: Path, models: dict[str, Path]) -> None:
-    """A panel a model. `models`: name -> its learning curve, as `write_history` writes it."""
-    with panels(path, len(models), columns=COLUMNS, size=PANEL) as every:
-        for axes, (name, history) in zip(every, models.items(), strict=True):
-            paint_training(axes, pl.read_csv(history))
-            axes.set_title(name)
+    """A panel a model. `models`: name -> its learning curve."""
+    write_png(path, [training_panel(*one) for one in models.items()], columns=min(COLUMNS, len(models)))

@@ -1,12 +1,12 @@
 """Quality, size and latency against the views that a passage has (Dual-Cross-Encoder, Table 6)."""
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from gnn_encoder.presenting.blocks import blocks
-from gnn_encoder.presenting.figure import panels
+from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.looks import look
 from gnn_encoder.presenting.tables import Table
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 TITLE = "Views a passage, on the dev questions (Dual-Cross-Encoder, Table 6)"
 COSTS = ("views", "index_bytes", "milliseconds", "vectors")  # columns; the others are measures
-QUALITY, SIZE, LATENCY = "quality", "size", "latency"
-PANELS = (QUALITY, SIZE, LATENCY)
 
 
 def views_table(curve: pl.DataFrame) -> Table:
@@ -26,21 +24,27 @@ def views_table(curve: pl.DataFrame) -> Table:
     return table
 
 
-def paint_views(axes: "Axes", curve: pl.DataFrame, measure: str, panel: str) -> None:
-    """One of the `PANELS`. `curve`: columns views, `measure`, index_bytes, milliseconds."""
-    values, label = {
-        QUALITY: (100 * curve[measure], f"{measure} (points)"),
-        SIZE: (curve["index_bytes"] / 1024, "index (KiB a passage)"),
-        LATENCY: (curve["milliseconds"], "search (ms a question)"),
-    }[panel]
-    axes.plot(curve["views"], values, **look("dual_cross"))
-    axes.set(xlabel="views a passage", ylabel=label, xticks=curve["views"].to_list())
-    if panel != QUALITY:
+def views_panels(curve: pl.DataFrame, measure: str) -> list[Panel]:
+    """Quality, size and latency. `curve`: columns views, `measure`, index_bytes, milliseconds."""
+    drawn = {
+        "quality": (100 * curve[measure], f"{measure} (points)"),
+        "size": (curve["index_bytes"] / 1024, "index (KiB a passage)"),
+        "latency": (curve["milliseconds"], "search (ms a question)"),
+    }
+    return [
+        Panel(
+            name=f"views-{name}",
+            title=f"{name.capitalize()} against views",
+            paint=partial(paint_views, views=curve["views"], values=values, label=label),
+            size=(3.6, 2.8),
+        )
+        for name, (values, label) in drawn.items()
+    ]
+
+
+def paint_views(axes: "Axes", views: pl.Series, values: pl.Series, label: str) -> None:
+    """A point a number of views; what has no measure's scale begins at 0."""
+    axes.plot(views, values, **look("dual_cross"))
+    axes.set(xlabel="views a passage", ylabel=label, xticks=views.to_list())
+    if "points" not in label:
         axes.set_ylim(bottom=0)
-
-
-def draw_views(path: Path, curve: pl.DataFrame, measure: str) -> None:
-    """The panels side by side."""
-    with panels(path, len(PANELS), size=(4.4, 3.6)) as every:
-        for axes, panel in zip(every, PANELS, strict=True):
-            paint_views(axes, curve, measure, panel)

@@ -2,25 +2,26 @@
 
 import base64
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
+from pydantic import TypeAdapter, ValidationError
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
-from gnn_encoder.evaluation import ceiling
+from gnn_encoder.evaluation.ceiling import Ceiling
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evidence import summary
+from gnn_encoder.evidence.summary import Summary
 from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.attention import shares_table
 from gnn_encoder.presenting.blocks import blocks
 from gnn_encoder.presenting.cases import cases_table
 from gnn_encoder.presenting.ceiling import ceiling_table
+from gnn_encoder.presenting.names import TITLES
 from gnn_encoder.presenting.page.section import Section
 from gnn_encoder.presenting.tables import Table
 from gnn_encoder.presenting.times import times_table
-from gnn_encoder.presenting.titles import TITLES
 from gnn_encoder.presenting.trials import LABELS, summary_tables
 
 FOLDER = "evidence"  # of metrics/, of plots/ and of data/
@@ -51,21 +52,17 @@ def evidence(section: Evaluate) -> Section:
 def _tables(path: Path, tested: str) -> Iterable[Table]:
     """A file's own table where its form is known, else whatever tables its JSON makes."""
     value, title = read_json(path), _title(path, project.METRICS)
-    if _all_have(value, "means", "against"):
-        return summary_tables(summary.from_json(value), title, LABELS.get(path.stem, "System"), tested)
-    if _all_have(value, "without", "with", "difference"):
+    with suppress(ValidationError):
+        summaries = TypeAdapter(dict[str, Summary]).validate_python(value)
+        return summary_tables(summaries, title, LABELS.get(path.stem, "System"), tested)
+    with suppress(ValidationError):
+        ceilings = TypeAdapter(dict[str, Ceiling]).validate_python(value)
+        return [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
+    if path.name == "attention.json":
         return [shares_table(value)]
-    if _all_have(value, "base", "ceiling", "systems"):
-        return [ceiling_table(ceiling.from_json(one), split) for split, one in reversed(value.items())]
-    if isinstance(value, dict) and {"systems", "machine"} <= value.keys():
+    if path.name == "times.json":
         return [times_table(value)]
     return blocks(value, title)
-
-
-def _all_have(value: Any, *keys: str) -> bool:
-    """Whether it is an object of objects that all have these keys."""
-    objects = list(value.values()) if isinstance(value, dict) else []
-    return bool(objects) and all(isinstance(one, dict) and one.keys() >= set(keys) for one in objects)
 
 
 def _is_evidence(path: Path) -> bool:

@@ -1,7 +1,5 @@
 """How the models were trained, and what PAIR and Dual-Cross-Encoder show of themselves."""
 
-from functools import partial
-
 import polars as pl
 
 from gnn_encoder.core import project
@@ -11,17 +9,15 @@ from gnn_encoder.presenting import similarity, views
 from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.blocks import blocks
 from gnn_encoder.presenting.page.section import Section
-from gnn_encoder.presenting.pictures import SMALL, draw
-from gnn_encoder.presenting.training import histories, paint_training
+from gnn_encoder.presenting.pictures import as_svg
+from gnn_encoder.presenting.training import histories, training_panel
 
 
 def training() -> Section:
     """A learning curve of every model."""
     found = Section()
     for name, path in histories().items():
-        history, key = pl.read_csv(path), name.replace("/", "-").replace("_", "-")
-        title = f"Loss of {name} while it trains"
-        found.show(name, draw(f"training-{key}", title, partial(paint_training, history=history), SMALL))
+        found.show(name, as_svg(training_panel(name, path)))
     if not found.figures:
         found.miss("No model has been trained", "dvc repro evaluate@gnn_encoder")
     return found
@@ -33,9 +29,7 @@ def pair() -> Section:
     similarities = read_json(project.PAIR_SIMILARITY / "similarity.json")
     labels = read_json(project.PAIR_LABELS / "statistics.json")
     if similarities:
-        title = "Mean similarity of positive passages to questions and to hard negatives"
-        picture = draw("similarity", title, partial(similarity.paint_similarities, found=similarities))
-        found.show(similarity.TITLE, picture)
+        found.show(similarity.TITLE, as_svg(similarity.similarity_panel(similarities)))
     else:
         found.miss("The similarities have not been measured", "dvc repro pair_similarity")
     if labels:
@@ -56,21 +50,9 @@ def dual_cross(section: Evaluate) -> Section:
         found.miss("No questions have been generated", "dvc repro generate_questions")
     if path.is_file():
         (tested,) = parse([section.significance])
-        _show_views(found, pl.read_csv(path), tested)
+        curve = pl.read_csv(path)
+        found.show(views.TITLE, *map(as_svg, views.views_panels(curve, tested)))
+        found.tables.append(views.views_table(curve))
     else:
         found.miss("Numbers of views have not been compared", "dvc repro views_curve")
     return found
-
-
-def _show_views(found: Section, curve: pl.DataFrame, tested: str) -> None:
-    pictures = [
-        draw(
-            f"views-{panel}",
-            f"{panel} against views a passage",
-            partial(views.paint_views, curve=curve, measure=tested, panel=panel),
-            SMALL,
-        )
-        for panel in views.PANELS
-    ]
-    found.show(views.TITLE, *pictures)
-    found.tables.append(views.views_table(curve))

@@ -1,7 +1,7 @@
 """The questions that a reader can look at: those that won or lost most, with what each system put first for them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -110,16 +110,7 @@ def _choose(systems: list[str], split: str, measure: str, top: int) -> tuple[pl.
     rows = sorted({row for pair in found for row in pair.won + pair.lost})
     place = {row: at for at, row in enumerate(rows)}
     moved = [
-        Pair(
-            first=pair.first,
-            second=pair.second,
-            won=[place[row] for row in pair.won],
-            lost=[place[row] for row in pair.lost],
-            better=pair.better,
-            worse=pair.worse,
-            same=pair.same,
-        )
-        for pair in found
+        replace(pair, won=[place[row] for row in pair.won], lost=[place[row] for row in pair.lost]) for pair in found
     ]
     return values[rows], moved
 

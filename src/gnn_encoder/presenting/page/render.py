@@ -14,9 +14,9 @@ from gnn_encoder.core.params import Params
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.artifacts import Missing, read_json
+from gnn_encoder.presenting.blocks import blocks
 from gnn_encoder.presenting.compared import read_measured, read_results
 from gnn_encoder.presenting.dag import draw_dag
-from gnn_encoder.presenting.data import data_table
 from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page import evidence, facts, machine, models, quality
@@ -49,7 +49,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
             pair_section=models.pair(),
             dual_cross=models.dual_cross(params.evaluate),
             evidence=evidence.evidence(params.evaluate),
-            data=data_table(statistics) if statistics else None,
+            data=blocks(statistics, "The prepared tables") if statistics else [],
             dag=draw_dag(arrange(pipeline)),
             stages=[stages_table(pipeline), runs_table(pipeline)],
             view=view,
