@@ -6,8 +6,9 @@ from dataclasses import asdict
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import TypeAdapter
 
-from gnn_encoder.evaluation.ceiling import Share, from_json, measure_ceiling, on_shared_questions
+from gnn_encoder.evaluation.ceiling import Ceiling, Share, measure_ceiling, on_shared_questions
 
 SCHEMA = {"system": pl.String, "split": pl.String, "qid": pl.String, "measure": pl.String, "value": pl.Float64}
 
@@ -101,4 +102,4 @@ def test_the_same_seed_the_same_interval() -> None:
 def test_what_a_file_holds_is_read_back() -> None:
     table = values({"dual_encoder": [0.5, 0.0], "reranked": [1.0, 0.5], "quarter": [0.5, 0.25]})
     found = measure_ceiling(table, "RR@10", seed=0)["test"]
-    assert from_json(json.loads(json.dumps(asdict(found)))) == found
+    assert TypeAdapter(Ceiling).validate_json(json.dumps(asdict(found))) == found

@@ -9,16 +9,13 @@ from matplotlib.image import imread
 
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.presenting.evaluation import (
-    draw_branch_training,
-    draw_costs,
-    draw_recall,
-    draw_systems,
-    log_results,
-    write_measures_csv,
-)
-from gnn_encoder.presenting.recall import write_recall_csv
-from gnn_encoder.presenting.similarity import draw_similarities
+from gnn_encoder.presenting.evaluation import draw_costs, log_results, write_measures_csv
+from gnn_encoder.presenting.figure import write_png
+from gnn_encoder.presenting.means import means_of
+from gnn_encoder.presenting.recall import recall_panel, write_recall_csv
+from gnn_encoder.presenting.results import systems_panel
+from gnn_encoder.presenting.similarity import similarity_panel
+from gnn_encoder.presenting.training import draw_training
 
 from .test_costs import COSTS
 
@@ -82,17 +79,18 @@ def test_pictures_are_drawn_and_repeat(tmp_path: Path, name: str) -> None:
     )
     for path in (tmp_path / "a.png", tmp_path / "b.png"):
         if name == "systems":
-            draw_systems(path, values, "RR@10")
+            write_png(path, [systems_panel(of, split, "RR@10") for split, of in means_of(values).items()])
         elif name == "costs":
             named = values.filter(split="test").with_columns(pl.col("system").replace("dual_encoder", "dual_cross"))
             draw_costs(path, named, COSTS, "RR@10")
         elif name == "similarities":
             found = {"s(p+,q)": 0.8, "s(p+,q) std": 0.1, "s(p+,p-)": 0.6, "s(p+,p-) std": 0.2}
-            draw_similarities(path, {"pair": found, "pair_no_psr": found})
+            write_png(path, [similarity_panel({"pair": found, "pair_no_psr": found})])
         elif name == "training":
-            draw_branch_training(path, history)
+            history.write_csv(tmp_path / "history.csv")
+            draw_training(path, {"mgt": tmp_path / "history.csv"})
         else:
             means = MEANS if name == "recall" else {"bm25": {"RR@10": 0.1}}
-            draw_recall(path, {"dev": means, "test": means})
+            write_png(path, [recall_panel(means, split) for split in ("dev", "test")])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert imread(tmp_path / "a.png").std() > 0.01

@@ -25,7 +25,7 @@ def histories() -> dict[str, Path]:
 
 
 def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
-    """Loss of every optimiser step, where there are several phases a colour a phase; RR@10 of the watched dev queries on the right.
+    """Loss of every optimiser step, a colour a phase; RR@10 of the watched dev queries on the right.
 
     Args:
         history: columns phase, step, loss, dev_rr10; a row has one value or both.
@@ -33,15 +33,8 @@ def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
     losses, watched = (history.drop_nulls(name).drop_nans(name) for name in ("loss", "dev_rr10"))
     phases = losses["phase"].unique(maintain_order=True).to_list()
     for phase in phases:
-        part = losses.filter(phase=phase)
-        marker = "." if len(part) < FEW else ""
-        axes.plot(
-            part["step"],
-            part["loss"],
-            linewidth=1.2,
-            marker=marker,
-            label=f"loss, {phase}" if len(phases) > 1 else None,
-        )
+        part, label = losses.filter(phase=phase), f"loss, {phase}" if len(phases) > 1 else None  # one needs no legend
+        axes.plot(part["step"], part["loss"], linewidth=1.2, marker="." if len(part) < FEW else "", label=label)
     axes.set(xlabel="step", ylabel="loss (nats a question)")
     if len(watched):
         right = axes.twinx()

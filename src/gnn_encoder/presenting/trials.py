@@ -47,7 +47,7 @@ def ablation_panels(found: dict[str, Summary], tested: str, baseline: str) -> li
             ("means", f"{tested}, {split} questions", means),
             ("differences", f"{tested} minus that of {name_of(baseline)}, {split} questions", gains),
         ):
-            paint = partial(paint_intervals, systems=list(means), found=drawn)
+            paint = partial(paint_intervals, systems=list(means), found=drawn, zero=drawn is gains)
             panels.append(Panel(name=f"{name}-{split}", title=title, paint=paint, size=(6.0, 1 + 0.36 * len(means))))
     return panels
 
@@ -62,14 +62,18 @@ def sweep_panels(found: dict[str, Summary], kind: str) -> list[Panel]:
     return panels
 
 
-def paint_intervals(axes: "Axes", systems: Sequence[str], found: Mapping[str, Interval]) -> None:
-    """A row a system: its number with the 95% interval over queries, below it small dots for single seeds."""
+def paint_intervals(axes: "Axes", systems: Sequence[str], found: Mapping[str, Interval], *, zero: bool) -> None:
+    """A row a system: its number with the 95% interval over queries, below it small dots for single seeds.
+
+    Args:
+        zero: mark where a difference would be none.
+    """
     for y, system in enumerate(systems):
         if system in found:
             middle, low, high, seeds = (100 * np.array(part) for part in found[system])
             axes.errorbar(middle, y, xerr=[[middle - low], [high - middle]], fmt="o", color=INK)
             axes.plot(seeds, np.full(len(seeds), y + 0.25), ".", color=SEED, markersize=4)
-    if not all(seeds for *_, seeds in found.values()):  # differences
+    if zero:
         axes.axvline(0, color=SEED, linewidth=1)
     names = [name_of(system) for system in systems]
     axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), xlabel="points")

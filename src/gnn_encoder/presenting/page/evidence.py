@@ -58,10 +58,9 @@ def _tables(path: Path, tested: str) -> Iterable[Table]:
     with suppress(ValidationError):
         ceilings = TypeAdapter(dict[str, Ceiling]).validate_python(value)
         return [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
-    if path.name == "attention.json":
-        return [shares_table(value)]
-    if path.name == "times.json":
-        return [times_table(value)]
+    own = {"attention.json": shares_table, "times.json": times_table}
+    if path.parent == project.METRICS / FOLDER and path.name in own:
+        return [own[path.name](value)]
     return blocks(value, title)
 
 
