@@ -8,109 +8,67 @@ Where the stage compare has not run, it takes the branches that have been evalua
 
 import argparse
 import json
-import platform
+import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
+from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.models.device import supports_bf16
-from gnn_encoder.report.names import name_of
+from gnn_encoder.presenting.artifacts import Missing, read_records
+from gnn_encoder.presenting.compared import read_results
+from gnn_encoder.presenting.costs import costs_table
+from gnn_encoder.presenting.dag import as_mermaid
+from gnn_encoder.presenting.lanes import arrange
+from gnn_encoder.presenting.names import name_of
+from gnn_encoder.presenting.page.machine import processor
+from gnn_encoder.presenting.pipeline import read_pipeline
+from gnn_encoder.presenting.results import results_table
+from gnn_encoder.presenting.tables import Table, markdown, titled
 
+COSTS = project.METRICS / "costs.json"
 BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own
 
 
-def processor() -> str:
-    """What ran it: GPU name, else the CPU's and how many cores."""
+def machine() -> str:
+    """What ran it: GPU name, else the CPU's, how many cores, and whether it multiplies bf16."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    feature = "bf16" if supports_bf16() else "no bf16"
-    return f"{names[0] if names else platform.processor()}, {len(names)} cores, {feature}"
-
-
-def read(name: str) -> Any:
-    """A file of metrics/."""
-    return json.loads((project.METRICS / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def measured() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Of the test questions: means by system, comparisons with M_de, comparisons with a branch's baseline."""
-    if (project.METRICS / "test.json").is_file():
-        return read("test"), read("significance")["test"], read("baselines")["test"]
-    test: dict[str, Any] = {}
-    own: dict[str, Any] = {}
-    for branch, settings in project.BRANCHES.items():
-        if not settings.sampled and (project.METRICS / branch / "test.json").is_file():
-            test |= read(f"{branch}/test")
-            own |= read(f"{branch}/significance")["test"]
-    return test, {name: found for name, found in own.items() if found["baseline"] == "dual_encoder"}, own
+    return f"{processor()}, {os.cpu_count()} cores, {'bf16' if supports_bf16() else 'no bf16'}"
 
 
 def results(minutes: float, all_minutes: float | None, date: str) -> str:
-    """Measured quality on the test questions, with paired significance against M_de and against a branch's baseline."""
-    test, reference, own = measured()
+    """Measured quality on the test queries, with paired significance against M_de and against a branch's baseline."""
     params = load_params()
-    measures, tested = list(next(iter(test.values()))), params.evaluate.significance
-    header = ["test questions, points of 100", *measures, f"{tested} against M_de", "against its own baseline"]
-    lines = [row(header), "|---" * len(header) + "|"]
-    for system, values in test.items():
-        cells = [f"{100 * values[m]:.1f}" for m in measures]
-        found = own.get(system)
-        against = f"{name_of(found['baseline'])}: {difference(found)}" if found else "-"
-        lines.append(row([shown(system), *cells, difference(reference.get(system)), against]))
+    found = read_results({})
+    if isinstance(found, Missing):
+        raise SystemExit(f"error: {found.what}: {found.command}")
+    test = [one for one in found if one.split == "test" and not one.sampled]
+    tables = [titled(bold(results_table(one, params.evaluate.significance))) for one in test]
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
-    where = f"{processor()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
+    where = f"{machine()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
     last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
-    return "\n".join([*lines, "", f"{made}, {where}{whole}. {last}"])
+    return "\n\n".join([*tables, f"{made}, {where}{whole}. {last} ▲ and ▼: p below 0.05."])
 
 
 def costs() -> str:
     """What each dense system costs online and in training."""
-    header = ["system", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", "training, s"]
-    lines = [row(header), "|---" * len(header) + "|"]
-    for system, cost in read("costs").items():
-        seconds = "-" if cost["training_seconds"] is None else f"{cost['training_seconds']:.0f}"
-        numbers = [f"{cost['vectors_a_passage']:g}", f"{cost['bytes_a_passage']:.0f}"]
-        numbers += [f"{cost['encode_ms']:.2f}", f"{cost['search_ms']:.2f}", seconds]
-        lines.append(row([shown(system), *numbers]))
-    return "\n".join(lines)
+    return markdown(bold(costs_table(read_records(COSTS, dict[str, Costs]) or {})))
 
 
-def shown(system: str) -> str:
-    """A system's name in a table."""
-    return f"**{name_of(system)}**" if system in BOLD else name_of(system)
-
-
-def row(cells: list[str]) -> str:
-    """A row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def difference(found: dict[str, float] | None) -> str:
-    """A paired comparison in one cell."""
-    if found is None:
-        return "-"
-    low, high = 100 * found["low"], 100 * found["high"]
-    return f"{100 * found['difference']:+.1f} [{low:+.1f}, {high:+.1f}], p = {found['p_holm']:.1g}"
-
-
-def stages() -> str:
-    """The DAG of DVC with a node a stage, the systems that it runs for left out."""
-    drawn = run("-m", "dvc", "dag", "--md")
-    names = {node: name.partition("@")[0] for node, name in re.findall(r'(node\d+)\["([^"]+)"\]', drawn)}
-    arrows = {(names[a], names[b]) for a, b in re.findall(r"(node\d+)-->(node\d+)", drawn)}
-    # Every stage reads the prepared tables: drawn for none but the first.
-    kept = sorted((a, b) for a, b in arrows if a != b and (a != "prepare" or b == "bm25"))
-    return "\n".join(["```mermaid", "flowchart TD", *(f"\t{a}-->{b}" for a, b in kept), "```"])
+def bold(table: Table) -> Table:
+    """The table with the names of the papers' own systems in bold."""
+    rows = [[f"**{name}**" if name in map(name_of, BOLD) else name, *cells] for name, *cells in table.rows]
+    return replace(table, rows=rows)
 
 
 def run(*command: str) -> str:
@@ -136,10 +94,10 @@ def main() -> None:
     arguments = parser.parse_args()
     sections = {
         "results": results(arguments.minutes, arguments.all_minutes, arguments.date),
-        "dag": stages(),
+        "dag": as_mermaid(arrange(read_pipeline())),
         "cost": run("benchmarks/cost.py"),
     }
-    if (project.METRICS / "costs.json").is_file():
+    if COSTS.is_file():
         sections["costs"] = costs()
     fill(Path("README.md"), sections)
     if (tables := project.EVIDENCE / "tables.md").is_file():

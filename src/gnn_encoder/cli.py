@@ -196,8 +196,8 @@ def inspect(
     with report_errors():
         from gnn_encoder.core.experiment import load_experiment
         from gnn_encoder.data.sources import open_source
-        from gnn_encoder.inspection.report import render
         from gnn_encoder.inspection.survey import survey
+        from gnn_encoder.inspection.text import render
         from gnn_encoder.models.pretrained import Source, load_tokenizer
 
         params = load_experiment(path)
@@ -249,6 +249,8 @@ def evaluate(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.evaluation import foreign
+        from gnn_encoder.presenting.foreign import judged_table
+        from gnn_encoder.presenting.tables import markdown
 
         if (qrels is None) == (answers is None):
             raise UserError("give either QRELS, a file of judgements, or --answers, a table of questions with answers")
@@ -267,7 +269,7 @@ def evaluate(
         for name, count in judged.missing.items():
             if count:
                 typer.echo(f"{name}: {count} judged questions are not in it and count as 0", err=True)
-        typer.echo(foreign.as_json(judged) if as_json else foreign.as_table(judged))
+        typer.echo(foreign.as_json(judged) if as_json else markdown(judged_table(judged)))
 
 
 def _questions(first: str | None, interactive: bool) -> Iterator[str]:

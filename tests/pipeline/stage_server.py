@@ -30,7 +30,7 @@ PRELOADED = (
     "gnn_encoder.index.bm25",
     "gnn_encoder.data.prepare",
     "gnn_encoder.dual_cross.generator.generation",
-    "gnn_encoder.evaluation.report",
+    "gnn_encoder.presenting.evaluation",
     "gnn_encoder.index.build",
     "gnn_encoder.mgt.phases",
 )

@@ -366,7 +366,9 @@ class Params(Section):
             if name not in trials or trials[name] != Trial.model_validate(wanted):
                 raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
         if "no_mgt" not in trials:
-            raise ValueError(f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}")
+            raise ValueError(
+                f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}"
+            )
         for name, trial in trials.items():
             try:
                 self.of_trial(trial)

@@ -15,7 +15,6 @@ from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
-from gnn_encoder.evaluation.report import markdown
 from gnn_encoder.evaluation.runs import read_scored_run
 from gnn_encoder.evaluation.significance import Comparison, compare, holm
 
@@ -96,23 +95,8 @@ def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Jud
     return Judged(values=values, missing=missing)
 
 
-def as_table(judged: Judged) -> str:
-    """Markdown: a measure a row, in 0..1; with a second run the paired t-test."""
-    means, compared = judged.means(), judged.comparisons()
-    header = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
-    rows = []
-    for name, value in means["value"].items():
-        row = [name, f"{value:.4f}"]
-        if compared:
-            c = compared[name]
-            row += [f"{means['against'][name]:.4f}", f"{c.difference:+.4f}", f"{c.low:+.4f} to {c.high:+.4f}"]
-            row += [f"{c.p:.2g}", f"{c.p_holm:.2g}"]
-        rows.append(row)
-    return markdown(header, rows)
-
-
 def as_json(judged: Judged) -> str:
-    """The same as one JSON object."""
+    """Means and comparisons as one JSON object."""
     means = judged.means()
     found: dict[str, Any] = {"questions": judged.values["qid"].n_unique(), "missing": judged.missing}
     found |= {"measures": means["value"]}

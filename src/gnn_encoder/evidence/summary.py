@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from gnn_encoder.evaluation.bootstrap import Floats, resampled_means
 from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, holm, interval
 
-Floats = NDArray[np.float64]
 Name = tuple[str, str]  # system, measure
 DRAWN_ENTRIES = 2**22  # resamples times questions in memory at a time
 
@@ -59,7 +58,9 @@ def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], re
     wide = averaged.pivot(["system", "measure"], index="qid", values="value", maintain_order=True).drop("qid")
     names: list[Name] = averaged.select("system", "measure").unique(maintain_order=True).rows()
     columns = dict(zip(names, wide.to_numpy().T, strict=True))
-    resampled = dict(zip(names, resampled_means(wide.to_numpy(), resamples, seed).T, strict=True))
+    at_a_time = max(1, DRAWN_ENTRIES // len(wide))
+    drawn = resampled_means(wide.to_numpy(), resamples=resamples, seed=seed, at_a_time=at_a_time)
+    resampled = dict(zip(names, drawn.T, strict=True))
     by_seed = {
         (str(system), str(measure)): rows.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]
         for (system, measure), rows in values.group_by("system", "measure", maintain_order=True)
@@ -75,22 +76,6 @@ def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], re
         if system not in baselines[: number + 1]
     ]
     return Summary(means=means, against=_differences(pairs, columns, resampled, tested))
-
-
-def resampled_means(values: Floats, resamples: int, seed: int) -> Floats:
-    """Column means of as many rows drawn with replacement, again and again; all columns share the draws.
-
-    *Shape:* (questions, columns) -> (resamples, columns).
-    """
-    rows = len(values)
-    generator = np.random.default_rng(seed)
-    at_a_time = max(1, DRAWN_ENTRIES // rows)
-    means = np.empty((resamples, values.shape[1]))
-    for first in range(0, resamples, at_a_time):
-        size = min(at_a_time, resamples - first)
-        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each row is drawn
-        means[first : first + size] = counts @ values / rows
-    return means
 
 
 def middle(resampled: Floats) -> tuple[float, float]:
