@@ -22,7 +22,7 @@ from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
-from gnn_encoder.evidence.trials import graph_of, measured_names
+from gnn_encoder.evidence.trials import measured_names
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer
 from gnn_encoder.index.exact import top_k
@@ -42,7 +42,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
     kept = folder / project.VALUES
     if not kept.exists():
         trial = params.evidence.trials[name]
-        source = graph_of(trial)
+        source = GraphArtifacts(name=trial.graph, k=trial.k)
         params = params.of_trial(trial).model_copy(update={"seed": seed})
         model, matrix = folder / "model", folder / "embeddings"
         _train(source, params, folder, model, control=trial.control)
