@@ -22,8 +22,10 @@ from gnn_encoder.evaluation.values import (
     write_comparisons,
     write_metrics,
 )
-from gnn_encoder.presenting.costs import costs_table
-from gnn_encoder.presenting.evaluation import draw_costs, log_ceiling, log_results, log_table, write_plots
+from gnn_encoder.presenting.costs import cost_panels, costs_table
+from gnn_encoder.presenting.evaluation import log_ceiling, log_results, log_table, write_plots
+from gnn_encoder.presenting.figure import write_png
+from gnn_encoder.presenting.means import means_of
 
 REFERENCE = "dual_encoder"  # M_de
 
@@ -57,7 +59,8 @@ def main() -> None:
         write_json(metrics / "costs.json", {system: asdict(cost) for system, cost in costs.items()})
         write_plots(plots, values, means, section)
         (tested,) = parse([section.significance])
-        draw_costs(plots / "costs.png", values.filter(split="test", measure=tested), costs, tested)
+        test = means_of(values.filter(split="test", measure=tested))["test"]
+        write_png(plots / "costs.png", cost_panels(test, costs, tested))
         publish_files(metrics, project.METRICS)
         publish_files(plots, project.PLOTS)
 

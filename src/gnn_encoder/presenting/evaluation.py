@@ -7,12 +7,10 @@ import polars as pl
 
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.ceiling import Ceiling
-from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.presenting.ceiling import ceiling_table
 from gnn_encoder.presenting.compared import rows_of
-from gnn_encoder.presenting.costs import cost_panels
 from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.means import means_of
 from gnn_encoder.presenting.names import name_of
@@ -68,8 +66,3 @@ def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
         for measure, value in values.items()
     ]
     pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row").write_csv(path)
-
-
-def draw_costs(path: Path, values: pl.DataFrame, costs: dict[str, Costs], measure: str) -> None:
-    """The figures of costs side by side. `values`: columns system, split, qid, measure, value, of the test queries."""
-    write_png(path, cost_panels(means_of(values)["test"], costs, measure))
