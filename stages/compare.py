@@ -26,8 +26,7 @@ from gnn_encoder.presenting.costs import cost_panels, costs_table
 from gnn_encoder.presenting.evaluation import log_ceiling, log_results, log_table, write_plots
 from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.means import means_of
-
-REFERENCE = "dual_encoder"  # M_de
+from gnn_encoder.presenting.results import REFERENCE
 
 
 def main() -> None:
@@ -49,7 +48,7 @@ def main() -> None:
         compared = compare_with(values, section, {system: REFERENCE for system in systems if system != REFERENCE})
         against_own = compare_with(values, section, own)
         costs = {system: measure_costs(system, params) for system in tqdm(project.ENCODERS, desc="costs", disable=None)}
-        log_results(means, compared, against_own, section)
+        log_results("all systems", means, compared, against_own, section)
         log_table(costs_table(costs))
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
         write_metrics(metrics, means, compared)

@@ -27,7 +27,7 @@ def main() -> None:
         values.write_parquet(scratch / project.VALUES)
         means = means_by_system(values, section)
         compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
-        log_results(means, {}, compared, section, title=name)
+        log_results(name, means, {}, compared, section)
         metrics, plots = scratch / WORK / "metrics", scratch / WORK / "plots"
         write_metrics(metrics, means, compared)
         if CEILING in systems:

@@ -34,7 +34,7 @@ GAIN = {
 def test_table_in_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
     section = Evaluate(measures=["RR@10", "R@5", "R@100"], significance="RR@10", answers="string")
     with caplog.at_level(logging.INFO):
-        log_results({"test": MEANS}, {}, {"test": GAIN}, section, title="gnn_encoder")
+        log_results("gnn_encoder", {"test": MEANS}, {}, {"test": GAIN}, section)
     assert caplog.messages[0].splitlines() == [
         "",
         "Test questions: GNN-encoder, points of 100",
