@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -26,14 +25,12 @@ from gnn_encoder.presenting.compared import read_results
 from gnn_encoder.presenting.costs import costs_table
 from gnn_encoder.presenting.dag import as_mermaid
 from gnn_encoder.presenting.lanes import arrange
-from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page.machine import processor
 from gnn_encoder.presenting.pipeline import read_pipeline
 from gnn_encoder.presenting.results import results_table
-from gnn_encoder.presenting.tables import Table, markdown, titled
+from gnn_encoder.presenting.tables import markdown, titled
 
 COSTS = project.METRICS / "costs.json"
-BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own
 
 
 def machine() -> str:
@@ -50,7 +47,7 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
     if isinstance(found, Missing):
         raise SystemExit(f"error: {found.what}: {found.command}")
     test = [one for one in found if one.split == "test" and not one.sampled]
-    tables = [titled(bold(results_table(one, params.evaluate.significance))) for one in test]
+    tables = [titled(results_table(one, params.evaluate.significance)) for one in test]
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
     train = statistics["train"]["questions"]
     made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
@@ -62,13 +59,7 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
 
 def costs() -> str:
     """What each dense system costs online and in training."""
-    return markdown(bold(costs_table(read_records(COSTS, dict[str, Costs]) or {})))
-
-
-def bold(table: Table) -> Table:
-    """The table with the names of the papers' own systems in bold."""
-    rows = [[f"**{name}**" if name in map(name_of, BOLD) else name, *cells] for name, *cells in table.rows]
-    return replace(table, rows=rows)
+    return markdown(costs_table(read_records(COSTS, dict[str, Costs]) or {}))
 
 
 def run(*command: str) -> str:

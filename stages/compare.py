@@ -29,7 +29,7 @@ def main(stage: Stage) -> None:
     compared = compare_with(values, section, {system: REFERENCE for system in systems if system != REFERENCE})
     against_own = compare_with(values, section, registry().baselines)
     costs = measure_all_costs(stage.params)
-    log_results(means, compared, against_own, section)
+    log_results("all systems", means, compared, against_own, section)
     log_table(costs_table(costs))
     write_metrics(metrics, means, compared)
     write_comparisons(metrics / "baselines.json", against_own)

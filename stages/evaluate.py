@@ -16,7 +16,7 @@ def main(stage: Stage) -> None:
     values.write_parquet(stage.scratch / project.VALUES)
     means = means_by_system(values, section)
     compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
-    log_results(means, {}, compared, section, title=stage.key)
+    log_results(stage.key, means, {}, compared, section)
     write_metrics(stage.metrics, means, compared)
     if CEILING in systems:
         log_ceiling(write_ceiling(stage.metrics, values, section, stage.params.seed))

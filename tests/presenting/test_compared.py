@@ -29,7 +29,7 @@ def test_nothing_there_names_the_command(empty: Path) -> None:
 def test_one_branch_alone(one_branch: Path) -> None:
     test, dev = tables()
     assert (test.split, dev.split) == ("test", "dev")
-    assert (test.measures, test.queries, test.outdated) == (["RR@10"], 3, False)
+    assert (list(test.rows[0].measures), test.queries, test.outdated) == (["RR@10"], 3, False)
     rows = {row.system: row for row in test.rows}
     assert list(rows) == list(RECIPROCAL_RANKS)
     for system, values in RECIPROCAL_RANKS.items():

@@ -9,7 +9,8 @@ from matplotlib.image import imread
 
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.presenting.evaluation import draw_costs, log_results, write_measures_csv
+from gnn_encoder.presenting.costs import cost_panels
+from gnn_encoder.presenting.evaluation import log_results, write_measures_csv
 from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.means import means_of
 from gnn_encoder.presenting.recall import recall_panel, write_recall_csv
@@ -33,7 +34,7 @@ GAIN = {
 def test_table_in_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
     section = Evaluate(measures=["RR@10", "R@5", "R@100"], significance="RR@10", answers="string")
     with caplog.at_level(logging.INFO):
-        log_results({"test": MEANS}, {}, {"test": GAIN}, section, title="gnn_encoder")
+        log_results("gnn_encoder", {"test": MEANS}, {}, {"test": GAIN}, section)
     assert caplog.messages[0].splitlines() == [
         "",
         "Test questions: GNN-encoder, points of 100",
@@ -82,7 +83,7 @@ def test_pictures_are_drawn_and_repeat(tmp_path: Path, name: str) -> None:
             write_png(path, [systems_panel(of, split, "RR@10") for split, of in means_of(values).items()])
         elif name == "costs":
             named = values.filter(split="test").with_columns(pl.col("system").replace("dual_encoder", "dual_cross"))
-            draw_costs(path, named, COSTS, "RR@10")
+            write_png(path, cost_panels(means_of(named)["test"], COSTS, "RR@10"))
         elif name == "similarities":
             found = {"s(p+,q)": 0.8, "s(p+,q) std": 0.1, "s(p+,p-)": 0.6, "s(p+,p-) std": 0.2}
             write_png(path, [similarity_panel({"pair": found, "pair_no_psr": found})])

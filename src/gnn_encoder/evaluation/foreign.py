@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.matching import Kind
@@ -16,7 +15,7 @@ from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
 from gnn_encoder.evaluation.runs import read_scored_run
-from gnn_encoder.evaluation.significance import Comparison, compare, holm
+from gnn_encoder.evaluation.significance import Comparison, compare, corrected
 
 Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
 OPTION = "--measure"
@@ -43,13 +42,13 @@ class Judged:
         """The run minus the second one by measure, with Holm's correction for there being several measures."""
         if "against" not in self.values.columns:
             return {}
-        found = {
-            str(name): compare(part["value"].to_numpy(), part["against"].to_numpy(), "against")
-            for (name,), part in self.values.group_by("measure", maintain_order=True)
-        }
-        corrected = holm(np.array([comparison.p for comparison in found.values()]))
-        pairs = zip(found.items(), corrected.tolist(), strict=True)
-        return {name: replace(comparison, p_holm=p) for (name, comparison), p in pairs}
+        parts = self.values.group_by("measure", maintain_order=True)
+        return corrected(
+            {
+                str(name): compare(part["value"].to_numpy(), part["against"].to_numpy(), "against")
+                for (name,), part in parts
+            }
+        )
 
 
 def by_qrels(path: Path) -> Judge:

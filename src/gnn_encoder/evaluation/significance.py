@@ -1,6 +1,7 @@
 """Whether two systems differ on the same questions: the paired t-test, corrected when there are several."""
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 LEVEL = 0.95
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,12 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return corrected
 
 
+def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
+    """The comparisons with their p after Holm's correction for all of them."""
+    ps = holm(np.array([comparison.p for comparison in found.values()]))
+    return {key: replace(comparison, p_holm=float(p)) for (key, comparison), p in zip(found.items(), ps, strict=True)}
+
+
 def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, Comparison]:
     """Each system against its baseline, with Holm's correction over all of them.
 
@@ -70,15 +78,8 @@ def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, 
         baselines: System -> the one that it is compared with; both are in `values`.
     """
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    found = {
-        name: compare(wide[name].to_numpy(), wide[baseline].to_numpy(), baseline)
-        for name, baseline in baselines.items()
-    }
-    corrected = holm(np.array([comparison.p for comparison in found.values()]))
-    return {
-        name: replace(comparison, p_holm=float(p))
-        for (name, comparison), p in zip(found.items(), corrected, strict=True)
-    }
+    pairs = baselines.items()
+    return corrected({name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs})
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:

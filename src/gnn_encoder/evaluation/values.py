@@ -42,13 +42,11 @@ def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, s
     return {split: compare_pairs(rows, baselines) for (split,), rows in chosen.group_by("split", maintain_order=True)}
 
 
-def write_metrics(
-    folder: Path, means: dict[str, Means], comparisons: dict[str, Comparisons], name: str = "significance"
-) -> None:
-    """SPLIT.json with the means, NAME.json with the comparisons."""
+def write_metrics(folder: Path, means: dict[str, Means], comparisons: dict[str, Comparisons]) -> None:
+    """SPLIT.json with the means, significance.json with the comparisons."""
     for split, systems in means.items():
         write_json(folder / f"{split}.json", systems)
-    write_comparisons(folder / f"{name}.json", comparisons)
+    write_comparisons(folder / "significance.json", comparisons)
 
 
 def write_comparisons(path: Path, comparisons: dict[str, Comparisons]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.evaluation.bootstrap import Floats, resampled_means
-from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, holm, interval
+from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, corrected, interval
 
 Name = tuple[str, str]  # system, measure
 DRAWN_ENTRIES = 2**22  # resamples times questions in memory at a time
@@ -94,12 +94,11 @@ def _mean(values: Floats, resampled: Floats, seeds: Floats) -> Mean:
 def _differences(
     pairs: list[tuple[str, str]], columns: dict[Name, Floats], resampled: dict[Name, Floats], tested: str
 ) -> dict[str, dict[str, Comparison]]:
-    tests = [compare(columns[system, tested], columns[baseline, tested], baseline) for baseline, system in pairs]
-    corrected = holm(np.array([test.p for test in tests]))
+    tests = {pair: compare(columns[pair[1], tested], columns[pair[0], tested], pair[0]) for pair in pairs}
     found: dict[str, dict[str, Comparison]] = {}
-    for (baseline, system), test, p in zip(pairs, tests, corrected, strict=True):
+    for (baseline, system), test in corrected(tests).items():
         low, high = middle(resampled[system, tested] - resampled[baseline, tested])
-        found.setdefault(baseline, {})[system] = replace(test, low=low, high=high, p_holm=float(p))
+        found.setdefault(baseline, {})[system] = replace(test, low=low, high=high)
     return found
 
 

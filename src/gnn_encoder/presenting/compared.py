@@ -38,13 +38,11 @@ def read_results(measured: dict[str, Means]) -> list[Results] | Missing:
 
 
 def rows_of(systems: dict[str, dict[str, float]], measured: Means, tested: Comparisons, own: Comparisons) -> list[Row]:
-    """A row a system.
+    """A row a system: its means with their intervals where `measured` has them, and its comparisons.
 
     Args:
-        systems: system -> measure -> mean in 0..1.
-        measured: the same means with their intervals, where the queries' values are there.
-        tested: comparisons; those with M_de are taken.
-        own: comparisons with a branch's baseline.
+        tested: those of them with M_de are taken.
+        own: those with a branch's baseline.
     """
     return [
         Row(

@@ -29,11 +29,7 @@ def log_table(table: Table) -> None:
 
 
 def log_results(
-    means: dict[str, Means],
-    tested: dict[str, Comparisons],
-    own: dict[str, Comparisons],
-    section: Evaluate,
-    title: str = "all systems",
+    title: str, means: dict[str, Means], tested: dict[str, Comparisons], own: dict[str, Comparisons], section: Evaluate
 ) -> None:
     """Print one table a split, with the comparisons with M_de (`tested`) and with a branch's baseline (`own`)."""
     (measure,) = parse([section.significance])

@@ -45,11 +45,6 @@ class Results:
     sampled: bool = False
 
     @property
-    def measures(self) -> list[str]:
-        """Names of the measures, in the order they were asked for."""
-        return list(self.rows[0].measures)
-
-    @property
     def queries(self) -> int | None:
         """Judged queries; None where no query's values are there."""
         return next((mean.queries for row in self.rows for mean in row.measures.values() if mean.queries), None)
@@ -57,11 +52,11 @@ class Results:
 
 def results_table(found: Results, tested: str) -> Table:
     """A row a system; the comparisons are in the measure `tested`, and a column without any is left out."""
-    columns = ["System", *found.measures]
+    columns = ["System", *found.rows[0].measures]
     rows = [[name_of(row.system), *map(_mean, row.measures.values())] for row in found.rows]
     reference = [comparison(row.against_reference) for row in found.rows]
     own = [_against_own(row.against_own) for row in found.rows]
-    for name, cells in ((f"{name_of(REFERENCE)}", reference), ("its baseline", own)):
+    for name, cells in ((name_of(REFERENCE), reference), ("its baseline", own)):
         if set(cells) != {NOTHING}:
             columns.append(f"{tested} against {name}")
             rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]

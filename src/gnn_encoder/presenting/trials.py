@@ -87,8 +87,12 @@ def paint_sweep(axes: "Axes", means: dict[str, dict[str, Mean]], kind: str) -> N
         means: split -> system -> mean; the systems are called by the number on the x-axis.
     """
     xs = sorted({float(system) for of in means.values() for system in of})
-    for colour, (split, of) in enumerate(means.items()):
-        _line(axes, of, f"C{colour}", split)
+    for place, (split, of) in enumerate(means.items()):
+        found = [of[system] for system in sorted(of, key=float)]
+        middle, low, high = (100 * np.array([getattr(mean, end) for mean in found]) for end in ("mean", "low", "high"))
+        axes.errorbar(xs, middle, yerr=[middle - low, high - middle], fmt="o-", color=f"C{place}", label=split)
+        for x, mean in zip(xs, found, strict=True):
+            axes.plot([x] * len(mean.seeds), 100 * np.array(mean.seeds), ".", color=f"C{place}", alpha=0.5)
     axes.set(xlabel=LABELS[kind], ylabel="points", xscale="log" if kind == BETA else "linear")
     axes.set_xticks(xs, [f"{x:g}" for x in xs])
     axes.minorticks_off()
@@ -99,11 +103,3 @@ def _row(system: str, mean: Mean, summary: Summary) -> list[str]:
     seeds = point_range(min(mean.seeds), max(mean.seeds))
     against = [comparison(of.get(system)) for of in summary.against.values()]
     return [name_of(system), *means, point_range(mean.low, mean.high), seeds, *against]
-
-
-def _line(axes: "Axes", means: dict[str, Mean], colour: str, label: str) -> None:
-    xs, points = zip(*sorted((float(system), mean) for system, mean in means.items()), strict=True)
-    middle, low, high = (100 * np.array([getattr(mean, end) for mean in points]) for end in ("mean", "low", "high"))
-    axes.errorbar(xs, middle, yerr=[middle - low, high - middle], fmt="o-", color=colour, label=label)
-    for x, mean in zip(xs, points, strict=True):
-        axes.plot([x] * len(mean.seeds), 100 * np.array(mean.seeds), ".", color=colour, alpha=0.5)

@@ -26,16 +26,9 @@ class Pair:
 
 def read_values(systems: Sequence[str], split: str, measure: str) -> pl.DataFrame:
     """Value of each question by system: a column `qid`, then one a system, null where it was not asked."""
-    table = pl.DataFrame(schema={"qid": pl.String})
-    for system in systems:
-        values = (
-            pl.scan_parquet(project.measured(system) / project.VALUES)
-            .filter(split=split, measure=measure)
-            .select("qid", pl.col("value").alias(system))
-            .collect()
-        )
-        table = table.join(values, on="qid", how="full", coalesce=True, maintain_order="left_right")
-    return table
+    files = [project.measured(system) / project.VALUES for system in systems]
+    values = pl.scan_parquet(files).filter(split=split, measure=measure).collect()
+    return values.pivot("system", index="qid", values="value", maintain_order=True)
 
 
 def pairs(values: pl.DataFrame, top: int) -> list[Pair]:
