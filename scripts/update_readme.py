@@ -49,11 +49,11 @@ def results(minutes: float, all_minutes: float | None, date: str) -> str:
     test = [one for one in found if one.split == "test" and not one.sampled]
     tables = [titled(results_table(one, params.evaluate.significance)) for one in test]
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    train = statistics["train"]["questions"]
-    made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
+    train = statistics["train"]["queries"]
+    made = f"InsuranceQA, the default `params.yaml` ({train} training queries, the whole corpus, seed {params.seed})"
     where = f"{machine()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
-    last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
+    last = "Differences: mean, its 95% interval, p of a paired t-test over queries after Holm's correction."
     return "\n\n".join([*tables, f"{made}, {where}{whole}. {last} ▲ and ▼: p below 0.05."])
 
 

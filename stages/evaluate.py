@@ -3,7 +3,7 @@
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.systems import CEILING, registry
-from gnn_encoder.evaluation.ceiling import on_shared_questions
+from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
 from gnn_encoder.presenting.evaluation import log_ceiling, log_results, write_plots
 
@@ -12,7 +12,7 @@ def main(stage: Stage) -> None:
     """Compare, write metrics and plots, print the tables."""
     section, branch = stage.params.evaluate, registry().branches[stage.key]
     systems = registry().shown_with(stage.key)
-    values = on_shared_questions(read_values(systems))
+    values = on_shared_queries(read_values(systems))
     values.write_parquet(stage.scratch / project.VALUES)
     means = means_by_system(values, section)
     compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})

@@ -62,7 +62,7 @@ class QueryEncoder(Protocol):
     """What searching needs of a dual-encoder."""
 
     def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Embed questions. *Shape:* (n, d)."""
+        """Embed queries. *Shape:* (n, d)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +95,9 @@ class Searcher:
         pids = TableRows(index.folder / PIDS, PID_TABLE)
         return cls(encoder=load_encoder(project.encoder(system)), index=index, pids=pids, passages=passages)
 
-    def search(self, question: str, top: int) -> list[Hit]:
+    def search(self, query: str, top: int) -> list[Hit]:
         """Find the `top` best passages; all of them where the corpus has fewer."""
-        queries = self.encoder.embed_queries([question])
+        queries = self.encoder.embed_queries([query])
         rows, scores = self.index.search(queries, min(top, self.index.passages))
         found = rows[0] >= 0
         pids = self.pids.take(rows[0][found])
@@ -110,7 +110,7 @@ class Searcher:
 
 
 def load_encoder(folder: Path) -> QueryEncoder:
-    """Read the dual-encoder that embeds a system's questions: without torch where the model allows."""
+    """Read the dual-encoder that embeds a system's queries: without torch where the model allows."""
     from gnn_encoder.models.quick import QuickEncoder
 
     return QuickEncoder.open(folder) or _load_dual_encoder(folder)
@@ -132,27 +132,27 @@ def main() -> None:
 
 @app.command()
 def search(
-    question: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
+    query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
     system: Annotated[System, typer.Option(help="Which dense system answers.")] = "gnn_encoder",
     top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
-    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read questions, one a line.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a question.")] = False,
+    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read queries, one a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
-    """Print the best passages for a question from a built index.
+    """Print the best passages for a query from a built index.
 
     \b
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
       gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
-      gnn-encoder search --interactive < questions.txt
+      gnn-encoder search --interactive < queries.txt
     """  # noqa: D301 (click reads the backspace as: keep these lines)
     with report_errors():
-        if question is None and not interactive:
-            raise UserError("no question: put one in quotes after `search`, or read them from stdin with --interactive")
-        if question is not None and not question.strip():
-            raise UserError("the question is empty: put it in quotes after `search`")
+        if query is None and not interactive:
+            raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
+        if query is not None and not query.strip():
+            raise UserError("the query is empty: put it in quotes after `search`")
         searcher = Searcher.open(system)
-        for text in _questions(question, interactive):
+        for text in _queries(query, interactive):
             began = time.perf_counter()
             hits = searcher.search(text, top)
             _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
@@ -231,11 +231,11 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
     qrels: Annotated[Path | None, typer.Argument(help="Judgements: `qid 0 pid grade` or `qid pid grade`.")] = None,
     measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same questions.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
     passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
-    per_question: Annotated[Path | None, typer.Option(help="Also write each question's values: .csv or .json.")] = None,
+    per_query: Annotated[Path | None, typer.Option(help="Also write each query's values: .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Judge anybody's TREC run, as trec_eval would: passages by score, ties by id from the last to the first.
@@ -243,7 +243,7 @@ def evaluate(
     \b
     Examples:
       gnn-encoder evaluate run.trec qrels.dev.tsv
-      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-question values.csv
+      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-query values.csv
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
     """  # noqa: D301
@@ -253,7 +253,7 @@ def evaluate(
         from gnn_encoder.presenting.tables import markdown
 
         if (qrels is None) == (answers is None):
-            raise UserError("give either QRELS, a file of judgements, or --answers, a table of questions with answers")
+            raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
         if qrels is not None:
             judge, names = foreign.by_qrels(qrels), measure or foreign.BY_QRELS
         elif answers is not None:
@@ -261,24 +261,24 @@ def evaluate(
                 foreign.by_answers(answers, passages, "regex" if regex else "string"),
                 measure or foreign.BY_ANSWERS,
             )
-        if per_question:
-            foreign.check_target(per_question)
+        if per_query:
+            foreign.check_target(per_query)
         judged = foreign.judge_runs([run, *([against] if against else [])], judge, names)
-        if per_question:
-            foreign.write_values(judged, per_question)
+        if per_query:
+            foreign.write_values(judged, per_query)
         for name, count in judged.missing.items():
             if count:
-                typer.echo(f"{name}: {count} judged questions are not in it and count as 0", err=True)
+                typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
         typer.echo(foreign.as_json(judged) if as_json else markdown(judged_table(judged)))
 
 
-def _questions(first: str | None, interactive: bool) -> Iterator[str]:
+def _queries(first: str | None, interactive: bool) -> Iterator[str]:
     if first is not None:
         yield first
     prompt = interactive and sys.stdin.isatty()
     while interactive:
         if prompt:
-            typer.echo("question> ", nl=False, err=True)
+            typer.echo("query> ", nl=False, err=True)
         line = sys.stdin.readline()
         if not line:
             break
@@ -286,10 +286,10 @@ def _questions(first: str | None, interactive: bool) -> Iterator[str]:
             yield line.strip()
 
 
-def _print_hits(question: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
+def _print_hits(query: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
     if as_json:
         passages = [asdict(hit) for hit in hits]
-        answer = {"question": question, "milliseconds": round(milliseconds, 1), "passages": passages}
+        answer = {"query": query, "milliseconds": round(milliseconds, 1), "passages": passages}
         typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))

@@ -16,7 +16,7 @@ RESAMPLES_AT_A_TIME = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A system's mean, and its share of the way with a 95% interval by the paired bootstrap over questions.
+    """A system's mean, and its share of the way with a 95% interval by the paired bootstrap over queries.
 
     The share is None where the ceiling is not above M_de, an end of the interval where it has no bound.
     """
@@ -29,29 +29,29 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Ceiling:
-    """Means of M_de and of the ceiling on the same questions, and the systems between them."""
+    """Means of M_de and of the ceiling on the same queries, and the systems between them."""
 
     measure: str
-    questions: int
+    questions: int  # queries; the files of metrics/ keep their keys
     base: float
     ceiling: float
     systems: dict[str, Share]
 
 
 def measure_ceiling(values: pl.DataFrame, measure: str, seed: int) -> dict[str, Ceiling]:
-    """Split -> shares of all systems but the two ends, on the questions that all systems have.
+    """Split -> shares of all systems but the two ends, on the queries that all systems have.
 
     Args:
         values: columns system, split, qid, measure, value; M_de and the ceiling are among the systems.
     """
-    chosen = on_shared_questions(values.filter(pl.col("measure") == measure))
+    chosen = on_shared_queries(values.filter(pl.col("measure") == measure))
     return {
         str(split): _of_split(part, measure, seed) for (split,), part in chosen.group_by("split", maintain_order=True)
     }
 
 
-def on_shared_questions(values: pl.DataFrame) -> pl.DataFrame:
-    """The rows of questions that every system of the table has: a system may know a sample alone."""
+def on_shared_queries(values: pl.DataFrame) -> pl.DataFrame:
+    """The rows of queries that every system of the table has: a system may know a sample alone."""
     systems = values["system"].n_unique()
     return values.filter(pl.col("system").n_unique().over("split", "qid") == systems)
 

@@ -9,11 +9,11 @@ class Costs:
 
     vectors_a_passage: float
     bytes_a_passage: float
-    search_ms: float  # median of one question's search for its top 100, encoded already
-    encode_ms: float  # median of encoding one question
+    search_ms: float  # median of one query's search for its top 100, encoded already
+    encode_ms: float  # median of encoding one query
     training_seconds: float | None
 
     @property
     def latency_ms(self) -> float:
-        """Milliseconds from a question to its passages."""
+        """Milliseconds from a query to its passages."""
         return self.encode_ms + self.search_ms

@@ -1,4 +1,4 @@
-"""What a system costs: vectors and bytes a passage, milliseconds a question, seconds of making it."""
+"""What a system costs: vectors and bytes a passage, milliseconds a query, seconds of making it."""
 
 import json
 import time
@@ -20,7 +20,7 @@ from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
-QUESTIONS = 200  # of dev, asked one at a time
+QUERIES = 200  # of dev, asked one at a time
 WARM_UP = 20
 DEPTH = 100
 
@@ -29,7 +29,7 @@ def measure_costs(system: str, params: Params) -> Costs:
     """Measure a system as it stands in the current folder."""
     index = PassageIndex.open(project.index(system))
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
-    texts = read_column(project.queries("dev"), "text").slice(0, QUESTIONS + WARM_UP).to_pylist()
+    texts = read_column(project.queries("dev"), "text").slice(0, QUERIES + WARM_UP).to_pylist()
     encode, search = [], []
     for text in texts:
         start = time.perf_counter()

@@ -27,7 +27,7 @@ BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
 class Judged:
     """Values of one run, or of two: columns qid, measure, value, and against of the second one.
 
-    `missing`: questions that are judged and not in the run, by run.
+    `missing`: queries that are judged and not in the run, by run.
     """
 
     values: pl.DataFrame
@@ -57,27 +57,27 @@ def by_qrels(path: Path) -> Judge:
     return lambda run, names: per_query(run, qrels, names)
 
 
-def by_answers(questions: Path, passages: Path, kind: Kind) -> Judge:
-    """Judge by the answers in a table of questions, as `prepare` writes it, looked for in a table of passages.
+def by_answers(queries: Path, passages: Path, kind: Kind) -> Judge:
+    """Judge by the answers in a table of queries, as `prepare` writes it, looked for in a table of passages.
 
     Raises:
         UserError: one of the tables is missing or has other columns.
     """
-    open_table(questions, QUERIES)
+    open_table(queries, QUERIES)
     open_table(passages, PASSAGES)
 
     def judge(run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         answer_depth(names, OPTION)
-        return measure_by_answers(run, names, questions, passages, kind)
+        return measure_by_answers(run, names, queries, passages, kind)
 
     return judge
 
 
 def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Judged:
-    """Measure one run, or two on the same questions.
+    """Measure one run, or two on the same queries.
 
     Raises:
-        UserError: a file is malformed, a measure is unknown, or a run has none of the judged questions.
+        UserError: a file is malformed, a measure is unknown, or a run has none of the judged queries.
     """
     names, tables, missing = list(parse(names, OPTION)), [], {}
     for path in paths:
@@ -86,7 +86,7 @@ def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Jud
         asked = table["qid"].unique()
         missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
         if missing[str(path)] == len(asked):
-            raise UserError(f"{path}: none of its questions is judged; take the judgements that belong to the run")
+            raise UserError(f"{path}: none of its queries is judged; take the judgements that belong to the run")
         tables.append(table)
     values = tables[0]
     if len(tables) > 1:
@@ -97,7 +97,7 @@ def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Jud
 def as_json(judged: Judged) -> str:
     """Means and comparisons as one JSON object."""
     means = judged.means()
-    found: dict[str, Any] = {"questions": judged.values["qid"].n_unique(), "missing": judged.missing}
+    found: dict[str, Any] = {"queries": judged.values["qid"].n_unique(), "missing": judged.missing}
     found |= {"measures": means["value"]}
     if "against" in means:
         comparisons = {name: asdict(comparison) for name, comparison in judged.comparisons().items()}
@@ -118,7 +118,7 @@ def check_target(path: Path) -> None:
 
 
 def write_values(judged: Judged, path: Path) -> None:
-    """Each question's values as CSV or as JSON (a list of objects), by the name's ending."""
+    """Each query's values as CSV or as JSON (a list of objects), by the name's ending."""
     if path.suffix == ".csv":
         judged.values.write_csv(path)
     else:

@@ -1,4 +1,4 @@
-"""One run of a trial: train with one seed, encode the corpus, search exactly, measure every question."""
+"""One run of a trial: train with one seed, encode the corpus, search exactly, measure every query."""
 
 import shutil
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
 
 
 def depth_of(names: list[str]) -> int:
-    """Passages a question that measures look at: the largest cutoff. Measures without one see as many."""
+    """Passages a query that measures look at: the largest cutoff. Measures without one see as many."""
     return max(int(measure.params.get("cutoff", 1)) for measure in parse(names).values())
 
 
@@ -89,9 +89,9 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
 def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
     names = measured_names(params)
     encoder = load_encoder(model, params)
-    questions = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist())
+    queries = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist())
     depth = min(depth_of(names), count_rows(project.PASSAGES))
-    passages, _ = top_k(matrix, questions, depth, name="evidence.measures")
+    passages, _ = top_k(matrix, queries, depth, name="evidence.measures")
     qids, pids = (
         pl.Series(read_column(path, column))
         for path, column in ((project.queries(split), "qid"), (project.PASSAGES, "pid"))

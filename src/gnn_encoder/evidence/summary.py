@@ -1,4 +1,4 @@
-"""Several systems, each run with several seeds on the same questions: means, intervals, paired differences."""
+"""Several systems, each run with several seeds on the same queries: means, intervals, paired differences."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +11,7 @@ from gnn_encoder.evaluation.bootstrap import Floats, resampled_means
 from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, corrected, interval
 
 Name = tuple[str, str]  # system, measure
-DRAWN_ENTRIES = 2**22  # resamples times questions in memory at a time
+DRAWN_ENTRIES = 2**22  # resamples times queries in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +19,9 @@ class Mean:
     """Of one system and measure.
 
     Attributes:
-        mean: over questions and seeds.
-        low, high: 95% interval over questions, of the mean over seeds (bootstrap).
-        seeds: mean over questions of each seed's run.
+        mean: over queries and seeds.
+        low, high: 95% interval over queries, of the mean over seeds (bootstrap).
+        seeds: mean over queries of each seed's run.
         seed_low, seed_high: 95% interval over seeds (t distribution); of a single seed the mean itself.
     """
 
@@ -44,14 +44,14 @@ class Summary:
 def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], resamples: int, seed: int) -> Summary:
     """Means and paired differences of one split.
 
-    A difference is that of two systems' means over seeds, question by question: its interval is a bootstrap over
-    questions, its p that of the paired t-test after Holm's correction for all the differences from all baselines.
+    A difference is that of two systems' means over seeds, query by query: its interval is a bootstrap over
+    queries, its p that of the paired t-test after Holm's correction for all the differences from all baselines.
 
     Args:
-        values: columns system, seed, qid, measure, value; every system has the same questions and measures.
+        values: columns system, seed, qid, measure, value; every system has the same queries and measures.
         tested: the measure of the differences.
         baselines: systems that the others are compared with, earlier baselines left out: they have been.
-        resamples: of the questions; the same for all systems and measures.
+        resamples: of the queries; the same for all systems and measures.
         seed: of the resamples.
     """
     averaged = values.group_by("qid", "system", "measure", maintain_order=True).agg(pl.col("value").mean())

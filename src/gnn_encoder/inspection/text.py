@@ -25,7 +25,7 @@ def paper_counts(data: Data) -> dict[str, int]:
     if data.source != "msmarco":
         return {}
     counts = dict(TABLE_6["msmarco"])
-    if data.test == "dev":  # the paper's dev questions are what is reported
+    if data.test == "dev":  # the paper's dev queries are what is reported
         counts["test"] = counts.pop("dev")
     return counts
 
@@ -50,8 +50,8 @@ def _origin(data: Data, source: Source) -> Iterator[str]:
 
 
 def _counts(found: Survey, paper: dict[str, int]) -> Iterator[str]:
-    counts = {"passages": found.passages.count} | {split.name: split.questions for split in found.splits}
-    names = {name: name if name == "passages" else f"{name} questions" for name in counts}
+    counts = {"passages": found.passages.count} | {split.name: split.queries for split in found.splits}
+    names = {name: name if name == "passages" else f"{name} queries" for name in counts}
     yield f"{'':18}{'found':>12}" + (f"{'paper':>14}  (Table 6)" if paper else "")
     for name, count in counts.items():
         told = f"{paper[name]:>14,}  {'equal' if paper[name] == count else 'differs'}" if name in paper else ""
@@ -69,12 +69,12 @@ def _passages(found: PassageSurvey) -> Iterator[str]:
 
 def _split(split: SplitSurvey, passages: PassageSurvey) -> Iterator[str]:
     judged = split.judged
-    others = f", of {split.in_file:,} in the file" if split.in_file != split.questions else ""
-    yield f"{split.name}: {split.questions:,} questions{others}"
-    mean = judged.count / split.questions if split.questions else 0.0
+    others = f", of {split.in_file:,} in the file" if split.in_file != split.queries else ""
+    yield f"{split.name}: {split.queries:,} queries{others}"
+    mean = judged.count / split.queries if split.queries else 0.0
     grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in judged.grades.items())
     told = f"; judgements: {grades}" if grades else ""
-    yield f"{INDENT}{judged.count:,} {judged.kind}, {mean:.2f} a question ({judged.least} to {judged.most}){told}"
+    yield f"{INDENT}{judged.count:,} {judged.kind}, {mean:.2f} a query ({judged.least} to {judged.most}){told}"
     yield from _lengths(split.lengths, "encoder.query_length")
     if split.example is None:
         return

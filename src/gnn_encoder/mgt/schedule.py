@@ -1,4 +1,4 @@
-"""Which questions train in which step, and which are out of the graph meanwhile (Algorithm 1, lines 3-6)."""
+"""Which queries train in which step, and which are out of the graph meanwhile (Algorithm 1, lines 3-6)."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,9 @@ class Step:
 
 
 class MaskedSchedule:
-    """Steps of all passes. A pass splits the questions into 1/beta folds; each in turn is Q_t and trains in batches.
+    """Steps of all passes. A pass splits the queries into 1/beta folds; each in turn is Q_t and trains in batches.
 
-    `epochs` counts passes over all questions: with beta 5% a pass is 20 rounds.
+    `epochs` counts passes over all queries: with beta 5% a pass is 20 rounds.
     """
 
     def __init__(self, n_items: int, *, epochs: int, batch_size: int, beta: float | None, seed: int) -> None:

@@ -20,7 +20,7 @@ COLOURS = {LABELLED: "tab:red", POTENTIAL: "tab:blue", OTHER: "0.65", ITSELF: "0
 CALLED = {
     LABELLED: "labelled",
     POTENTIAL: "potentially relevant",
-    OTHER: "other question",
+    OTHER: "other query",
     ITSELF: "the passage itself",
 }
 MODEL_NAMES = {"without": "without MGT", "with": "with MGT"}
@@ -55,7 +55,7 @@ def attention_panel(passage: pl.DataFrame, names: Sequence[str], model: str) -> 
 
 def nothing_panel() -> Panel:
     """Stands where no passage can be drawn."""
-    text = "no passage has labelled and potentially relevant questions"
+    text = "no passage has labelled and potentially relevant queries"
     return Panel(name="attention", title=text, paint=lambda axes: axes.set_axis_off(), size=(6.0, 2.4))
 
 

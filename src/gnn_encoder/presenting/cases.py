@@ -13,7 +13,7 @@ def cases_table(cases: list[dict[str, Any]]) -> Table:
     """A row a case: the query, the passage, and the training queries that informed it most."""
     rows = [
         [
-            shortened(case["question"], LONGEST),
+            shortened(case["query"], LONGEST),
             str(case["rank_of_dual_encoder"] or f"> {case['depth']}"),
             "; ".join(map(_heard, case["informed_by"][:HEARD])) or NOTHING,
             NOTHING if case["gate"] is None else f"{case['gate']:.3f}",
@@ -21,9 +21,9 @@ def cases_table(cases: list[dict[str, Any]]) -> Table:
         ]
         for case in cases
     ]
-    columns = ["dev question", "rank with M_de", "training questions heard, with attention", "gate", "passage"]
+    columns = ["dev query", "rank with M_de", "training queries heard, with attention", "gate", "passage"]
     return Table(title="Cases (GNN-encoder, Table 5)", columns=columns, rows=rows)
 
 
 def _heard(one: dict[str, Any]) -> str:
-    return f"{one['question']} ({one['attention']:.2f}{', labelled' if one['labelled'] else ''})"
+    return f"{one['query']} ({one['attention']:.2f}{', labelled' if one['labelled'] else ''})"

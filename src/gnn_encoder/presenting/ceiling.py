@@ -15,10 +15,10 @@ def ceiling_table(found: Ceiling, split: str) -> Table:
     rows += [[name_of(system), points(share.mean), *_share(share)] for system, share in found.systems.items()]
     rows += [[name_of(CEILING), points(found.ceiling), "", ""]]
     return Table(
-        title=f"{split.capitalize()} questions: the way to {name_of(CEILING)}, points of 100",
+        title=f"{split.capitalize()} queries: the way to {name_of(CEILING)}, points of 100",
         columns=["System", found.measure, "share of the way", "95% interval"],
         rows=rows,
-        note=f"{count(found.questions)} questions{UNDEFINED if found.ceiling <= found.base else ''}",
+        note=f"{count(found.questions)} queries{UNDEFINED if found.ceiling <= found.base else ''}",
     )
 
 

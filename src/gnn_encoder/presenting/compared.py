@@ -7,7 +7,7 @@ import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.core.systems import REFERENCE, registry
-from gnn_encoder.evaluation.ceiling import on_shared_questions
+from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.values import Comparisons, read_values
 from gnn_encoder.presenting.artifacts import Missing, read_json, read_records
 from gnn_encoder.presenting.means import Mean, Means, means_of
@@ -31,8 +31,8 @@ def read_results(measured: dict[str, Means]) -> list[Results] | Missing:
         if not told.issuperset(registry().of_branch(name)):
             title, command, of = f"{name_of(name)} and its baseline", f"dvc repro evaluate@{name}", measured
             if branch.sampled:
-                title = f"{name_of(name)}, on a sample of the questions"
-                of = means_of(on_shared_questions(_values(registry().shown_with(name))))
+                title = f"{name_of(name)}, on a sample of the queries"
+                of = means_of(on_shared_queries(_values(registry().shown_with(name))))
             found += _read(project.METRICS / name, title, command, of, sampled=branch.sampled)
     return found or Missing(what="No system has been evaluated yet", command="dvc repro evaluate@gnn_encoder")
 

@@ -15,9 +15,9 @@ from gnn_encoder.presenting.tables import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE, LATENCY = "index (bytes a passage)", "encode and search (ms a question)"
+SIZE, LATENCY = "index (bytes a passage)", "encode and search (ms a query)"
 NOTE = (
-    "One question at a time, medians; training is all stages on the way to the encoder, "
+    "One query at a time, medians; training is all stages on the way to the encoder, "
     f"{NOTHING} where one of them was interrupted"
 )
 

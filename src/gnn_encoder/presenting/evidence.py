@@ -60,8 +60,8 @@ def present_attention(stage: Stage) -> Table:
     drawn = examples(table, DRAWN)
     named = [labels(rows, texts_of(rows["query"])) for rows in drawn]
     draw_attention(stage.plots / "attention.png", drawn, named)
-    told = [rows.with_columns(question=pl.Series(names)) for rows, names in zip(drawn, named, strict=True)]
-    csv = pl.concat(told or [table.clear().with_columns(question=pl.lit(""))])
+    told = [rows.with_columns(text=pl.Series(names)) for rows, names in zip(drawn, named, strict=True)]
+    csv = pl.concat(told or [table.clear().with_columns(text=pl.lit(""))])
     csv.write_csv(stage.plots / "attention.csv")
     found = shares(table)
     write_png(stage.plots / "attention_shares.png", [shares_panel(found)])
@@ -81,7 +81,7 @@ def present_times(stage: Stage) -> Table:
 def present_cases(stage: Stage) -> list[Table]:
     """Table 5, and how many cases there are."""
     found, cases = describe_cases(stage.params)
-    counts = {"questions": found.questions, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
+    counts = {"questions": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
     write_json(stage.scratch / "cases.json", cases)
     write_json(stage.metrics / "cases.json", counts)
     return [*blocks(counts, TITLES["cases"]), cases_table(cases)]

@@ -38,7 +38,7 @@ def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
 
 def recall_panel(means: Means, split: str) -> Panel:
     """R@k (or Success@k) against k, of one split."""
-    title = f"Recall, {split} questions"
+    title = f"Recall, {split} queries"
     return Panel(name=f"recall-{split}", title=title, paint=partial(paint_recall, means=means), size=(5.0, 5.2))
 
 

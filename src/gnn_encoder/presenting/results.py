@@ -60,15 +60,15 @@ def results_table(found: Results, tested: str) -> Table:
         if set(cells) != {NOTHING}:
             columns.append(f"{tested} against {name}")
             rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
-    title = f"{found.split.capitalize()} questions: {found.title}, points of 100"
-    note = f"{count(found.queries)} questions" if found.queries else ""
+    title = f"{found.split.capitalize()} queries: {found.title}, points of 100"
+    note = f"{count(found.queries)} queries" if found.queries else ""
     return Table(title=title, columns=columns, rows=rows, note=note)
 
 
 def systems_panel(means: Means, split: str, measure: str) -> Panel:
     """Each system's mean of `measure` with its 95% interval; systems without it are left out."""
     shown = {system: of[measure] for system, of in means.items() if measure in of}
-    title, size = f"{measure}, {split} questions", (5.0, 1 + 0.4 * len(shown))
+    title, size = f"{measure}, {split} queries", (5.0, 1 + 0.4 * len(shown))
     paint = partial(paint_systems, means=shown, measure=measure)
     return Panel(name=f"systems-{split}", title=title, paint=paint, size=size)
 

@@ -9,13 +9,13 @@ from gnn_encoder.presenting.looks import look, wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TITLE = "Mean similarities of the dev questions' positives, with standard deviations (PAIR, Figure 4)"
+TITLE = "Mean similarities of the dev queries' positives, with standard deviations (PAIR, Figure 4)"
 NAMES = ("s(p+,q)", "s(p+,p-)")
 
 
 def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
     """Both similarities of each system."""
-    title = "Similarity to questions and to hard negatives"
+    title = "Similarity to queries and to hard negatives"
     return Panel(name="similarity", title=title, paint=partial(paint_similarities, found=found), size=(4.8, 3.4))
 
 

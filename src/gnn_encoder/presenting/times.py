@@ -13,4 +13,4 @@ def times_table(times: dict[str, Any]) -> Table:
         for system, row in times["systems"].items()
     ]
     machine = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in times["machine"].items())
-    return Table(title=TITLES["times"], columns=["System", "ms a passage", "ms a question"], rows=rows, note=machine)
+    return Table(title=TITLES["times"], columns=["System", "ms a passage", "ms a query"], rows=rows, note=machine)

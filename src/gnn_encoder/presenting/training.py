@@ -35,7 +35,7 @@ def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
     for phase in phases:
         part, label = losses.filter(phase=phase), f"loss, {phase}" if len(phases) > 1 else None  # one needs no legend
         axes.plot(part["step"], part["loss"], linewidth=1.2, marker="." if len(part) < FEW else "", label=label)
-    axes.set(xlabel="step", ylabel="loss (nats a question)")
+    axes.set(xlabel="step", ylabel="loss (nats a query)")
     if len(watched):
         right = axes.twinx()
         right.plot(watched["step"], 100 * watched["dev_rr10"], "o-", color=WATCHED, markersize=4)

@@ -16,7 +16,7 @@ from gnn_encoder.presenting.tables import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABELS = {ABLATIONS: "System", K: "passages a question", BETA: "beta"}
+LABELS = {ABLATIONS: "System", K: "passages a query", BETA: "beta"}
 INK, SEED = "C0", "0.5"
 Interval = tuple[float, float, float, list[float]]  # of one system: its number, both ends, those of single seeds
 
@@ -29,7 +29,7 @@ def summary_tables(found: dict[str, Summary], title: str, label: str, tested: st
     for split, summary in reversed(found.items()):
         against = [f"against {name_of(baseline)}" for baseline in summary.against]
         yield Table(
-            title=f"{title}, {split} questions, points of 100",
+            title=f"{title}, {split} queries, points of 100",
             columns=[label, *summary.means, f"{tested}, 95%", f"{tested}, seeds", *against],
             rows=[_row(system, mean, summary) for system, mean in summary.means[tested].items()],
         )
@@ -44,8 +44,8 @@ def ablation_panels(found: dict[str, Summary], tested: str, baseline: str) -> li
             name: (of.difference, of.low, of.high, []) for name, of in summary.against[baseline].items()
         }
         for name, title, drawn in (
-            ("means", f"{tested}, {split} questions", means),
-            ("differences", f"{tested} minus that of {name_of(baseline)}, {split} questions", gains),
+            ("means", f"{tested}, {split} queries", means),
+            ("differences", f"{tested} minus that of {name_of(baseline)}, {split} queries", gains),
         ):
             paint = partial(paint_intervals, systems=list(means), found=drawn, zero=drawn is gains)
             panels.append(Panel(name=f"{name}-{split}", title=title, paint=paint, size=(6.0, 1 + 0.36 * len(means))))

@@ -13,7 +13,7 @@ from gnn_encoder.presenting.tables import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TITLE = "Views a passage, on the dev questions (Dual-Cross-Encoder, Table 6)"
+TITLE = "Views a passage, on the dev queries (Dual-Cross-Encoder, Table 6)"
 COSTS = ("views", "index_bytes", "milliseconds", "vectors")  # columns; the others are measures
 
 
@@ -29,7 +29,7 @@ def views_panels(curve: pl.DataFrame, measure: str) -> list[Panel]:
     drawn = {
         "quality": (100 * curve[measure], f"{measure} (points)"),
         "size": (curve["index_bytes"] / 1024, "index (KiB a passage)"),
-        "latency": (curve["milliseconds"], "search (ms a question)"),
+        "latency": (curve["milliseconds"], "search (ms a query)"),
     }
     return [
         Panel(

@@ -11,10 +11,10 @@ def facts(params: Params) -> dict[str, str]:
     """Data, model, code, artifacts, and the machine that wrote the report."""
     statistics = read_json(project.PREPARED / "statistics.json") or {}
     passages = statistics.get("passages", {}).get("passages")
-    sizes = [f"{part['questions']:,} {split}" for split, part in statistics.items() if "questions" in part]
+    sizes = [f"{part['queries']:,} {split}" for split, part in statistics.items() if "queries" in part]
     return {
         "Data": f"{params.data.source}, {f'{passages:,} passages' if passages else 'not prepared: dvc repro prepare'}",
-        "Questions": ", ".join(sizes) or "–",
+        "Queries": ", ".join(sizes) or "–",
         "Base model": params.encoder.model,
         "Seed": str(params.seed),
         "Code": code_revision(),

@@ -45,9 +45,9 @@ def dual_cross(section: Evaluate) -> Section:
     quality = read_json(project.GENERATED / "quality.json")
     path = project.VIEWS_CURVE / "curve.csv"
     if quality:
-        found.tables += blocks(quality, "Generated questions beside those that people asked of the dev passages")
+        found.tables += blocks(quality, "Generated queries beside those that people asked of the dev passages")
     else:
-        found.miss("No questions have been generated", "dvc repro generate_questions")
+        found.miss("No queries have been generated", "dvc repro generate_queries")
     if path.is_file():
         (tested,) = parse([section.significance])
         curve = pl.read_csv(path)

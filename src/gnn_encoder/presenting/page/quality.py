@@ -18,13 +18,13 @@ def quality(measured: dict[str, Means], section: Evaluate) -> Section:
     (tested,) = parse([section.significance])
     found = Section()
     if not measured:
-        found.miss("No question's value is there to draw pictures from", "dvc repro evaluate@gnn_encoder")
+        found.miss("No query's value is there to draw pictures from", "dvc repro evaluate@gnn_encoder")
     for split in reversed(project.JUDGED):
         means = measured.get(split, {})
         values = {system: {name: mean.mean for name, mean in of.items()} for system, of in means.items()}
         panels = [systems_panel(means, split, tested)] if any(tested in of for of in means.values()) else []
         panels += [recall_panel(values, split)] if any(len(recalls(of)) > 1 for of in values.values()) else []
-        found.show(f"The {split} questions: {tested} with its 95% interval; recall", *map(as_svg, panels))
+        found.show(f"The {split} queries: {tested} with its 95% interval; recall", *map(as_svg, panels))
     return found
 
 
@@ -39,6 +39,6 @@ def costs(measured: dict[str, Means], section: Evaluate) -> Section:
     found.tables.append(costs_table(of))
     test = measured.get("test", {})
     if any(tested in test.get(system, {}) for system in of):
-        caption = f"{tested} of the test questions against the index's size and against latency"
+        caption = f"{tested} of the test queries against the index's size and against latency"
         found.show(caption, *map(as_svg, cost_panels(test, of, tested)))
     return found

@@ -1,4 +1,4 @@
-"""The first passages of some questions in a run: one pass over the file, a block at a time."""
+"""The first passages of some queries in a run: one pass over the file, a block at a time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ FIELDS = {
 
 
 def first_passages(run: Path, qids: pl.Series, top: int) -> pl.DataFrame:
-    """Columns qid, pid, rank of the best `top` passages of the questions `qids`, sorted by qid and rank.
+    """Columns qid, pid, rank of the best `top` passages of the queries `qids`, sorted by qid and rank.
 
     Args:
         run: a run as `write_run` writes it.

@@ -20,7 +20,7 @@ from gnn_encoder.presenting.dag import draw_dag
 from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page import evidence, facts, machine, models, quality
-from gnn_encoder.presenting.page.questions import View, read_view
+from gnn_encoder.presenting.page.queries import View, read_view
 from gnn_encoder.presenting.pipeline import read_pipeline, runs_table, stages_table
 from gnn_encoder.presenting.results import results_table
 
@@ -59,7 +59,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    """Everything is escaped but what is `Markup`: passages and questions are foreign text."""
+    """Everything is escaped but what is `Markup`: passages and queries are foreign text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gnn_encoder.presenting.page"),
         autoescape=True,

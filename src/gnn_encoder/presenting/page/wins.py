@@ -1,4 +1,4 @@
-"""Which questions won and lost most between two systems, for every pair of systems."""
+"""Which queries won and lost most between two systems, for every pair of systems."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from gnn_encoder.core import project
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The second system against the first one: rows of questions, and how many did better, worse, the same."""
+    """The second system against the first one: rows of queries, and how many did better, worse, the same."""
 
     first: str
     second: str
@@ -25,16 +25,16 @@ class Pair:
 
 
 def read_values(systems: Sequence[str], split: str, measure: str) -> pl.DataFrame:
-    """Value of each question by system: a column `qid`, then one a system, null where it was not asked."""
+    """Value of each query by system: a column `qid`, then one a system, null where it was not asked."""
     files = [project.measured(system) / project.VALUES for system in systems]
     values = pl.scan_parquet(files).filter(split=split, measure=measure).collect()
     return values.pivot("system", index="qid", values="value", maintain_order=True)
 
 
 def pairs(values: pl.DataFrame, top: int) -> list[Pair]:
-    """The `top` questions that won and that lost most, for every two systems of `values`.
+    """The `top` queries that won and that lost most, for every two systems of `values`.
 
-    Many questions tie. Those that another pair shows already come first then, so that few are shown in all.
+    Many queries tie. Those that another pair shows already come first then, so that few are shown in all.
     """
     columns = {name: values[name].to_numpy() for name in values.columns if name != "qid"}
     shown = np.zeros(len(values), dtype=bool)

@@ -1,4 +1,4 @@
-"""The questions that a reader can look at: those that won or lost most, with what each system put first for them."""
+"""The queries that a reader can look at: those that won or lost most, with what each system put first for them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,8 +29,8 @@ class Text:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """A question; by system its value (None: not asked) and its first passages, as places in the texts."""
+class Query:
+    """A query; by system its value (None: not asked) and its first passages, as places in the texts."""
 
     qid: str
     text: str
@@ -41,10 +41,10 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Questions of a split, and pairs of systems; a pair's questions are places in `questions`."""
+    """Queries of a split, and pairs of systems; a pair's queries are places in `queries`."""
 
     name: str
-    questions: list[Question]
+    queries: list[Query]
     pairs: list[Pair]
 
 
@@ -61,7 +61,7 @@ class View:
 
     @property
     def first(self) -> tuple[Split, Pair] | None:
-        """What is shown first: a branch's own system against its baseline, on the test questions."""
+        """What is shown first: a branch's own system against its baseline, on the test queries."""
         own = [(one.baseline, registry().of_branch(name)[-1]) for name, one in registry().branches.items()]
         every = [(split, pair) for split in self.splits for pair in split.pairs]
         ranked = sorted(every, key=lambda one: _place((one[1].first, one[1].second), own))
@@ -72,15 +72,15 @@ Tops = dict[str, pl.DataFrame]  # system -> qid, pid, rank
 
 
 def read_view(section: Evaluate, shown: Report) -> View | None:
-    """Choose questions and read what is shown of them; None where fewer than two systems have been measured.
+    """Choose queries and read what is shown of them; None where fewer than two systems have been measured.
 
-    Memory grows with the questions that are measured and with the passages that are shown, not with the corpus.
+    Memory grows with the queries that are measured and with the passages that are shown, not with the corpus.
     """
     (measure,) = parse([section.significance])
     systems = [name for name in registry().systems if _is_there(name)]
     if len(systems) < 2:
         return None
-    chosen = {split: _choose(systems, split, measure, shown.questions) for split in reversed(project.JUDGED)}
+    chosen = {split: _choose(systems, split, measure, shown.queries) for split in reversed(project.JUDGED)}
     tops = {
         split: {name: first_passages(project.run_file(name, split), values["qid"], shown.passages) for name in systems}
         for split, (values, _) in chosen.items()
@@ -88,7 +88,7 @@ def read_view(section: Evaluate, shown: Report) -> View | None:
     texts, cut = _texts(pl.concat([top["pid"] for of in tops.values() for top in of.values()]).unique())
     places = {text.pid: place for place, text in enumerate(texts)}
     splits = [
-        Split(name=split, questions=list(_questions(split, values, tops[split], places, measure)), pairs=found)
+        Split(name=split, queries=list(_queries(split, values, tops[split], places, measure)), pairs=found)
         for split, (values, found) in chosen.items()
     ]
     names = [name_of(system) for system in systems]
@@ -105,7 +105,7 @@ def _place(pair: tuple[str, str], own: list[tuple[str, str]]) -> int:
 
 
 def _choose(systems: list[str], split: str, measure: str, top: int) -> tuple[pl.DataFrame, list[Pair]]:
-    """Values of the questions that some pair shows; the pairs, their rows those of this table."""
+    """Values of the queries that some pair shows; the pairs, their rows those of this table."""
     values = read_values(systems, split, measure)
     found = pairs(values, top)
     rows = sorted({row for pair in found for row in pair.won + pair.lost})
@@ -130,12 +130,10 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _questions(
-    split: str, values: pl.DataFrame, tops: Tops, places: dict[str, int], measure: str
-) -> Iterator[Question]:
+def _queries(split: str, values: pl.DataFrame, tops: Tops, places: dict[str, int], measure: str) -> Iterator[Query]:
     table = pl.DataFrame(open_table(project.queries(split), QUERIES).read(columns=["qid", "text"]))
     asked = dict(table.filter(pl.col("qid").is_in(values["qid"].implode())).rows())
-    shown = [_by_question(top) for top in tops.values()]
+    shown = [_by_query(top) for top in tops.values()]
     relevant = _relevant(split, values["qid"])
     for qid, *row in values.iter_rows():
         passages = [[places[pid] for pid in of.get(qid, [])] for of in shown]
@@ -143,7 +141,7 @@ def _questions(
         right |= {
             found for value, top in zip(row, passages, strict=True) for found in _first_right(measure, value, top)
         }
-        yield Question(
+        yield Query(
             qid=qid, text=asked[qid], values=row, passages=passages, relevant=sorted(right & set(sum(passages, [])))
         )
 
@@ -154,10 +152,10 @@ def _first_right(measure: str, value: float | None, top: list[int]) -> list[int]
     return top[rank - 1 : rank] if rank else []
 
 
-def _by_question(top: pl.DataFrame) -> dict[str, list[str]]:
+def _by_query(top: pl.DataFrame) -> dict[str, list[str]]:
     return dict(top.group_by("qid", maintain_order=True).agg("pid").rows())
 
 
 def _relevant(split: str, qids: pl.Series) -> dict[str, list[str]]:
     table = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-    return _by_question(table.filter(pl.col("qid").is_in(qids.implode()) & (pl.col("grade") > 0)))
+    return _by_query(table.filter(pl.col("qid").is_in(qids.implode()) & (pl.col("grade") > 0)))

@@ -1,4 +1,4 @@
-// The choice of systems for the view of single questions. Foreign text only ever becomes textContent.
+// The choice of systems for the view of single queries. Foreign text only ever becomes textContent.
 "use strict";
 (function () {
   const embedded = document.getElementById("embedded");
@@ -22,23 +22,23 @@
     return item;
   }
 
-  function side(question, system) {
+  function side(query, system) {
     const made = element("div");
     const heading = element("h4", view.names[system]);
-    heading.append(element("span", `${view.measure} ${question.values[system].toFixed(2)}`, "value"));
+    heading.append(element("span", `${view.measure} ${query.values[system].toFixed(2)}`, "value"));
     const list = element("ol");
-    for (const place of question.passages[system]) list.append(passage(place, question.relevant.includes(place)));
+    for (const place of query.passages[system]) list.append(passage(place, query.relevant.includes(place)));
     made.append(heading, list);
     return made;
   }
 
-  function asked(question, first, second) {
-    const made = element("details", undefined, "question");
-    const summary = element("summary", `${question.text} `);
-    const values = [first, second].map((system) => question.values[system].toFixed(2));
+  function asked(query, first, second) {
+    const made = element("details", undefined, "query");
+    const summary = element("summary", `${query.text} `);
+    const values = [first, second].map((system) => query.values[system].toFixed(2));
     summary.append(element("span", values.join(" → "), "value"));
     const sides = element("div", undefined, "sides");
-    sides.append(side(question, first), side(question, second));
+    sides.append(side(query, first), side(query, second));
     made.append(summary, sides);
     return made;
   }
@@ -63,10 +63,10 @@
     at("summary").textContent =
       first === second
         ? "Choose two different systems."
-        : `${split.name[0].toUpperCase()}${split.name.slice(1)} questions, ${view.names[second]} against ` +
+        : `${split.name[0].toUpperCase()}${split.name.slice(1)} queries, ${view.names[second]} against ` +
           `${view.names[first]}: ${count(pair.better)} better, ${count(pair.worse)} worse, ${count(pair.same)} the same.`;
     for (const outcome of ["won", "lost"]) {
-      const made = pair[outcome].map((place) => asked(split.questions[place], first, second));
+      const made = pair[outcome].map((place) => asked(split.queries[place], first, second));
       at(outcome).replaceChildren(...(made.length ? made : [element("p", "None.")]));
     }
     at("open").textContent = "Open all";
@@ -86,9 +86,9 @@
     show();
   });
   at("open").addEventListener("click", () => {
-    const questions = [...document.querySelectorAll("#comparison details")];
-    const open = !questions.every((question) => question.open);
-    questions.forEach((question) => (question.open = open));
+    const queries = [...document.querySelectorAll("#comparison details")];
+    const open = !queries.every((query) => query.open);
+    queries.forEach((query) => (query.open = open));
     at("open").textContent = open ? "Close all" : "Open all";
   });
   at("choice").hidden = false;
