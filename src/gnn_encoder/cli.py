@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.systems import MAIN, registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 
     from gnn_encoder.index.search import PassageIndex, TableRows
 
-System = Literal[
-    "retriever",
-    "dual_encoder",
-    "no_gnn",
-    "gnn_encoder",
-    "pair_no_psr",
-    "pair",
-    "dual_cross_dpr",
-    "dual_cross",
-    "gnn_encoder_pair",
-    "gnn_encoder_generated",
-]
 app = typer.Typer(
     name="gnn-encoder",
     help="Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched.",
@@ -79,12 +68,14 @@ class Searcher:
         """Open the built system in the current folder.
 
         Raises:
-            UserError: something of it has not been made, or the index is of other passages.
+            UserError: there is no such system, something of it has not been made, or the index is of other passages.
         """
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
 
+        if system not in registry().dense:
+            raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
         index = PassageIndex.open(project.index(system))
         passages = TableRows(project.PASSAGES, PASSAGES)
         if len(passages) != index.passages:
@@ -133,7 +124,7 @@ def main() -> None:
 @app.command()
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
-    system: Annotated[System, typer.Option(help="Which dense system answers.")] = "gnn_encoder",
+    system: Annotated[str, typer.Option(help="Which dense system of systems.yaml answers.")] = MAIN,
     top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read queries, one a line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
@@ -224,6 +215,32 @@ def params(
         from gnn_encoder.core.experiment import load_experiment
 
         typer.echo(load_experiment(path).model_dump_json(indent=2))
+
+
+@app.command()
+def results(
+    branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair.")] = MAIN,
+) -> None:
+    """Print the table of a branch's systems that its evaluation wrote into metrics/.
+
+    \b
+    Examples:
+      gnn-encoder results
+      gnn-encoder results dual_cross
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.core.params import load_params
+        from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.presenting.compared import read_branch, read_measured
+        from gnn_encoder.presenting.results import results_table
+        from gnn_encoder.presenting.tables import titled
+
+        (tested,) = parse([load_params().evaluate.significance])
+        found = read_branch(branch, read_measured())
+        if not found:
+            raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
+        for table in found:
+            typer.echo(titled(results_table(table, tested)) + "\n")
 
 
 @app.command()

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.systems import REFERENCE, registry
 from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.values import Comparisons, read_values
@@ -27,14 +28,26 @@ def read_results(measured: dict[str, Means]) -> list[Results] | Missing:
     every = list(_read(project.METRICS, "all systems", "dvc repro compare", measured))
     told = {row.system for table in every if not table.outdated for row in table.rows}
     found = every
-    for name, branch in registry().branches.items():
-        if not told.issuperset(registry().of_branch(name)):
-            title, command, of = f"{name_of(name)} and its baseline", f"dvc repro evaluate@{name}", measured
-            if branch.sampled:
-                title = f"{name_of(name)}, on a sample of the queries"
-                of = means_of(on_shared_queries(_values(registry().shown_with(name))))
-            found += _read(project.METRICS / name, title, command, of, sampled=branch.sampled)
+    for branch in registry().branches:
+        if not told.issuperset(registry().of_branch(branch)):
+            found += read_branch(branch, measured)
     return found or Missing(what="No system has been evaluated yet", command="dvc repro evaluate@gnn_encoder")
+
+
+def read_branch(branch: str, measured: dict[str, Means]) -> list[Results]:
+    """A branch's systems with its baseline, test before dev; nothing where it has not been evaluated.
+
+    Raises:
+        UserError: there is no such branch.
+    """
+    if branch not in registry().branches:
+        raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}")
+    title, sampled = f"{name_of(branch)} and its baseline", registry().branches[branch].sampled
+    if sampled:
+        title = f"{name_of(branch)}, on a sample of the queries"
+        measured = means_of(on_shared_queries(_values(registry().shown_with(branch))))
+    command = f"dvc repro evaluate@{branch}"
+    return list(_read(project.METRICS / branch, title, command, measured, sampled=sampled))
 
 
 def rows_of(systems: dict[str, dict[str, float]], measured: Means, tested: Comparisons, own: Comparisons) -> list[Row]:

@@ -56,6 +56,8 @@ def results_table(found: Results, tested: str) -> Table:
     rows = [[name_of(row.system), *map(_mean, row.measures.values())] for row in found.rows]
     reference = [comparison(row.against_reference) for row in found.rows]
     own = [_against_own(row.against_own) for row in found.rows]
+    if {row.against_own.baseline for row in found.rows if row.against_own} == {REFERENCE}:  # the same column again
+        own = [NOTHING] * len(own)
     for name, cells in ((name_of(REFERENCE), reference), ("its baseline", own)):
         if set(cells) != {NOTHING}:
             columns.append(f"{tested} against {name}")
