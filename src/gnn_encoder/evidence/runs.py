@@ -16,9 +16,9 @@ from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import embed_passages
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
-from gnn_encoder.encoding.texts import open_passages
+from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
@@ -89,7 +89,8 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
 def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
     names = measured_names(params)
     encoder = load_encoder(model, params)
-    queries = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist())
+    tokens = open_queries(project.queries(split), encoder)
+    queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
     depth = min(depth_of(names), count_rows(project.PASSAGES))
     passages, _ = top_k(matrix, queries, depth, name="evidence.measures")
     qids, pids = (
