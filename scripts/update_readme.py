@@ -1,116 +1,95 @@
-"""Fill the marked sections of README.md and docs/evidence.md from what was measured. Nothing is typed in.
+"""Fill the marked sections of README.md and docs/ from what was measured. No number in them is typed in.
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
 Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
+
+    README.md           results       the systems to choose between
+    docs/results.md     all-results   every system and measure
+                        costs         what each dense system costs
+    docs/costs.md       cost          corpora of full size, computed
+    docs/evidence.md    evidence      the paper's tables and figures
 """
 
 import argparse
 import json
-import platform
+import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
+from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.models.device import supports_bf16
-from gnn_encoder.report.names import name_of
+from gnn_encoder.presenting.artifacts import Missing, read_records
+from gnn_encoder.presenting.compared import read_results
+from gnn_encoder.presenting.costs import costs_table
+from gnn_encoder.presenting.page.machine import processor
+from gnn_encoder.presenting.results import Results, results_table
+from gnn_encoder.presenting.tables import markdown, titled
 
-BOLD = ("gnn_encoder", "pair", "dual_cross")  # the papers' own
+README, DOCS = Path("README.md"), Path("docs")
+COSTS = project.METRICS / "costs.json"
+# What README.md shows: the systems that a user chooses between, and as many measures as fit beside the differences.
+SYSTEMS = ("bm25", "dual_encoder", "gnn_encoder", "pair", "dual_cross")
+MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
 
 
-def processor() -> str:
-    """What ran it: GPU name, else the CPU's and how many cores."""
+def machine() -> str:
+    """What ran it: GPU name, else the CPU's, how many cores, and whether it multiplies bf16."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    names = re.findall(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
-    feature = "bf16" if supports_bf16() else "no bf16"
-    return f"{names[0] if names else platform.processor()}, {len(names)} cores, {feature}"
+    return f"{processor()}, {os.cpu_count()} cores, {'bf16' if supports_bf16() else 'no bf16'}"
 
 
-def read(name: str) -> Any:
-    """A file of metrics/."""
-    return json.loads((project.METRICS / f"{name}.json").read_text(encoding="utf-8"))
+def measured() -> list[Results]:
+    """Every system on the test queries: in one table, or in one a branch where compare has not run."""
+    found = read_results({})
+    if isinstance(found, Missing):
+        raise SystemExit(f"error: {found.what}: {found.command}")
+    return [one for one in found if one.split == "test" and not one.sampled]
 
 
-def measured() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Of the test questions: means by system, comparisons with M_de, comparisons with a branch's baseline."""
-    if (project.METRICS / "test.json").is_file():
-        return read("test"), read("significance")["test"], read("baselines")["test"]
-    test: dict[str, Any] = {}
-    own: dict[str, Any] = {}
-    for branch, settings in project.BRANCHES.items():
-        if not settings.sampled and (project.METRICS / branch / "test.json").is_file():
-            test |= read(f"{branch}/test")
-            own |= read(f"{branch}/significance")["test"]
-    return test, {name: found for name, found in own.items() if found["baseline"] == "dual_encoder"}, own
+def chosen(found: Results) -> Results:
+    """Its rows and columns that README.md shows."""
+    rows = [
+        replace(row, measures={name: mean for name, mean in row.measures.items() if name in MEASURES})
+        for row in found.rows
+        if row.system in SYSTEMS
+    ]
+    return replace(found, title="the methods and what they are compared with", rows=rows)
 
 
-def results(minutes: float, all_minutes: float | None, date: str) -> str:
-    """Measured quality on the test questions, with paired significance against M_de and against a branch's baseline."""
-    test, reference, own = measured()
-    params = load_params()
-    measures, tested = list(next(iter(test.values()))), params.evaluate.significance
-    header = ["test questions, points of 100", *measures, f"{tested} against M_de", "against its own baseline"]
-    lines = [row(header), "|---" * len(header) + "|"]
-    for system, values in test.items():
-        cells = [f"{100 * values[m]:.1f}" for m in measures]
-        found = own.get(system)
-        against = f"{name_of(found['baseline'])}: {difference(found)}" if found else "-"
-        lines.append(row([shown(system), *cells, difference(reference.get(system)), against]))
+def quality(found: list[Results], told: str) -> str:
+    """Tables with paired differences from M_de and from a system's own baseline; below them what they are of."""
+    tested = load_params().evaluate.significance
+    return "\n\n".join([*(titled(results_table(one, tested)) for one in found if one.rows), told])
+
+
+def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
+    """What the results are of: data, machine, date, minutes."""
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    train = statistics["train"]["questions"]
-    made = f"InsuranceQA, the default `params.yaml` ({train} training questions, the whole corpus, seed {params.seed})"
-    where = f"{processor()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
+    train, seed = statistics["train"]["queries"], load_params().seed
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
-    last = "Differences: mean, its 95% interval, p of a paired t-test over questions after Holm's correction."
-    return "\n".join([*lines, "", f"{made}, {where}{whole}. {last}"])
+    sentences = (
+        f"Measured on InsuranceQA with the default `params.yaml` ({train} training queries, the whole corpus, "
+        f"seed {seed}) on {machine()}, on {date}.",
+        f"`dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes{whole}.",
+        "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's "
+        "correction, and ▲ and ▼ mark p below 0.05.",
+    )
+    return " ".join(sentences)
 
 
 def costs() -> str:
     """What each dense system costs online and in training."""
-    header = ["system", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", "training, s"]
-    lines = [row(header), "|---" * len(header) + "|"]
-    for system, cost in read("costs").items():
-        seconds = "-" if cost["training_seconds"] is None else f"{cost['training_seconds']:.0f}"
-        numbers = [f"{cost['vectors_a_passage']:g}", f"{cost['bytes_a_passage']:.0f}"]
-        numbers += [f"{cost['encode_ms']:.2f}", f"{cost['search_ms']:.2f}", seconds]
-        lines.append(row([shown(system), *numbers]))
-    return "\n".join(lines)
-
-
-def shown(system: str) -> str:
-    """A system's name in a table."""
-    return f"**{name_of(system)}**" if system in BOLD else name_of(system)
-
-
-def row(cells: list[str]) -> str:
-    """A row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def difference(found: dict[str, float] | None) -> str:
-    """A paired comparison in one cell."""
-    if found is None:
-        return "-"
-    low, high = 100 * found["low"], 100 * found["high"]
-    return f"{100 * found['difference']:+.1f} [{low:+.1f}, {high:+.1f}], p = {found['p_holm']:.1g}"
-
-
-def stages() -> str:
-    """The DAG of DVC with a node a stage, the systems that it runs for left out."""
-    drawn = run("-m", "dvc", "dag", "--md")
-    names = {node: name.partition("@")[0] for node, name in re.findall(r'(node\d+)\["([^"]+)"\]', drawn)}
-    arrows = {(names[a], names[b]) for a, b in re.findall(r"(node\d+)-->(node\d+)", drawn)}
-    # Every stage reads the prepared tables: drawn for none but the first.
-    kept = sorted((a, b) for a, b in arrows if a != b and (a != "prepare" or b == "bm25"))
-    return "\n".join(["```mermaid", "flowchart TD", *(f"\t{a}-->{b}" for a, b in kept), "```"])
+    return markdown(costs_table(read_records(COSTS, dict[str, Costs]) or {}))
 
 
 def run(*command: str) -> str:
@@ -123,27 +102,30 @@ def fill(file: Path, sections: dict[str, str]) -> None:
     text = file.read_text(encoding="utf-8")
     for name, content in sections.items():
         pattern = rf"<!-- {name} -->.*<!-- /{name} -->"
-        text = re.sub(pattern, lambda _, c=content, n=name: f"<!-- {n} -->\n{c}\n<!-- /{n} -->", text, flags=re.S)
+        if not re.search(pattern, text, flags=re.DOTALL):
+            raise SystemExit(
+                f"error: {file}: has no section {name}; put <!-- {name} --> and <!-- /{name} --> around it"
+            )
+        section = f"<!-- {name} -->\n{content}\n<!-- /{name} -->"
+        text = re.sub(pattern, lambda _, filled=section: filled, text, flags=re.DOTALL)
     file.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
     """Rewrite the sections."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--all-minutes", type=float)
-    parser.add_argument("--date", required=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, required=True, help="of `dvc repro evaluate@gnn_encoder`")
+    parser.add_argument("--all-minutes", type=float, help="of all branches")
+    parser.add_argument("--date", required=True, help="the day")
     arguments = parser.parse_args()
-    sections = {
-        "results": results(arguments.minutes, arguments.all_minutes, arguments.date),
-        "dag": stages(),
-        "cost": run("benchmarks/cost.py"),
-    }
-    if (project.METRICS / "costs.json").is_file():
-        sections["costs"] = costs()
-    fill(Path("README.md"), sections)
+    found, told = measured(), provenance(arguments.minutes, arguments.all_minutes, arguments.date)
+    fill(README, {"results": quality([chosen(one) for one in found], told)})
+    fill(DOCS / "results.md", {"all-results": quality(found, told)})
+    if COSTS.is_file():
+        fill(DOCS / "results.md", {"costs": costs()})
+    fill(DOCS / "costs.md", {"cost": run("benchmarks/cost.py")})
     if (tables := project.EVIDENCE / "tables.md").is_file():
-        fill(Path("docs/evidence.md"), {"evidence": tables.read_text(encoding="utf-8").strip()})
+        fill(DOCS / "evidence.md", {"evidence": tables.read_text(encoding="utf-8").strip()})
 
 
 if __name__ == "__main__":

@@ -3,31 +3,23 @@
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.systems import CEILING, registry
-from gnn_encoder.evaluation.ceiling import on_shared_questions
-from gnn_encoder.evaluation.values import (
-    compare_with,
-    log_tables,
-    means_by_system,
-    read_values,
-    write_ceiling,
-    write_metrics,
-    write_plots,
-)
+from gnn_encoder.evaluation.ceiling import on_shared_queries
+from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
+from gnn_encoder.presenting.evaluation import log_ceiling, log_results, write_plots
 
 
 def main(stage: Stage) -> None:
     """Compare, write metrics and plots, print the tables."""
-    section, branch, own = stage.params.evaluate, registry().branches[stage.key], registry().of_branch(stage.key)
-    others = [system for system in (branch.baseline, *branch.beside) if system not in own]
-    systems = [*others, *own]
-    values = on_shared_questions(read_values(systems))
+    section, branch = stage.params.evaluate, registry().branches[stage.key]
+    systems = registry().shown_with(stage.key)
+    values = on_shared_queries(read_values(systems))
     values.write_parquet(stage.scratch / project.VALUES)
     means = means_by_system(values, section)
     compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
-    log_tables(means, compared, section)
+    log_results(stage.key, means, {}, compared, section)
     write_metrics(stage.metrics, means, compared)
     if CEILING in systems:
-        write_ceiling(stage.metrics, values, section, stage.params.seed)
+        log_ceiling(write_ceiling(stage.metrics, values, section, stage.params.seed))
     write_plots(stage.plots, values, means, section)
 
 

@@ -3,15 +3,16 @@
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.systems import registry
-from gnn_encoder.evaluation.report import draw_similarities
 from gnn_encoder.pair.similarity import measure_similarities
+from gnn_encoder.presenting.figure import write_png
+from gnn_encoder.presenting.similarity import similarity_panel
 
 
 def main(stage: Stage) -> None:
     """Measure both systems of the branch, and draw them."""
     found = measure_similarities(registry().of_branch("pair"), stage.params)
     write_json(stage.scratch / "similarity.json", found)
-    draw_similarities(stage.plots / "similarity.png", found)
+    write_png(stage.plots / "similarity.png", [similarity_panel(found)])
 
 
 if __name__ == "__main__":

@@ -2,23 +2,19 @@
 
 import logging
 
-from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import run
+from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_text
-from gnn_encoder.report.models import histories
-from gnn_encoder.report.page import render
-from gnn_encoder.report.training import write_training_picture
-
-log = logging.getLogger(__name__)
+from gnn_encoder.presenting.page.render import render
+from gnn_encoder.presenting.training import draw_training, histories
 
 
-def main() -> None:
+def main(stage: Stage) -> None:
     """Read the artifacts that are there and write the page."""
-    page = render(load_params())
-    write_text(project.REPORT, page)
-    write_training_picture(project.PLOTS / "training.png", histories())
-    log.info("%s: %.1f MB", project.REPORT, len(page.encode()) / 1e6)
+    page = render(load_params())  # the page shows all of params.yaml, which is an input of its own
+    write_text(stage.scratch / "index.html", page)
+    draw_training(stage.plots / "training.png", histories())
+    logging.getLogger(__name__).info("report: %.1f MB", len(page.encode()) / 1e6)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.index.runs import search_split
 from gnn_encoder.index.search import PassageIndex
@@ -15,7 +15,7 @@ def main(stage: Stage) -> None:
     encoder = DualEncoder.load(project.encoder(stage.key), precision=params.encoder.precision).for_inference()
     index = PassageIndex.open(project.index(stage.key))
     for split in project.JUDGED:
-        queries = embed_questions(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
+        queries = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
         target = stage.scratch / project.run_file(stage.key, split).name
         search_split(queries, index, split, params.retrieve.depth, target)
 

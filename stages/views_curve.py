@@ -1,20 +1,20 @@
 """views_curve SYSTEM: measures of the dev queries, index size and search time against the views a passage has."""
 
-import logging
-
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.dual_cross.curve import curve
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.report import draw_views
+from gnn_encoder.presenting.evaluation import log_table
+from gnn_encoder.presenting.figure import write_png
+from gnn_encoder.presenting.views import views_panels, views_table
 
 
 def main(stage: Stage) -> None:
     """Take the first view of each passage, the first two, and so on; write the table and its picture."""
     (drawn,) = parse([stage.params.evaluate.significance], "evaluate.significance")
     found = curve(stage.key, stage.params, stage.work)
-    logging.getLogger(__name__).info("%s", found)
+    log_table(views_table(found))
     found.write_csv(stage.scratch / "curve.csv")
-    draw_views(stage.plots / "views.png", found, drawn)
+    write_png(stage.plots / "views.png", views_panels(found, drawn))
     found.write_csv(stage.plots / "views.csv")
 
 

@@ -165,7 +165,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_index_and_evaluation_import_no_model_code() -> None:
-    modules = "gnn_encoder.index.search, gnn_encoder.evaluation.measures, gnn_encoder.evaluation.report"
+    modules = "gnn_encoder.index.search, gnn_encoder.evaluation.measures, gnn_encoder.presenting.evaluation"
     code = f"import sys, {modules}; print(sorted({{'torch', 'transformers', 'matplotlib'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

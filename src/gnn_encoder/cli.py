@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.systems import MAIN, registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 
     from gnn_encoder.index.search import PassageIndex, TableRows
 
-System = Literal[
-    "retriever",
-    "dual_encoder",
-    "no_gnn",
-    "gnn_encoder",
-    "pair_no_psr",
-    "pair",
-    "dual_cross_dpr",
-    "dual_cross",
-    "gnn_encoder_pair",
-    "gnn_encoder_generated",
-]
 app = typer.Typer(
     name="gnn-encoder",
     help="Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched.",
@@ -62,7 +51,7 @@ class QueryEncoder(Protocol):
     """What searching needs of a dual-encoder."""
 
     def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Embed questions. *Shape:* (n, d)."""
+        """Embed queries. *Shape:* (n, d)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +68,14 @@ class Searcher:
         """Open the built system in the current folder.
 
         Raises:
-            UserError: something of it has not been made, or the index is of other passages.
+            UserError: there is no such system, something of it has not been made, or the index is of other passages.
         """
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
 
+        if system not in registry().dense:
+            raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
         index = PassageIndex.open(project.index(system))
         passages = TableRows(project.PASSAGES, PASSAGES)
         if len(passages) != index.passages:
@@ -95,9 +86,9 @@ class Searcher:
         pids = TableRows(index.folder / PIDS, PID_TABLE)
         return cls(encoder=load_encoder(project.encoder(system)), index=index, pids=pids, passages=passages)
 
-    def search(self, question: str, top: int) -> list[Hit]:
+    def search(self, query: str, top: int) -> list[Hit]:
         """Find the `top` best passages; all of them where the corpus has fewer."""
-        queries = self.encoder.embed_queries([question])
+        queries = self.encoder.embed_queries([query])
         rows, scores = self.index.search(queries, min(top, self.index.passages))
         found = rows[0] >= 0
         pids = self.pids.take(rows[0][found])
@@ -110,7 +101,7 @@ class Searcher:
 
 
 def load_encoder(folder: Path) -> QueryEncoder:
-    """Read the dual-encoder that embeds a system's questions: without torch where the model allows."""
+    """Read the dual-encoder that embeds a system's queries: without torch where the model allows."""
     from gnn_encoder.models.quick import QuickEncoder
 
     return QuickEncoder.open(folder) or _load_dual_encoder(folder)
@@ -132,27 +123,27 @@ def main() -> None:
 
 @app.command()
 def search(
-    question: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
-    system: Annotated[System, typer.Option(help="Which dense system answers.")] = "gnn_encoder",
+    query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
+    system: Annotated[str, typer.Option(help="Which dense system of systems.yaml answers.")] = MAIN,
     top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
-    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read questions, one a line.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a question.")] = False,
+    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read queries, one a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
-    """Print the best passages for a question from a built index.
+    """Print the best passages for a query from a built index.
 
     \b
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
       gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
-      gnn-encoder search --interactive < questions.txt
+      gnn-encoder search --interactive < queries.txt
     """  # noqa: D301 (click reads the backspace as: keep these lines)
     with report_errors():
-        if question is None and not interactive:
-            raise UserError("no question: put one in quotes after `search`, or read them from stdin with --interactive")
-        if question is not None and not question.strip():
-            raise UserError("the question is empty: put it in quotes after `search`")
+        if query is None and not interactive:
+            raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
+        if query is not None and not query.strip():
+            raise UserError("the query is empty: put it in quotes after `search`")
         searcher = Searcher.open(system)
-        for text in _questions(question, interactive):
+        for text in _queries(query, interactive):
             began = time.perf_counter()
             hits = searcher.search(text, top)
             _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
@@ -196,8 +187,8 @@ def inspect(
     with report_errors():
         from gnn_encoder.core.experiment import load_experiment
         from gnn_encoder.data.sources import open_source
-        from gnn_encoder.inspection.report import render
         from gnn_encoder.inspection.survey import survey
+        from gnn_encoder.inspection.text import render
         from gnn_encoder.models.pretrained import Source, load_tokenizer
 
         params = load_experiment(path)
@@ -227,15 +218,41 @@ def params(
 
 
 @app.command()
+def results(
+    branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair.")] = MAIN,
+) -> None:
+    """Print the table of a branch's systems that its evaluation wrote into metrics/.
+
+    \b
+    Examples:
+      gnn-encoder results
+      gnn-encoder results dual_cross
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.core.params import load_params
+        from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.presenting.compared import read_branch, read_measured
+        from gnn_encoder.presenting.results import results_table
+        from gnn_encoder.presenting.tables import titled
+
+        (tested,) = parse([load_params().evaluate.significance])
+        found = read_branch(branch, read_measured())
+        if not found:
+            raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
+        for table in found:
+            typer.echo(titled(results_table(table, tested)) + "\n")
+
+
+@app.command()
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
     qrels: Annotated[Path | None, typer.Argument(help="Judgements: `qid 0 pid grade` or `qid pid grade`.")] = None,
     measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same questions.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
     passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
-    per_question: Annotated[Path | None, typer.Option(help="Also write each question's values: .csv or .json.")] = None,
+    per_query: Annotated[Path | None, typer.Option(help="Also write each query's values: .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Judge anybody's TREC run, as trec_eval would: passages by score, ties by id from the last to the first.
@@ -243,15 +260,17 @@ def evaluate(
     \b
     Examples:
       gnn-encoder evaluate run.trec qrels.dev.tsv
-      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-question values.csv
+      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-query values.csv
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.evaluation import foreign
+        from gnn_encoder.presenting.foreign import judged_table
+        from gnn_encoder.presenting.tables import markdown
 
         if (qrels is None) == (answers is None):
-            raise UserError("give either QRELS, a file of judgements, or --answers, a table of questions with answers")
+            raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
         if qrels is not None:
             judge, names = foreign.by_qrels(qrels), measure or foreign.BY_QRELS
         elif answers is not None:
@@ -259,24 +278,24 @@ def evaluate(
                 foreign.by_answers(answers, passages, "regex" if regex else "string"),
                 measure or foreign.BY_ANSWERS,
             )
-        if per_question:
-            foreign.check_target(per_question)
+        if per_query:
+            foreign.check_target(per_query)
         judged = foreign.judge_runs([run, *([against] if against else [])], judge, names)
-        if per_question:
-            foreign.write_values(judged, per_question)
+        if per_query:
+            foreign.write_values(judged, per_query)
         for name, count in judged.missing.items():
             if count:
-                typer.echo(f"{name}: {count} judged questions are not in it and count as 0", err=True)
-        typer.echo(foreign.as_json(judged) if as_json else foreign.as_table(judged))
+                typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
+        typer.echo(foreign.as_json(judged) if as_json else markdown(judged_table(judged)))
 
 
-def _questions(first: str | None, interactive: bool) -> Iterator[str]:
+def _queries(first: str | None, interactive: bool) -> Iterator[str]:
     if first is not None:
         yield first
     prompt = interactive and sys.stdin.isatty()
     while interactive:
         if prompt:
-            typer.echo("question> ", nl=False, err=True)
+            typer.echo("query> ", nl=False, err=True)
         line = sys.stdin.readline()
         if not line:
             break
@@ -284,10 +303,10 @@ def _questions(first: str | None, interactive: bool) -> Iterator[str]:
             yield line.strip()
 
 
-def _print_hits(question: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
+def _print_hits(query: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
     if as_json:
         passages = [asdict(hit) for hit in hits]
-        answer = {"question": question, "milliseconds": round(milliseconds, 1), "passages": passages}
+        answer = {"query": query, "milliseconds": round(milliseconds, 1), "passages": passages}
         typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))

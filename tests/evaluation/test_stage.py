@@ -88,7 +88,7 @@ def test_metrics(folder: Path) -> None:
     assert significance["dev"]["no_gnn"] == same | {"queries": 3}
     assert significance["test"]["gnn_encoder"]["difference"] == pytest.approx(2 / 9, abs=1e-12)
     assert "dual_encoder" not in significance["test"]
-    assert "| gnn_encoder" in done.stderr
+    assert "| GNN-encoder" in done.stderr
     assert "NaN" not in (folder / "metrics" / "gnn_encoder" / "significance.json").read_text()
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import TypeAdapter
 from scipy import stats
 
 from gnn_encoder.evaluation.significance import holm
-from gnn_encoder.evidence.summary import as_json, as_table, middle, resampled_means, summarise
+from gnn_encoder.evidence.summary import Summary, as_json, as_table, middle, summarise
 
 QUESTIONS, SEEDS = 60, 4
 
@@ -109,18 +110,6 @@ def test_measures_keep_apart(systems: dict[str, np.ndarray]) -> None:
         assert (mean.mean, mean.low, mean.high) == pytest.approx((whole.mean / 2, whole.low / 2, whole.high / 2))
 
 
-@pytest.mark.parametrize("entries", [60, 100, 2**22])
-def test_resamples_in_parts(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
-    monkeypatch.setattr("gnn_encoder.evidence.summary.DRAWN_ENTRIES", entries)
-    values = np.random.default_rng(2).random((30, 2))
-    means = resampled_means(values, 501, seed=3)
-    assert means.shape == (501, 2)
-    # A mean of resamples' means is the mean; their deviation is the standard error.
-    np.testing.assert_allclose(means.mean(axis=0), values.mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(means.std(axis=0), values.std(axis=0) / np.sqrt(30), rtol=0.15)
-    assert means.min() >= values.min() and len(np.unique(means[:, 0])) > 400
-
-
 def test_middle() -> None:
     assert middle(np.arange(1001.0)) == pytest.approx((25.0, 975.0))
 
@@ -130,6 +119,7 @@ def test_what_is_written(systems: dict[str, np.ndarray]) -> None:
     written = as_json(found)
     assert written["test"]["means"]["RR@10"]["full"]["seeds"] == found["test"].means["RR@10"]["full"].seeds
     assert written["dev"]["against"]["full"]["no_gnn"]["baseline"] == "full"
+    assert TypeAdapter(dict[str, Summary]).validate_python(written) == found
     rows = as_table(found)
     assert rows.columns == ["split", "measure", "system", "mean", "low", "high", "seed_low", "seed_high"]
     assert rows.filter(split="dev", system="full")["mean"].to_list() == [found["dev"].means["RR@10"]["full"].mean]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from gnn_encoder import cli
 from gnn_encoder.core.params import Data
-from gnn_encoder.inspection import report
+from gnn_encoder.inspection import text
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests" / "tiny"
@@ -80,7 +80,7 @@ def test_a_set_that_is_not_the_papers_has_no_column_of_theirs(inspect: Callable[
 
 
 def test_equal_counts_are_said(inspect: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(report.TABLE_6, "msmarco", {"passages": 8, "train": 5, "dev": 2})
+    monkeypatch.setitem(text.TABLE_6, "msmarco", {"passages": 8, "train": 5, "dev": 2})
     lines = inspect(source="msmarco", path=str(TINY / "msmarco"))[1].splitlines()
     assert "passages                     8             8  equal" in lines
     assert "train questions              4             5  differs" in lines
@@ -100,7 +100,7 @@ def test_equal_counts_are_said(inspect: Callable[..., tuple[int, str, str]], mon
 )
 def test_table_6(data: dict[str, str], counts: dict[str, int]) -> None:
     made = Data.model_validate({"path": None, "train_queries": None, "dev_fraction": 0.1} | data)
-    assert report.paper_counts(made) == counts
+    assert text.paper_counts(made) == counts
 
 
 def test_a_bad_row_is_one_line(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:

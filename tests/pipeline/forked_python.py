@@ -13,6 +13,7 @@ from typing import Any
 
 def run(server: str, order: dict[str, Any], stdout: int, stderr: int) -> int:
     """Have an order done; see `stage_server`. Returns the exit status, negative for a signal."""
+    order = order | {"group": os.getpgrp()}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(server)
         socket.send_fds(connection, [json.dumps(order).encode()], [stdout, stderr])

@@ -5,12 +5,14 @@
 Listens on a Unix socket; `forked_python.py` is the other end. A connection brings an order (JSON) with the two files
 that become stdout and stderr, and gets the exit status back. An order holds
     folder, command     where to run which script, with its arguments
+    group               the process group of who asked: what kills that group kills the stage
     settings            {"module:NAME": value} set before the script starts
     counted             "module:NAME" of a function; each call adds a byte to the file `calls`
     kill_after          SIGKILL to the process itself after this many calls of it
     fail_after          [calls, errno]: the next call raises that OSError instead
 """
 
+import contextlib
 import functools
 import importlib
 import json
@@ -28,7 +30,7 @@ PRELOADED = (
     "gnn_encoder.index.bm25",
     "gnn_encoder.data.prepare",
     "gnn_encoder.dual_cross.generator.generation",
-    "gnn_encoder.evaluation.report",
+    "gnn_encoder.presenting.evaluation",
     "gnn_encoder.index.build",
     "gnn_encoder.mgt.phases",
 )
@@ -54,11 +56,16 @@ def serve(path: str) -> None:
                 for stream in streams:
                     os.close(stream)
                 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-                connection.send(str(status).encode())
+                with contextlib.suppress(ConnectionError):  # who asked may have been killed
+                    connection.send(str(status).encode())
 
 
 def run(order: dict[str, Any], streams: list[int]) -> None:
     """Never returns: the process ends as the script would end it."""
+    try:
+        os.setpgid(0, order["group"])
+    except OSError:  # the whole group has been killed meanwhile
+        os._exit(1)
     os.chdir(order["folder"])
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)

@@ -1,1 +1,1 @@
-"""Passages judged by the questions' answers, as DPR judges them (Karpukhin et al. 2020)."""
+"""Passages judged by the queries' answers, as DPR judges them (Karpukhin et al. 2020)."""

@@ -1,4 +1,4 @@
-"""Whether a text holds one of a question's answers, by the rules of DPR's published code (`qa_validation.py`).
+"""Whether a text holds one of a query's answers, by the rules of DPR's published code (`qa_validation.py`).
 
 String answers: text and answer in Unicode NFD, cut into tokens, in lower case; the answer's tokens stand in the text
 one after another. Regular expressions: searched in the text in NFD, ignoring case. Unlike there, an answer without any
@@ -29,7 +29,7 @@ def spaced_tokens(text: str) -> str:
 
 
 class StringAnswers:
-    """A question's answers as strings of tokens; `prepare` makes of a text, once for all questions, what is read."""
+    """A query's answers as strings of tokens; `prepare` makes of a text, once for all queries, what is read."""
 
     prepare = staticmethod(spaced_tokens)
 
@@ -42,7 +42,7 @@ class StringAnswers:
 
 
 class RegexAnswers:
-    """A question's answers as regular expressions.
+    """A query's answers as regular expressions.
 
     Raises:
         UserError: one cannot be compiled.

@@ -1,4 +1,4 @@
-"""Which of many pairs of a question and a passage hold an answer: streamed over the passages, by several processes."""
+"""Which of many pairs of a query and a passage hold an answer: streamed over the passages, by several processes."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -29,26 +29,26 @@ class Task(NamedTuple):
     queries: Rows
 
 
-def judged_by_answers(questions: Path) -> bool:
-    """Whether a table's questions have answers, by which passages are then judged instead of by qrels."""
-    found = pl.scan_parquet(questions).select((pl.col("answers").list.len() > 0).any())
+def judged_by_answers(queries: Path) -> bool:
+    """Whether a table's queries have answers, by which passages are then judged instead of by qrels."""
+    found = pl.scan_parquet(queries).select((pl.col("answers").list.len() > 0).any())
     return bool(found.collect().item())
 
 
-def answered(pairs: pl.DataFrame, questions: Path, passages: Path, kind: Kind) -> pl.DataFrame:
-    """Those of `pairs` whose passage's text holds one of the question's answers; titles do not count, as in DPR.
+def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
+    """Those of `pairs` whose passage's text holds one of the query's answers; titles do not count, as in DPR.
 
     A passage is read and tokenised once, and one row group of passages is in memory at a time in each process.
 
     Args:
         pairs: columns query and passage (rows of their tables); others stay.
-        questions: a table of questions with answers.
+        queries: a table of queries with answers.
         passages: passages.parquet.
 
     Raises:
         UserError: an answer is no regular expression, or one whose search does not end.
     """
-    worker = Worker(questions, passages, kind)
+    worker = Worker(queries, passages, kind)
     order = pairs["passage"].arg_sort().to_numpy()
     found = np.zeros(len(pairs), dtype=np.bool_)
     done = 0
@@ -68,11 +68,11 @@ class Worker:
         UserError: an answer is no regular expression.
     """
 
-    def __init__(self, questions: Path, passages: Path, kind: Kind) -> None:
-        self.settings = questions, passages, kind
+    def __init__(self, queries: Path, passages: Path, kind: Kind) -> None:
+        self.settings = queries, passages, kind
         self.file = open_table(passages, PASSAGES)
-        table = pl.DataFrame(open_table(questions, QUERIES).read(columns=["qid", "answers"]))
-        self._places = [f"{questions}, question {qid!r}, answers" for qid in table["qid"]]
+        table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
+        self._places = [f"{queries}, query {qid!r}, answers" for qid in table["qid"]]
         self._prepare = KINDS[kind].prepare
         self._answers = [
             _told(place, KINDS[kind], [answer for answer in answers or [] if answer is not None])
@@ -92,7 +92,7 @@ class Worker:
 
 
 def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
-    """Call a function that does not know where what it is called with comes from."""
+    """Call a function; an error of it is told with the place that its argument came from, which it does not know."""
     try:
         return function(argument)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Judgements as rows of the tables: which passages are relevant for which questions."""
+"""Judgements as rows of the tables: which passages are relevant for which queries."""
 
 from pathlib import Path
 from typing import Any

@@ -50,15 +50,15 @@ class Names(Section):
 
 
 class Data(Section):
-    """Where passages, questions and judgements come from."""
+    """Where passages, queries and judgements come from."""
 
     source: Literal["insuranceqa", "beir", "msmarco", "dpr", "ir_datasets"]
     path: str | None  # folder of the source's files; null for a source that is a package
-    train_queries: Count | None  # a random sample of the training questions; null: all
+    train_queries: Count | None  # a random sample of the training queries; null: all
     dev_fraction: Fraction  # cut from train where the source has no dev split
     name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
     names: Names | None = None  # ir_datasets: the data set of each split, where `name` does not tell
-    test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which questions are the test split
+    test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
@@ -93,15 +93,15 @@ class BM25(Section):
 
     k1: Rate
     b: Annotated[float, Field(ge=0, le=1)]
-    depth: Depth  # candidates a training question
+    depth: Depth  # candidates a training query
 
 
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
     epochs: Count
-    batch_size: Annotated[int, Field(ge=2)]  # questions, over all devices
-    negatives: Annotated[int, Field(ge=0)]  # hard negatives a question
+    batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
+    negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps with a rising rate
     chunk_size: Count  # texts encoded at a time with gradient; smaller than a batch: GradCache
@@ -125,8 +125,8 @@ class TrainCrossEncoder(Section):
     model: str | None  # null: encoder.model
     max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
     epochs: Count
-    batch_size: Annotated[int, Field(ge=2)]  # questions
-    negatives: Count  # candidates a question
+    batch_size: Annotated[int, Field(ge=2)]  # queries
+    negatives: Count  # candidates a query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
 
@@ -136,7 +136,7 @@ class Denoise(Section):
 
     range_min: Annotated[int, Field(ge=0)]  # ranks of the mined candidates that are considered, from this one
     range_max: Count  # up to but without this one
-    candidates: Count  # scored a question, spread evenly over those ranks
+    candidates: Count  # scored a query, spread evenly over those ranks
     positive_threshold: Fraction
     negative_threshold: Fraction
 
@@ -157,14 +157,14 @@ class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
     teacher: TrainCrossEncoder | None  # the M_ce that labels; null: that of train_cross_encoder
-    unlabelled: str | None  # questions without labels: a text file, one a line, or a Parquet table with a column text
-    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # of the training questions: their labels are hidden
-    depth: Depth  # candidates a question from the first retriever
+    unlabelled: str | None  # queries without labels: a text file, one a line, or a Parquet table with a column text
+    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # of the training queries: their labels are hidden
+    depth: Depth  # candidates a query from the first retriever
     candidates: Count  # scored by M_ce, spread evenly over those ranks
     s_pos: Fraction  # pseudo-positives score above
     s_neg: Fraction  # hard negatives score below
     pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
-    shared: bool  # one set of weights for questions and passages
+    shared: bool  # one set of weights for queries and passages
     pretrain: PairStage
     finetune: PairStage
 
@@ -175,7 +175,7 @@ class Generator(Section):
     model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
     revision: str | None
     epochs: Count
-    batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its question
+    batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
     passage_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
@@ -183,16 +183,16 @@ class Generator(Section):
 
 
 class DualCross(Section):
-    """Dual-Cross-Encoder: passages encoded together with generated questions, several views a passage."""
+    """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
 
     generator: Generator
-    views: Annotated[int, Field(ge=1, le=127)]  # generated questions a passage
-    questions: Count | None  # a random sample of so many generated questions pre-trains; null: all
+    views: Annotated[int, Field(ge=1, le=127)]  # generated queries a passage
+    queries: Count | None  # a random sample of so many generated queries pre-trains; null: all
     top_k: Count  # tokens that sampling chooses from
-    max_length: Annotated[int, Field(ge=8)]  # tokens of a question and its passage
+    max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
     beside: Literal["asked", "generated"]  # what a passage stands beside in training: Eq. 8, or as when it is searched
-    shared: bool  # one set of weights for questions and passages ("tied")
-    pretrain: Stage  # on generated questions
+    shared: bool  # one set of weights for queries and passages ("tied")
+    pretrain: Stage  # on generated queries
     finetune: Stage  # on labelled ones
 
 
@@ -219,8 +219,8 @@ class MGT(Section):
     edge_features: Literal["cross_encoder", "product", "none"]
     masking: Literal["mgt", "drop_labelled"]
     graph: Literal["full", "self_loops"]
-    beta: Fraction  # share of the questions masked in a round
-    max_neighbours: Count | None  # questions a passage, best retrieval score first; null: all
+    beta: Fraction  # share of the queries masked in a round
+    max_neighbours: Count | None  # queries a passage, best retrieval score first; null: all
     gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
     epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
     batch_size: Annotated[int, Field(ge=2)]
@@ -234,7 +234,7 @@ class MGT(Section):
     evaluate_every: Count  # steps
     patience: Count  # evaluations without a better one
     dev_queries: Count  # the fixed sample that is watched
-    dev_depth: Count  # M_de's passages a sampled question that are ranked again
+    dev_depth: Count  # M_de's passages a sampled query that are ranked again
 
 
 class TrainNoGNN(Section):
@@ -246,7 +246,7 @@ class TrainNoGNN(Section):
 class EncodeCorpus(Section):
     """Query-interactive passage embeddings of the whole corpus."""
 
-    labelled_edges: bool  # false: a question does not inform the passages it is labelled with
+    labelled_edges: bool  # false: a query does not inform the passages it is labelled with
 
 
 class Index(Section):
@@ -266,7 +266,7 @@ class Rerank(Section):
 
     model: Literal["cross_encoder", "pair_teacher"]
     depth: Count  # of M_de's run; what is below stays as it is
-    questions: Count | None  # a random sample of each split; null: all
+    queries: Count | None  # a random sample of each split; null: all
 
 
 class Evaluate(Section):
@@ -302,9 +302,9 @@ class Evidence(Section):
 
 
 class Report(Section):
-    """How much the report's view of single questions shows."""
+    """How much the report's view of single queries shows."""
 
-    questions: Annotated[int, Field(ge=1, le=50)]  # that won most, and so many that lost most, of every two systems
+    queries: Annotated[int, Field(ge=1, le=50)]  # that won most, and so many that lost most, of every two systems
     passages: Annotated[int, Field(ge=1, le=20)]  # of each system, best first
 
 
@@ -366,7 +366,9 @@ class Params(Section):
             if name not in trials or trials[name] != Trial.model_validate(wanted):
                 raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
         if "no_mgt" not in trials:
-            raise ValueError(f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}")
+            raise ValueError(
+                f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}"
+            )
         for name, trial in trials.items():
             try:
                 self.of_trial(trial)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from gnn_encoder.core.errors import UserError
 
 SPLITS = ("train", "dev", "test")
-UNLABELLED = "unlabelled"  # questions that PAIR gives pseudo-labels
+UNLABELLED = "unlabelled"  # queries that PAIR gives pseudo-labels
 
 PASSAGES = pa.schema([("pid", pa.string()), ("title", pa.string()), ("text", pa.string())])
 QUERIES = pa.schema([("qid", pa.string()), ("text", pa.string()), ("answers", pa.list_(pa.string()))])
@@ -17,13 +17,13 @@ QRELS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("grade", pa.int3
 # Rows of queries and passages by position; sorted by query, then rank (0 is the best).
 CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
 
-# What a contrastive model trains on: one row a training question that has a positive.
+# What a contrastive model trains on: one row a training query that has a positive.
 EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
 
 # The passage that each generated node of the graph was made from.
 SOURCES = pa.schema([("passage", pa.int32())])
 
-# How a trained GNN weighs the questions of a passage (Eq. 4, mean over heads; query -1 is the passage itself), and how
+# How a trained GNN weighs the queries of a passage (Eq. 4, mean over heads; query -1 is the passage itself), and how
 # far the passage's gate opens (Eq. 9, mean over columns), the same in all its rows.
 ATTENTION = pa.schema(
     [("query", pa.int32()), ("passage", pa.int32()), ("attention", pa.float32()), ("gate", pa.float32())]

@@ -85,6 +85,16 @@ class Registry(_Entry):
         """The systems of a branch."""
         return tuple(name for name, one in self.systems.items() if one.branch == branch)
 
+    @property
+    def independent_branches(self) -> list[str]:
+        """Branches with a baseline of their own; the others are built on one of these."""
+        return [name for name, branch in self.branches.items() if branch.baseline in self.of_branch(name)]
+
+    def shown_with(self, branch: str) -> list[str]:
+        """What a branch is shown with: its baseline and others beside it, then its own systems."""
+        own, found = self.of_branch(branch), self.branches[branch]
+        return [*(system for system in (found.baseline, *found.beside) if system not in own), *own]
+
     def is_sampled(self, system: str) -> bool:
         """Whether a system is judged on a sample of the queries."""
         return self.branches[self.systems[system].branch].sampled
@@ -126,9 +136,3 @@ def read_registry(path: Path) -> Registry:
         if system.branch not in found.branches:
             raise UserError(f"{path}: {name}.branch is {system.branch!r}: must be one of {', '.join(found.branches)}")
     return found
-
-
-def title_of(system: str) -> str:
-    """What a system or branch is called where people read; what has no title is called by its name."""
-    found = registry().systems.get(system)
-    return found.title if found else system

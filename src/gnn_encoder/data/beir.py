@@ -30,7 +30,7 @@ class Beir:
     def __init__(self, folder: Path) -> None:
         check_folder(folder, "corpus.jsonl")
         self.corpus = require(folder, "corpus.jsonl")
-        self.questions = require(folder, "queries.jsonl")
+        self.texts = require(folder, "queries.jsonl")
         found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
         found |= {split: require(folder, f"qrels/{split}.tsv") for split in ("train", "test")}
         self.qrels = {split: path for split, path in found.items() if path}
@@ -38,7 +38,7 @@ class Beir:
 
     def files(self) -> list[Path]:
         """Everything that is read, for the fingerprint."""
-        return [self.corpus, self.questions, *self.qrels.values()]
+        return [self.corpus, self.texts, *self.qrels.values()]
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
         """All passages; a title may be missing, null or empty."""
@@ -54,8 +54,8 @@ class Beir:
             )
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The questions of all splits: BEIR keeps them in one file."""
-        for place, row in read_json_lines(self.questions):
+        """The queries of all splits: BEIR keeps them in one file."""
+        for place, row in read_json_lines(self.texts):
             yield (
                 place,
                 Query(qid=check_id(place, "_id", row.get("_id")), text=check_text(place, "text", row.get("text"))),

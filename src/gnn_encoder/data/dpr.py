@@ -1,13 +1,13 @@
-"""Source `dpr`: Natural Questions, TriviaQA and the other sets of DPR (Karpukhin et al. 2020), each file plain or .gz.
+"""Source `dpr`: Natural Queries, TriviaQA and the other sets of DPR (Karpukhin et al. 2020), each file plain or .gz.
 
 As distributed (https://github.com/facebookresearch/DPR), in one folder or in the folders that DPR's download makes:
 
     psgs_w100.tsv                                    header; id, text, title; a text with quotes is quoted as in CSV
-    biencoder-NAME-train.json                        one array of {"question", "positive_ctxs": [{"passage_id"}], ...}
-    NAME-dev.qa.csv, NAME-test.qa.csv                question, tab, a Python list of answers
+    biencoder-NAME-train.json                        one array of {"query", "positive_ctxs": [{"passage_id"}], ...}
+    NAME-dev.qa.csv, NAME-test.qa.csv                query, tab, a Python list of answers
 
 NAME is nq, trivia, webq, curatedtrec or squad1. All positive_ctxs are positives; TriviaQA calls their ids `psg_id`. A
-question without any is passed over, as by DPR. Dev and test questions are judged by their answers. Questions have no
+query without any is passed over, as by DPR. Dev and test queries are judged by their answers. Queries have no
 ids in these files: theirs are their numbers, from 0.
 """
 
@@ -65,16 +65,16 @@ class DPR:
             yield place, Passage(check_id(place, "id", pid), title, check_text(place, "text", text))
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The questions of a split, with answers where they judge it."""
+        """The queries of a split, with answers where they judge it."""
         if split == "train":
             for number, (place, item) in enumerate(_read_array(self.examples)):
-                yield place, Query(str(number), check_text(place, "question", item.get("question")))
+                yield place, Query(str(number), check_text(place, "query", item.get("query")))
             return
-        for number, (place, (text, answers)) in enumerate(_read_table(self.tables[split], ["question", "answers"])):
-            yield place, Query(str(number), check_text(place, "question", text), _answers(place, answers))
+        for number, (place, (text, answers)) in enumerate(_read_table(self.tables[split], ["query", "answers"])):
+            yield place, Query(str(number), check_text(place, "query", text), _answers(place, answers))
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """Each positive passage of the training questions once, with grade 1."""
+        """Each positive passage of the training queries once, with grade 1."""
         if split in self.answered:
             return
         for number, (place, item) in enumerate(_read_array(self.examples)):
@@ -122,7 +122,7 @@ def _read_array(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
             for number, item in enumerate(ijson.items(file, "item", use_float=True)):
                 place = Place(path, f"item {number}")
                 if not isinstance(item, dict):
-                    raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a question")
+                    raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a query")
                 yield place, item
         except (ijson.JSONError, UnicodeDecodeError) as error:
             raise UserError(
@@ -133,7 +133,7 @@ def _read_array(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
                 f"{path}: gzip data cut off or damaged after item {number} ({error}); fetch or compress the file again"
             ) from error
     if number < 0:
-        raise UserError(f"{path}: no items; it must be a JSON array of questions")
+        raise UserError(f"{path}: no items; it must be a JSON array of queries")
 
 
 def _positives(place: Place, item: dict[str, Any]) -> Iterator[str]:

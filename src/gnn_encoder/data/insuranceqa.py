@@ -1,6 +1,6 @@
 """Source `insuranceqa`: the English part of the registry package insuranceqa-data (Feng et al. 2015, arXiv:1508.01585).
 
-27,413 answers; 12,889 / 2,000 / 2,000 questions. Each file of the package is one JSON object, so it is read whole
+27,413 answers; 12,889 / 2,000 / 2,000 queries. Each file of the package is one JSON object, so it is read whole
 (43 MB of text for the answers); its size does not grow with a user's data.
 """
 
@@ -51,12 +51,12 @@ class InsuranceQA:
             yield place, Passage(pid, "", _english(place, entry))
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The questions of a split. Ids are the source's: each split counts from 0."""
+        """The queries of a split. Ids are the source's: each split counts from 0."""
         for place, qid, entry in self._entries(NAMES[split]):
             yield place, Query(qid, _english(place, entry))
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """Each answer of a question, with grade 1."""
+        """Each answer of a query, with grade 1."""
         for place, qid, entry in self._entries(NAMES[split]):
             for pid in entry.get("answers") or []:
                 yield place, Judgement(qid, check_id(place, "answers", pid), 1)

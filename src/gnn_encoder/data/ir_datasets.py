@@ -16,13 +16,13 @@ PARTS = ("docs", "queries", "qrels")
 
 
 class IRDatasets:
-    """Reader of ir_datasets' data sets. The passages are those of the training questions' set.
+    """Reader of ir_datasets' data sets. The passages are those of the training queries' set.
 
     Args:
         names: each split's data set; dev may be missing.
 
     Raises:
-        UserError: the package is not installed, has no such data set, or one without passages, questions or judgements.
+        UserError: the package is not installed, has no such data set, or one without passages, queries or judgements.
     """
 
     answered: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class IRDatasets:
         self.splits = tuple(names)
 
     def files(self) -> list[Path]:
-        """None: ir_datasets keeps them, and checks what it fetches; a name stands for its content."""
+        """No files: ir_datasets keeps its own, and checks what it fetches. A set's name stands for its content."""
         return []
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
@@ -47,7 +47,7 @@ class IRDatasets:
             yield place, Passage(check_id(place, "doc_id", document.doc_id), title, check_text(place, "text", text))
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The questions of a split."""
+        """The queries of a split."""
         for number, query in enumerate(self.sets[split].queries_iter()):
             place = self._place(split, f"query {number}")
             text = check_text(place, "text", query.default_text())

@@ -3,16 +3,16 @@
 As distributed (https://microsoft.github.io/msmarco/Datasets, https://trec.nist.gov/data/deep.html), columns with tabs:
 
     collection.tsv                                        passage id, text
-    queries.train.tsv, queries.dev.small.tsv              question id, text
-    qrels.train.tsv, qrels.dev.small.tsv                  question id, 0, passage id, grade
+    queries.train.tsv, queries.dev.small.tsv              query id, text
+    qrels.train.tsv, qrels.dev.small.tsv                  query id, 0, passage id, grade
     msmarco-test2019-queries.tsv, 2019qrels-pass.txt      likewise, qrels with blanks; or 2020
 
 RocketQA and PAIR (https://github.com/PaddlePaddle/RocketQA) name the files otherwise, and have titles: para.txt, and
 para.title.txt with passage id and title, in the order of the former; train.query.txt and dev.query.txt; qrels of two
-columns, question id and passage id, are read too. A title `-` is none.
+columns, query id and passage id, are read too. A title `-` is none.
 
-Labels of MS MARCO's own test questions are not public. So its dev questions are what is reported (`data.test: dev`),
-and the questions that choices are made on are cut from train. With TREC's as test, they are the dev split.
+Labels of MS MARCO's own test queries are not public. So its dev queries are what is reported (`data.test: dev`),
+and the queries that choices are made on are cut from train. With TREC's as test, they are the dev split.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class MSMARCO:
 
     Args:
         folder: `data.path`.
-        test: `data.test`: which questions are the test split.
+        test: `data.test`: which queries are the test split.
 
     Raises:
         UserError: the folder, or a file that it must have, is missing.
@@ -57,14 +57,14 @@ class MSMARCO:
             names["dev"] = DEV
         self.collection = require(folder, *PASSAGES)
         self.titles = find(folder, TITLES)
-        self.questions = {split: require(folder, *queries) for split, (queries, _) in names.items()}
+        self.texts = {split: require(folder, *queries) for split, (queries, _) in names.items()}
         self.qrels = {split: require(folder, *qrels) for split, (_, qrels) in names.items()}
         self.splits = tuple(split for split in SPLITS if split in names)
 
     def files(self) -> list[Path]:
         """Everything that is read, for the fingerprint."""
         titles = [self.titles] if self.titles else []
-        return [self.collection, *titles, *self.questions.values(), *self.qrels.values()]
+        return [self.collection, *titles, *self.texts.values(), *self.qrels.values()]
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
         """All passages, with a title where para.title.txt has one."""
@@ -74,8 +74,8 @@ class MSMARCO:
         return self._titled(rows, self.titles)
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The questions of a split, and others: those without judgements stand in the same file."""
-        return ((place, Query(qid, text)) for place, qid, text in _read_texts(self.questions[split]))
+        """The queries of a split, and others: those without judgements stand in the same file."""
+        return ((place, Query(qid, text)) for place, qid, text in _read_texts(self.texts[split]))
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
         """All judgements of a split."""
@@ -84,7 +84,7 @@ class MSMARCO:
             columns = line.split()
             if len(columns) not in (2, 4):
                 raise UserError(
-                    f"{place}: {len(columns)} columns; write question id, 0, passage id and grade, or the two ids alone"
+                    f"{place}: {len(columns)} columns; write query id, 0, passage id and grade, or the two ids alone"
                 )
             qid, pid = columns[0], columns[-2] if len(columns) == 4 else columns[1]
             grade = check_grade(place, "grade", columns[3]) if len(columns) == 4 else 1

@@ -22,12 +22,12 @@ from gnn_encoder.data.rows import Judgement, Place, Source
 
 log = logging.getLogger(__name__)
 
-# Each draw has its own stream of random numbers: another sample size does not change which questions are dev.
+# Each draw has its own stream of random numbers: another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
 
 
 class Split(NamedTuple):
-    """The questions of a split, chosen."""
+    """The queries of a split, chosen."""
 
     origin: str  # the source's split that they are from
     qids: pl.Series
@@ -37,7 +37,7 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     """Write passages.parquet, queries/, qrels/ and statistics.json to `folder`.
 
     Args:
-        unlabelled_fraction: of the training questions, whose labels are hidden: PAIR gives them pseudo-labels, and
+        unlabelled_fraction: of the training queries, whose labels are hidden: PAIR gives them pseudo-labels, and
             qrels/unlabelled.parquet keeps what those are judged by.
 
     Memory: 8 bytes a passage, the judgements, and one batch of rows.
@@ -47,8 +47,8 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     """
     pids = _write_passages(source, folder / "passages.parquet")
     judged = {split: _checked(source, split, read_judgements(source, split), pids) for split in source.splits}
-    questions = {split: _questions(source, split, table) for split, table in judged.items()}
-    splits = choose_questions(data, questions, seed, unlabelled_fraction)
+    queries = {split: _queries(source, split, table) for split, table in judged.items()}
+    splits = choose_queries(data, queries, seed, unlabelled_fraction)
     for name in (*SPLITS, UNLABELLED):
         origin, qids = splits[name]
         _write_queries(source, origin, qids, judged[origin], folder / "queries" / f"{name}.parquet")
@@ -61,38 +61,38 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
 
 
-def choose_questions(
-    data: Data, questions: dict[str, pl.Series], seed: int, unlabelled_fraction: float = 0.0
+def choose_queries(
+    data: Data, queries: dict[str, pl.Series], seed: int, unlabelled_fraction: float = 0.0
 ) -> dict[str, Split]:
-    """Which questions each split has: a dev split cut from train where the source has none, a sample of train where
-    `data.train_queries` asks for one, and questions of train's that it leaves out as unlabelled ones.
+    """Which queries each split has: a dev split cut from train where the source has none, a sample of train where
+    `data.train_queries` asks for one, and queries of train's that it leaves out as unlabelled ones.
 
     Args:
-        questions: ids of the questions of each split of the source that can be trained on or judged.
+        queries: ids of the queries of each split of the source that can be trained on or judged.
 
     Raises:
         UserError: nothing would be left for train.
     """
-    splits = {name: Split(name, qids) for name, qids in questions.items()}
+    splits = {name: Split(name, qids) for name, qids in queries.items()}
     train = splits["train"].qids
     if "dev" not in splits:
         dev, train = _cut(train, max(1, round(data.dev_fraction * len(train))), [seed, CUT])
         if not len(train):
-            raise UserError("qrels of split train: 1 question is too few to cut a dev split from; add questions")
-        log.info("no dev split in the source: %d training questions, drawn with seed %d, become dev", len(dev), seed)
+            raise UserError("qrels of split train: 1 query is too few to cut a dev split from; add queries")
+        log.info("no dev split in the source: %d training queries, drawn with seed %d, become dev", len(dev), seed)
         splits["dev"] = Split("train", dev)
     hidden = round(unlabelled_fraction * len(train))
     if data.train_queries is not None and data.train_queries < len(train):
-        log.info("train: a sample of %d of %d questions, seed %d", data.train_queries, len(train), seed)
+        log.info("train: a sample of %d of %d queries, seed %d", data.train_queries, len(train), seed)
         train, others = _cut(train, data.train_queries, [seed, SAMPLE])
         unlabelled, _ = _cut(others, hidden, [seed, HIDE])
     else:
         if data.train_queries is not None:
             wanted = data.train_queries
-            log.info("train: data.train_queries is %d, there are %d questions: all taken", wanted, len(train))
+            log.info("train: data.train_queries is %d, there are %d queries: all taken", wanted, len(train))
         unlabelled, train = _cut(train, hidden, [seed, HIDE])
     if hidden:
-        log.info("unlabelled: the labels of %d other training questions are hidden, seed %d", len(unlabelled), seed)
+        log.info("unlabelled: the labels of %d other training queries are hidden, seed %d", len(unlabelled), seed)
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
@@ -110,14 +110,14 @@ def describe(folder: Path) -> dict[str, dict[str, float]]:
     statistics = {"passages": {"passages": _count(passages), "mean_characters": _mean_characters(passages)}}
     for name in (*SPLITS, UNLABELLED):
         queries, qrels = folder / "queries" / f"{name}.parquet", folder / "qrels" / f"{name}.parquet"
-        if _count(queries) == 0:  # nobody asked for unlabelled questions
+        if _count(queries) == 0:  # nobody asked for unlabelled queries
             continue
         answers = int(pl.scan_parquet(queries).select(pl.col("answers").list.len().sum()).collect().item())
         kind, judges = ("answers", answers) if answers else ("judgements", _count(qrels))
         statistics[name] = {
-            "questions": _count(queries),
+            "queries": _count(queries),
             kind: judges,
-            f"{kind}_per_question": round(judges / _count(queries), 3),
+            f"{kind}_per_query": round(judges / _count(queries), 3),
             "mean_characters": _mean_characters(queries),
         }
     return statistics
@@ -154,7 +154,7 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
     if len(repeated):
         place, row = _judgement(source, split, repeated[0])
         raise UserError(
-            f"{place}: question {row.qid!r} and passage {row.pid!r} were judged otherwise before; keep one judgement"
+            f"{place}: query {row.qid!r} and passage {row.pid!r} were judged otherwise before; keep one judgement"
         )
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
@@ -162,14 +162,14 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
 
 
 def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
-    """Write the `chosen` questions in the source's order; every judged question must exist, once."""
-    if chosen.is_empty():  # nobody asked for unlabelled questions: the file need not be read again
+    """Write the `chosen` queries in the source's order; every judged query must exist, once."""
+    if chosen.is_empty():  # nobody asked for unlabelled queries: the file need not be read again
         write_table(path, QUERIES, [])
         return
     qids = Ids()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        rows = tqdm(source.queries(origin), desc=f"questions of {origin}", unit=" questions", disable=None)
+        rows = tqdm(source.queries(origin), desc=f"queries of {origin}", unit=" queries", disable=None)
         for batch in batched(rows):
             names = [row.qid for _, row in batch]
             qids.add(names)
@@ -179,36 +179,36 @@ def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.Da
             yield pa.record_batch(columns, QUERIES)
 
     write_table(path, QUERIES, batches())
-    qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "question id")
+    qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "query id")
     unknown = np.flatnonzero(~qids.contain(judged["qid"]))
     if len(unknown):
         place, row = _judgement(source, origin, int(unknown[0]))
-        raise UserError(f"{place}: question {row.qid!r} is not among the queries; add it or remove the judgement")
+        raise UserError(f"{place}: query {row.qid!r} is not among the queries; add it or remove the judgement")
 
 
 def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
-    """Say when a question is in two splits, where ids mean the same question in all of them."""
+    """Say when a query is in two splits, where ids mean the same query in all of them."""
     if not source.shared_qids:
         return
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
         shared = splits[one].qids.is_in(splits[other].qids.implode()).sum()
         if shared:
-            log.warning("warning: %d questions are in both %s and %s: measures will flatter", shared, one, other)
+            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 
 
-def _questions(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
-    """Ids of the questions of a split that have answers, if it is judged by them, or else a positive judgement."""
+def _queries(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
+    """Ids of the queries of a split that have answers, if it is judged by them, or else a positive judgement."""
     if split in source.answered:
         qids = pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
         if qids.is_empty():
-            raise UserError(f"questions of split {split}: there are none; add some with answers")
+            raise UserError(f"queries of split {split}: there are none; add some with answers")
         return qids
     answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
     if not len(answered):
-        raise UserError(f"qrels of split {split}: no question has a positive grade; add judgements with grade 1")
+        raise UserError(f"qrels of split {split}: no query has a positive grade; add judgements with grade 1")
     left_out = judged["qid"].n_unique() - len(answered)
     if left_out:
-        log.info("%s: %d questions without a positive grade are left out, with their judgements", split, left_out)
+        log.info("%s: %d queries without a positive grade are left out, with their judgements", split, left_out)
     return answered
 
 

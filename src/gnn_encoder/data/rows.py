@@ -33,7 +33,7 @@ class Query(NamedTuple):
 
     qid: str
     text: str
-    answers: tuple[str, ...] = ()  # of a split that is judged by them; then all of its questions have some
+    answers: tuple[str, ...] = ()  # of a split that is judged by them; then all of its queries have some
 
 
 class Judgement(NamedTuple):
@@ -49,7 +49,7 @@ class Source(Protocol):
 
     splits: tuple[str, ...]  # those that the source has
     answered: tuple[str, ...]  # splits that are judged by answer string: they have no judgements
-    shared_qids: bool  # whether an id is the same question in every split
+    shared_qids: bool  # whether an id is the same query in every split
 
     def files(self) -> list[Path]:
         """Everything that is read, for the fingerprint."""
@@ -58,7 +58,7 @@ class Source(Protocol):
         """All passages."""
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """At least the questions of a split; without answers or a positive judgement they are passed over later."""
+        """At least the queries of a split; without answers or a positive judgement they are passed over later."""
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
         """All judgements of a split; none of one that is judged by answers."""

@@ -1,1 +1,1 @@
-"""Dual-Cross-Encoder: passages encoded together with generated questions, several views a passage."""
+"""Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""

@@ -17,7 +17,7 @@ from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import mean, parse
@@ -27,9 +27,9 @@ from gnn_encoder.index.exact import top_k
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
-TIMED_QUESTIONS = 200
-WARM_UP = 10  # questions searched before those that are timed
-TOP = 10  # passages that a timed question asks for
+TIMED_QUERIES = 200
+WARM_UP = 10  # queries searched before those that are timed
+TOP = 10  # passages that a timed query asks for
 
 Point = dict[str, float]  # columns of one row of the curve
 
@@ -53,7 +53,7 @@ def quality(
         pids: *Shape:* (passages,).
         judge: Turns a run (qid, pid, rank) into values (qid, measure, value).
         views: At most those that are stored.
-        depth: Passages a question, cut to the corpus.
+        depth: Passages a query, cut to the corpus.
     """
     passages, _ = top_k(embeddings_folder, queries, min(depth, len(pids)), views=views, name="retrieve.depth")
     return mean(judge(as_run(passages, qids, pids)))
@@ -71,8 +71,8 @@ def cost(
 ) -> Point:
     """Bytes of the index a passage, and milliseconds and vectors of a search for `TOP` passages.
 
-    The index is built, opened and searched as it is online. One question at a time, on one thread, the index alone
-    (a question's embedding costs the same with any number of views): the median over `TIMED_QUESTIONS`.
+    The index is built, opened and searched as it is online. One query at a time, on one thread, the index alone
+    (a query's embedding costs the same with any number of views): the median over `TIMED_QUERIES`.
 
     *Shape:* queries (n, d).
     """
@@ -80,9 +80,9 @@ def cost(
     build(embeddings_folder, folder, factory=factory, pids=passages_table, system="dual_cross", seed=seed, views=views)
     index = PassageIndex.open(folder)
     with _one_thread():
-        for question in queries[:WARM_UP]:
-            index.find(question[None], min(TOP, index.passages))
-        timed = [_timed(index, question[None]) for question in queries[:TIMED_QUESTIONS]]
+        for query in queries[:WARM_UP]:
+            index.find(query[None], min(TOP, index.passages))
+        timed = [_timed(index, query[None]) for query in queries[:TIMED_QUERIES]]
     point = {
         "index_bytes": (folder / INDEX).stat().st_size / index.passages,
         "milliseconds": float(np.median([milliseconds for milliseconds, _ in timed])),
@@ -92,9 +92,9 @@ def cost(
     return point
 
 
-def _timed(index: PassageIndex, question: NDArray[np.float32]) -> tuple[float, int]:
+def _timed(index: PassageIndex, query: NDArray[np.float32]) -> tuple[float, int]:
     began = time.perf_counter()
-    found = index.find(question, min(TOP, index.passages))
+    found = index.find(query, min(TOP, index.passages))
     return 1000 * (time.perf_counter() - began), int(found.vectors[0])
 
 
@@ -116,7 +116,7 @@ def curve(system: str, params: Params, work: Path) -> pl.DataFrame:
     """
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
     tokens = open_queries(project.queries("dev"), encoder)
-    queries = embed_questions(encoder, tokens, params.encoder.batch_tokens)
+    queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
     counts = range(1, read_manifest(project.embeddings(system)).views + 1)
     return pl.DataFrame([_point(system, views, queries, params, work) for views in counts])
 

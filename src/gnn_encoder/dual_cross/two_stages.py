@@ -1,6 +1,6 @@
-"""Training of Dual-Cross-Encoder and of its DPR baseline: generated questions first, then labelled ones (section 3.5).
+"""Training of Dual-Cross-Encoder and of its DPR baseline: generated queries first, then labelled ones (section 3.5).
 
-Both systems see the same batches in the same order; what differs is whether E_P reads the question too.
+Both systems see the same batches in the same order; what differs is whether E_P reads the query too.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ def pretrain(params: Params, scratch: Path, *, paired: bool) -> None:
     encoder = new_encoder(params, paired=paired)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
     beside = queries_beside(encoder, params)
-    examples = generated_examples(n_passages, section.views, section.questions, params.seed)
+    examples = generated_examples(n_passages, section.views, section.queries, params.seed)
     train_dual_encoder(encoder, examples, section.pretrain, params, scratch, queries=QUERIES, beside=beside)
 
 
@@ -47,27 +47,27 @@ def finetune(params: Params, scratch: Path, *, start: Path, examples: Path) -> N
 
 
 def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
-    """What passages stand beside in training: None for the question that is asked, the paper's mapping.
+    """What passages stand beside in training: None for the query that is asked, the paper's mapping.
 
     Raises:
-        UserError: the generated questions are of other passages, or of another number of views.
+        UserError: the generated queries are of other passages, or of another number of views.
     """
     section = params.dual_cross
     generated = Generated(open_queries(QUERIES, encoder), section.views)
-    check_questions(generated.tokens, count_rows(project.PASSAGES), section.views)
+    check_queries(generated.tokens, count_rows(project.PASSAGES), section.views)
     return generated if section.beside == "generated" else None
 
 
-def generated_examples(n_passages: int, views: int, questions: int | None, seed: int) -> Examples:
-    """Generated question r with the passage that it was generated from, r // views; no hard negatives.
+def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:
+    """Generated query r with the passage that it was generated from, r // views; no hard negatives.
 
-    The other questions of that passage are known to be relevant for it by their own rows, so that in a batch with
+    The other queries of that passage are known to be relevant for it by their own rows, so that in a batch with
     several of them none is the other's negative.
     """
     total = n_passages * views
     rows = np.arange(total)
-    if questions is not None and questions < total:
-        rows = np.sort(np.random.default_rng(seed).choice(total, size=questions, replace=False))
+    if queries is not None and queries < total:
+        rows = np.sort(np.random.default_rng(seed).choice(total, size=queries, replace=False))
     passages = rows // views
     return Examples(
         queries=rows,
@@ -78,14 +78,14 @@ def generated_examples(n_passages: int, views: int, questions: int | None, seed:
     )
 
 
-def check_questions(questions: TextTokens, n_passages: int, views: int) -> None:
-    """Refuse generated questions of other passages, or of another number of views.
+def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
+    """Refuse generated queries of other passages, or of another number of views.
 
     Raises:
         UserError: there are not `views` a passage.
     """
-    if len(questions) != n_passages * views:
+    if len(queries) != n_passages * views:
         raise UserError(
-            f"{QUERIES}: {len(questions)} questions, expected dual_cross.views = "
+            f"{QUERIES}: {len(queries)} queries, expected dual_cross.views = "
             f"{views} for each of {n_passages} passages; generate them again (`dvc repro`)"
         )

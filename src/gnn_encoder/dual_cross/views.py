@@ -1,17 +1,17 @@
-"""Views of the corpus: every passage encoded with each of its generated questions (Eq. 9, 10)."""
+"""Views of the corpus: every passage encoded with each of its generated queries (Eq. 9, 10)."""
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.dual_cross.two_stages import check_questions
+from gnn_encoder.dual_cross.two_stages import check_queries
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 
-def view_inputs(encoder: DualEncoder, questions: TextTokens, passages: TextTokens, views: int) -> Couples:
-    """What E_P reads: row r is question r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
+def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int) -> Couples:
+    """What E_P reads: row r is query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
 
     Raises:
-        UserError: the encoder reads passages alone, or the questions are not `views` a passage.
+        UserError: the encoder reads passages alone, or the queries are not `views` a passage.
     """
     length = encoder.settings.pair_length
     if length is None:
@@ -19,11 +19,11 @@ def view_inputs(encoder: DualEncoder, questions: TextTokens, passages: TextToken
             f"{encoder.tokenizer.name_or_path}: this encoder reads passages alone and has no views of them; "
             "run the stage cache_passages instead"
         )
-    check_questions(questions, len(passages), views)
+    check_queries(queries, len(passages), views)
     return Couples(
-        first=questions,
+        first=queries,
         second=passages,
-        size=len(questions),
+        size=len(queries),
         rows_of=lambda rows: (rows, rows // views),
         template=encoder.template,
         max_length=length,

@@ -31,12 +31,12 @@ def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
     """Passages as E_P(p) reads them.
 
     Raises:
-        UserError: the encoder was trained on passages together with a question.
+        UserError: the encoder was trained on passages together with a query.
     """
     settings = encoder.settings
     if settings.pair_length is not None:
         raise UserError(
-            f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a question, not alone; "
+            f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a query, not alone; "
             "encode views of them instead (stage encode_views)"
         )
     return Singles(tokens=tokens, template=encoder.template, max_length=settings.passage_length)
@@ -104,10 +104,10 @@ def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, origin: Ori
     )
 
 
-def embed_questions(
+def embed_queries(
     encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
 ) -> NDArray[np.float32]:
-    """E_Q over rows of a table of questions, by default all. *Shape:* (n, d)."""
+    """E_Q over rows of a table of queries, by default all. *Shape:* (n, d)."""
     inputs = Singles(tokens=tokens, template=encoder.template, max_length=encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)

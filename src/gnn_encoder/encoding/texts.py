@@ -10,13 +10,13 @@ from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 
 
 class Reader(Protocol):
-    """A model that reads texts: dual-encoder, cross-encoder, question generator."""
+    """A model that reads texts: dual-encoder, cross-encoder, query generator."""
 
     tokenizer: PreTrainedTokenizerBase
 
 
 def open_queries(table: Path, model: Reader) -> TextTokens:
-    """Tokens of a table of questions."""
+    """Tokens of a table of queries."""
     return open_tokens(table, model.tokenizer)
 
 

@@ -1,7 +1,7 @@
 """Tokens of a text table on disk: tokenised once, mapped by every stage that reads the texts again.
 
 Two files: `ids.npy`, all texts' token ids without special tokens, one after another; `offsets.npy`, where each
-text begins. `Template` adds a model's special tokens, so that a passage alone, a question, and a pair for the
+text begins. `Template` adds a model's special tokens, so that a passage alone, a query, and a pair for the
 cross-encoder all come from the same ids.
 """
 

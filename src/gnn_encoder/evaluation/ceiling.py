@@ -7,16 +7,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.evaluation.report import markdown
+from gnn_encoder.core.systems import CEILING, REFERENCE
+from gnn_encoder.evaluation.bootstrap import resampled_means
 
-BASE, CEILING = "dual_encoder", "reranked"
 RESAMPLES = 10_000
 RESAMPLES_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A system's mean, and its share of the way with a 95% interval by the paired bootstrap over questions.
+    """A system's mean, and its share of the way with a 95% interval by the paired bootstrap over queries.
 
     The share is None where the ceiling is not above M_de, an end of the interval where it has no bound.
     """
@@ -29,50 +29,39 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Ceiling:
-    """Means of M_de and of the ceiling on the same questions, and the systems between them."""
+    """Means of M_de and of the ceiling on the same queries, and the systems between them."""
 
     measure: str
-    questions: int
+    questions: int  # queries; the files of metrics/ keep their keys
     base: float
     ceiling: float
     systems: dict[str, Share]
 
 
 def measure_ceiling(values: pl.DataFrame, measure: str, seed: int) -> dict[str, Ceiling]:
-    """Split -> shares of all systems but the two ends, on the questions that all systems have.
+    """Split -> shares of all systems but the two ends, on the queries that all systems have.
 
     Args:
         values: columns system, split, qid, measure, value; M_de and the ceiling are among the systems.
     """
-    chosen = on_shared_questions(values.filter(pl.col("measure") == measure))
+    chosen = on_shared_queries(values.filter(pl.col("measure") == measure))
     return {
         str(split): _of_split(part, measure, seed) for (split,), part in chosen.group_by("split", maintain_order=True)
     }
 
 
-def on_shared_questions(values: pl.DataFrame) -> pl.DataFrame:
-    """The rows of questions that every system of the table has: a system may know a sample alone."""
+def on_shared_queries(values: pl.DataFrame) -> pl.DataFrame:
+    """The rows of queries that every system of the table has: a system may know a sample alone."""
     systems = values["system"].n_unique()
     return values.filter(pl.col("system").n_unique().over("split", "qid") == systems)
 
 
-def as_table(found: Ceiling) -> str:
-    """Markdown, in points of 100."""
-    header = ["system", found.measure, f"share of the way to {CEILING}", "95% interval"]
-    rows = [[BASE, f"{100 * found.base:.1f}", "", ""]]
-    for name, share in found.systems.items():
-        ends = "" if share.share is None else " to ".join(_percent(end, "no bound") for end in (share.low, share.high))
-        rows.append([name, f"{100 * share.mean:.1f}", _percent(share.share, "undefined"), ends])
-    rows.append([CEILING, f"{100 * found.ceiling:.1f}", "", ""])
-    return markdown(header, rows)
-
-
 def _of_split(values: pl.DataFrame, measure: str, seed: int) -> Ceiling:
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    names = [name for name in wide.columns if name not in ("qid", BASE, CEILING)]
-    columns = wide.select(BASE, CEILING, *names).to_numpy()
+    names = [name for name in wide.columns if name not in ("qid", REFERENCE, CEILING)]
+    columns = wide.select(REFERENCE, CEILING, *names).to_numpy()
     means = columns.mean(axis=0)
-    drawn = _resampled_means(columns, seed)
+    drawn = resampled_means(columns, resamples=RESAMPLES, seed=seed, at_a_time=RESAMPLES_AT_A_TIME)
     systems = {name: _share(means[[0, 1, i]], drawn[:, [0, 1, i]]) for i, name in enumerate(names, 2)}
     return Ceiling(
         measure=measure, questions=len(columns), base=float(means[0]), ceiling=float(means[1]), systems=systems
@@ -93,19 +82,5 @@ def _share(means: NDArray[np.float64], drawn: NDArray[np.float64]) -> Share:
     return Share(mean=mean, share=share, low=_finite(low), high=_finite(high))
 
 
-def _resampled_means(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """Means over questions drawn with replacement, the same ones in every column. *Shape:* (n, s) -> (resamples, s)."""
-    generator, n = np.random.default_rng(seed), len(values)
-    weights = (
-        generator.multinomial(n, np.full(n, 1 / n), RESAMPLES_AT_A_TIME)
-        for _ in range(0, RESAMPLES, RESAMPLES_AT_A_TIME)
-    )
-    return np.concatenate([counts @ values / n for counts in weights])
-
-
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _percent(value: float | None, otherwise: str) -> str:
-    return otherwise if value is None else f"{100 * value:.0f}%"

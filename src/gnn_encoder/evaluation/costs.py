@@ -1,47 +1,35 @@
-"""What a system costs: vectors and bytes a passage, milliseconds a question, seconds of making it."""
+"""What a system costs: vectors and bytes a passage, milliseconds a query, seconds of making it."""
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import TIMES, artifact_name
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.systems import registry
+from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
-QUESTIONS = 200  # of dev, asked one at a time
+QUERIES = 200  # of dev, asked one at a time
 WARM_UP = 20
 DEPTH = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Of one dense system. `training_seconds` is null where an artifact on the way was not made here in one run."""
-
-    vectors_a_passage: float
-    bytes_a_passage: float
-    search_ms: float  # median of one question's search for its top 100, encoded already
-    encode_ms: float  # median of encoding one question
-    training_seconds: float | None
-
-    @property
-    def latency_ms(self) -> float:
-        """Milliseconds from a question to its passages."""
-        return self.encode_ms + self.search_ms
 
 
 def measure_costs(system: str, params: Params) -> Costs:
     """Measure a system as it stands in the current folder."""
     index = PassageIndex.open(project.index(system))
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
-    texts = read_column(project.queries("dev"), "text").slice(0, QUESTIONS + WARM_UP).to_pylist()
+    texts = read_column(project.queries("dev"), "text").slice(0, QUERIES + WARM_UP).to_pylist()
     encode, search = [], []
     for text in texts:
         start = time.perf_counter()
@@ -58,6 +46,16 @@ def measure_costs(system: str, params: Params) -> Costs:
         encode_ms=1000 * float(np.median(encode[warm:])),
         training_seconds=training_seconds(project.encoder(system)),
     )
+
+
+def measure_all_costs(params: Params) -> dict[str, Costs]:
+    """Costs of every dense system."""
+    return {name: measure_costs(name, params) for name in tqdm(registry().dense, desc="costs", disable=None)}
+
+
+def write_costs(path: Path, costs: dict[str, Costs]) -> None:
+    """System -> the fields of its costs."""
+    write_json(path, {system: asdict(cost) for system, cost in costs.items()})
 
 
 def training_seconds(model: Path) -> float | None:

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.matching import Kind
@@ -15,9 +14,8 @@ from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
-from gnn_encoder.evaluation.report import markdown
 from gnn_encoder.evaluation.runs import read_scored_run
-from gnn_encoder.evaluation.significance import Comparison, compare, holm
+from gnn_encoder.evaluation.significance import Comparison, compare, corrected
 
 Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
 OPTION = "--measure"
@@ -29,7 +27,7 @@ BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
 class Judged:
     """Values of one run, or of two: columns qid, measure, value, and against of the second one.
 
-    `missing`: questions that are judged and not in the run, by run.
+    `missing`: queries that are judged and not in the run, by run.
     """
 
     values: pl.DataFrame
@@ -44,13 +42,13 @@ class Judged:
         """The run minus the second one by measure, with Holm's correction for there being several measures."""
         if "against" not in self.values.columns:
             return {}
-        found = {
-            str(name): compare(part["value"].to_numpy(), part["against"].to_numpy(), "against")
-            for (name,), part in self.values.group_by("measure", maintain_order=True)
-        }
-        corrected = holm(np.array([comparison.p for comparison in found.values()]))
-        pairs = zip(found.items(), corrected.tolist(), strict=True)
-        return {name: replace(comparison, p_holm=p) for (name, comparison), p in pairs}
+        parts = self.values.group_by("measure", maintain_order=True)
+        return corrected(
+            {
+                str(name): compare(part["value"].to_numpy(), part["against"].to_numpy(), "against")
+                for (name,), part in parts
+            }
+        )
 
 
 def by_qrels(path: Path) -> Judge:
@@ -59,27 +57,27 @@ def by_qrels(path: Path) -> Judge:
     return lambda run, names: per_query(run, qrels, names)
 
 
-def by_answers(questions: Path, passages: Path, kind: Kind) -> Judge:
-    """Judge by the answers in a table of questions, as `prepare` writes it, looked for in a table of passages.
+def by_answers(queries: Path, passages: Path, kind: Kind) -> Judge:
+    """Judge by the answers in a table of queries, as `prepare` writes it, looked for in a table of passages.
 
     Raises:
         UserError: one of the tables is missing or has other columns.
     """
-    open_table(questions, QUERIES)
+    open_table(queries, QUERIES)
     open_table(passages, PASSAGES)
 
     def judge(run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         answer_depth(names, OPTION)
-        return measure_by_answers(run, names, questions, passages, kind)
+        return measure_by_answers(run, names, queries, passages, kind)
 
     return judge
 
 
 def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Judged:
-    """Measure one run, or two on the same questions.
+    """Measure one run, or two on the same queries.
 
     Raises:
-        UserError: a file is malformed, a measure is unknown, or a run has none of the judged questions.
+        UserError: a file is malformed, a measure is unknown, or a run has none of the judged queries.
     """
     names, tables, missing = list(parse(names, OPTION)), [], {}
     for path in paths:
@@ -88,7 +86,7 @@ def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Jud
         asked = table["qid"].unique()
         missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
         if missing[str(path)] == len(asked):
-            raise UserError(f"{path}: none of its questions is judged; take the judgements that belong to the run")
+            raise UserError(f"{path}: none of its queries is judged; take the judgements that belong to the run")
         tables.append(table)
     values = tables[0]
     if len(tables) > 1:
@@ -96,25 +94,10 @@ def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Jud
     return Judged(values=values, missing=missing)
 
 
-def as_table(judged: Judged) -> str:
-    """Markdown: a measure a row, in 0..1; with a second run the paired t-test."""
-    means, compared = judged.means(), judged.comparisons()
-    header = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
-    rows = []
-    for name, value in means["value"].items():
-        row = [name, f"{value:.4f}"]
-        if compared:
-            c = compared[name]
-            row += [f"{means['against'][name]:.4f}", f"{c.difference:+.4f}", f"{c.low:+.4f} to {c.high:+.4f}"]
-            row += [f"{c.p:.2g}", f"{c.p_holm:.2g}"]
-        rows.append(row)
-    return markdown(header, rows)
-
-
 def as_json(judged: Judged) -> str:
-    """The same as one JSON object."""
+    """Means and comparisons as one JSON object."""
     means = judged.means()
-    found: dict[str, Any] = {"questions": judged.values["qid"].n_unique(), "missing": judged.missing}
+    found: dict[str, Any] = {"queries": judged.values["qid"].n_unique(), "missing": judged.missing}
     found |= {"measures": means["value"]}
     if "against" in means:
         comparisons = {name: asdict(comparison) for name, comparison in judged.comparisons().items()}
@@ -135,7 +118,7 @@ def check_target(path: Path) -> None:
 
 
 def write_values(judged: Judged, path: Path) -> None:
-    """Each question's values as CSV or as JSON (a list of objects), by the name's ending."""
+    """Each query's values as CSV or as JSON (a list of objects), by the name's ending."""
     if path.suffix == ".csv":
         judged.values.write_csv(path)
     else:

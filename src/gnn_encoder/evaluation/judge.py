@@ -1,4 +1,4 @@
-"""A run's values by what its questions are judged by: qrels, or answers that passages hold."""
+"""What a run is worth: passages are judged by qrels or, where queries have answers, by whether they hold one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,14 +19,14 @@ from gnn_encoder.evaluation.runs import read_run
 
 
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
-    """Values of a run of a split's questions, as `per_query` gives them.
+    """Values of a run of a split's queries, as `per_query` gives them.
 
     Raises:
         UserError: what `per_query` and `measure_by_answers` raise.
     """
-    questions = project.queries(split)
-    if judged_by_answers(questions):
-        return measure_by_answers(run, names, questions, project.PASSAGES, section.answers)
+    queries = project.queries(split)
+    if judged_by_answers(queries):
+        return measure_by_answers(run, names, queries, project.PASSAGES, section.answers)
     return per_query(run, pl.DataFrame(open_table(project.qrels(split), QRELS).read()), names)
 
 
@@ -43,11 +43,11 @@ def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate
 
 
 def measure_by_answers(
-    run: pl.DataFrame, names: Sequence[str], questions: Path, passages: Path, kind: Kind
+    run: pl.DataFrame, names: Sequence[str], queries: Path, passages: Path, kind: Kind
 ) -> pl.DataFrame:
     """Values of a run where a passage is relevant when it holds an answer: Success@k is the papers' R@k.
 
-    Every question of the table counts, whether anything was found for it or not.
+    Every query of the table counts, whether anything was found for it or not.
 
     Args:
         run: columns qid, pid, rank.
@@ -58,14 +58,14 @@ def measure_by_answers(
             `answered` raises.
     """
     depth = answer_depth(names)
-    qids = pl.Series(read_column(questions, "qid"))
+    qids = pl.Series(read_column(queries, "qid"))
     asked = pl.col("qid").is_in(qids.implode())
     run = run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank"))))
-    pairs = with_rows(run, questions, passages)
+    pairs = with_rows(run, queries, passages)
     if len(pairs) < len(run):
         qid, pid = run.join(pairs, on=["qid", "pid"], how="anti").select("qid", "pid").row(0)
         raise UserError(
-            f"{passages}: no passage {pid!r}, which the run has for question {qid!r}; take those it was made of"
+            f"{passages}: no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
         )
-    hits = answered(pairs, questions, passages, kind)
-    return per_query(run, hits.select("qid", "pid", grade=1), names, questions=qids)
+    hits = answered(pairs, queries, passages, kind)
+    return per_query(run, hits.select("qid", "pid", grade=1), names, queries=qids)

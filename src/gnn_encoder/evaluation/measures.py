@@ -1,4 +1,4 @@
-"""Measures of a run by ir-measures, a value for every judged question."""
+"""Measures of a run by ir-measures, a value for every judged query."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from ir_measures.providers import FallbackProvider
 from gnn_encoder.core.errors import UserError
 
 VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
-QUESTIONS_AT_A_TIME = 1000  # runs go to ir-measures as Python objects, 100 bytes a line: not all at once
+QUERIES_AT_A_TIME = 1000  # runs go to ir-measures as Python objects, 100 bytes a line: not all at once
 BY_ANSWERS = ("Success", "RR", "P")  # measures of what was retrieved alone
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
@@ -32,34 +32,34 @@ def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[st
 
 
 def per_query(
-    run: pl.DataFrame, qrels: pl.DataFrame, names: Sequence[str], questions: pl.Series | None = None
+    run: pl.DataFrame, qrels: pl.DataFrame, names: Sequence[str], queries: pl.Series | None = None
 ) -> pl.DataFrame:
-    """Measure every judged question, by the run's ranks: scores that tie cannot be broken another way by a tool.
+    """Measure every judged query, by the run's ranks: scores that tie cannot be broken another way by a tool.
 
     Args:
         run: Columns qid, pid, rank, as `read_run` gives them.
         qrels: Columns qid, pid, grade. A passage with a grade above 0 is relevant, or with one from `rel` on where a
-            measure has it: `R(rel=2)@1000`. A question without a grade above 0 has nothing to be found and is left out;
+            measure has it: `R(rel=2)@1000`. A query without a grade above 0 has nothing to be found and is left out;
             one without a grade from `rel` on has value 0, as in trec_eval.
         names: Measures by ir-measures' names.
-        questions: Ids of the questions to measure, where those without a judgement count too, with value 0.
+        queries: Ids of the queries to measure, where those without a judgement count too, with value 0.
 
     Returns:
-        Columns qid, measure, value, as `VALUES`: questions in the order of `questions` or of `qrels`, measures in the
-        order given. A question that is missing from the run has value 0.
+        Columns qid, measure, value, as `VALUES`: queries in the order of `queries` or of `qrels`, measures in the
+        order given. A query that is missing from the run has value 0.
 
     Raises:
-        UserError: a measure is unknown, or no question is judged.
+        UserError: a measure is unknown, or no query is judged.
     """
     measures = parse(names)
     judged = qrels.filter((pl.col("grade") > 0).any().over("qid"))
-    qids = judged["qid"].unique(maintain_order=True) if questions is None else questions
+    qids = judged["qid"].unique(maintain_order=True) if queries is None else queries
     if qids.is_empty():
-        raise UserError("qrels: no question has a passage with a grade above 0; there is nothing to measure")
-    # Without `questions` every value must come: a tool that left a question out would be noticed.
-    values = {} if questions is None else {(qid, name): 0.0 for qid in qids for name in measures}
-    for first in range(0, len(qids), QUESTIONS_AT_A_TIME):
-        part = pl.col("qid").is_in(qids.slice(first, QUESTIONS_AT_A_TIME).implode())
+        raise UserError("qrels: no query has a passage with a grade above 0; there is nothing to measure")
+    # Without `queries` every value must come: a tool that left a query out would be noticed.
+    values = {} if queries is None else {(qid, name): 0.0 for qid in qids for name in measures}
+    for first in range(0, len(qids), QUERIES_AT_A_TIME):
+        part = pl.col("qid").is_in(qids.slice(first, QUERIES_AT_A_TIME).implode())
         known, found = _nested(judged.filter(part), pl.col("grade")), run.filter(part)
         for chosen, depth in _by_depth(measures.values()):
             seen = found if depth is None else found.filter(pl.col("rank") <= depth)
@@ -71,7 +71,7 @@ def per_query(
 
 
 def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
-    """How many passages a question have to be judged for measures of a split that is judged by answers; None: all.
+    """How many passages a query have to be judged for measures of a split that is judged by answers; None: all.
 
     Raises:
         UserError: a measure has to know all relevant passages or their grades, which answers do not tell.
@@ -80,7 +80,7 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
     for name, measure in measures.items():
         if measure.NAME not in BY_ANSWERS or measure["rel"] != 1 or measure["judged_only"]:
             raise UserError(
-                f"{parameter} has {name!r}: the questions are judged by answers, so that nobody knows all passages "
+                f"{parameter} has {name!r}: the queries are judged by answers, so that nobody knows all passages "
                 "that are relevant; take Success@k (the papers' R@k there) or RR@k"
             )
     cutoffs = [measure.params.get("cutoff") for measure in measures.values()]
@@ -88,7 +88,7 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
 
 
 def mean(values: pl.DataFrame) -> dict[str, float]:
-    """Mean of each measure over the judged questions, in the table's order of measures."""
+    """Mean of each measure over the judged queries, in the table's order of measures."""
     means = values.group_by("measure", maintain_order=True).agg(pl.col("value").mean())
     return dict(means.iter_rows())
 

@@ -40,7 +40,5 @@ def read_qrels(path: Path) -> pl.DataFrame:
     repeated = table.filter(~pl.struct("qid", "pid").is_first_distinct())
     if len(repeated):
         number, qid, pid, _ = repeated.row(0)
-        raise UserError(
-            f"{path}, line {number}: question {qid!r} and passage {pid!r} were judged before; keep one line"
-        )
+        raise UserError(f"{path}, line {number}: query {qid!r} and passage {pid!r} were judged before; keep one line")
     return table.drop("line")

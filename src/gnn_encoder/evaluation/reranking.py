@@ -23,8 +23,8 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 
 log = logging.getLogger(__name__)
-TIMED_QUESTIONS = 20
-WARM_UP = 3  # questions scored before those that are timed
+TIMED_QUERIES = 20
+WARM_UP = 3  # queries scored before those that are timed
 
 
 def sample_qids(qids: pl.Series, count: int | None, seed: int) -> pl.Series:
@@ -36,7 +36,7 @@ def sample_qids(qids: pl.Series, count: int | None, seed: int) -> pl.Series:
 
 
 def reorder(run: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame:
-    """Rank the scored passages of each question by their score, ties as before; those below keep their order.
+    """Rank the scored passages of each query by their score, ties as before; those below keep their order.
 
     Args:
         run: columns query, passage, rank.
@@ -52,7 +52,7 @@ def reorder(run: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame:
 
 
 def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """A run's passages and scores, best first, passage -1 where a question has fewer. *Shape:* (q,) -> (q, k) each.
+    """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
 
     Args:
         run: columns query, passage, rank, score.
@@ -68,13 +68,13 @@ def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[N
 def milliseconds(
     model: CrossEncoder,
     top: pl.DataFrame,
-    questions: TextTokens,
+    queries: TextTokens,
     passages: TextTokens,
     *,
     max_length: int,
     batch_tokens: int,
 ) -> float:
-    """Median time of scoring one question's passages, tokenised already, one question at a time.
+    """Median time of scoring one query's passages, tokenised already, one query at a time.
 
     Args:
         top: columns query, passage.
@@ -86,11 +86,11 @@ def milliseconds(
     seconds = []
     for _, part in top.group_by("query", maintain_order=True):
         rows = {name: part[name].to_numpy().astype(np.int64) for name in ("query", "passage")}
-        pairs = Pairs(first=questions, first_rows=rows["query"], second=passages, second_rows=rows["passage"])
+        pairs = Pairs(first=queries, first_rows=rows["query"], second=passages, second_rows=rows["passage"])
         began = time.perf_counter()
         list(encode_pairs(model, pairs, [0], scores, max_length=max_length, batch_tokens=batch_tokens))
         seconds.append(time.perf_counter() - began)
-        if len(seconds) == WARM_UP + TIMED_QUESTIONS:
+        if len(seconds) == WARM_UP + TIMED_QUERIES:
             break
     return 1000 * float(np.median(seconds[WARM_UP if len(seconds) > WARM_UP else 0 :]))
 
@@ -110,7 +110,7 @@ def rerank_split(split: str, model: Path, params: Params, work: Path, target: Pa
         target: file of the run.
     """
     section, queries = params.rerank, project.queries(split)
-    qids = sample_qids(pl.Series(read_column(queries, "qid")), section.questions, params.seed)
+    qids = sample_qids(pl.Series(read_column(queries, "qid")), section.queries, params.seed)
     found = read_run(project.run_file(REFERENCE, split)).filter(pl.col("qid").is_in(qids.implode()))
     rows = with_rows(found, queries, project.PASSAGES).sort("query", "rank").select("qid", "query", "passage", "rank")
     scored = score_candidates(

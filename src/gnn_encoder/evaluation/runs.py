@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 
-QUESTIONS_AT_A_TIME = 64  # written together
+QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
 FORM = "a line is `qid Q0 pid rank score tag`, six fields with white space between them"
 
@@ -32,10 +32,10 @@ def write_run(
 
     Args:
         path: Where to; the name ends in .gz.
-        qids: One id a question.
+        qids: One id a query.
         pids: Id of every passage, by row; only those in the run are looked at.
-        passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (questions, k).
-        scores: Written as float32, shortest form that reads back equal. *Shape:* (questions, k).
+        passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (queries, k).
+        scores: Written as float32, shortest form that reads back equal. *Shape:* (queries, k).
         tag: The system's name.
 
     Raises:
@@ -46,8 +46,8 @@ def write_run(
     path.parent.mkdir(parents=True, exist_ok=True)
     # mtime and file name would make every writing differ.
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
-        for first in range(0, len(qids), QUESTIONS_AT_A_TIME):
-            part = slice(first, first + QUESTIONS_AT_A_TIME)
+        for first in range(0, len(qids), QUERIES_AT_A_TIME):
+            part = slice(first, first + QUERIES_AT_A_TIME)
             file.write(_lines(qids[part], pids, passages[part], scores[part].astype(np.float32), tag))
 
 
@@ -58,7 +58,7 @@ def read_run(path: Path) -> pl.DataFrame:
         Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
 
     Raises:
-        UserError: the file is missing or truncated, a line is malformed, or a question has a passage or rank twice.
+        UserError: the file is missing or truncated, a line is malformed, or a query has a passage or rank twice.
     """
     frame = _read(path, ranked=True)
     _refuse_twice(path, frame, "pid")
@@ -80,10 +80,10 @@ def read_scored_run(path: Path) -> pl.DataFrame:
     Scores are compared in single precision, the best first; passages that tie in descending order of their ids' bytes.
 
     Returns:
-        As `read_run`, sorted by rank within a question.
+        As `read_run`, sorted by rank within a query.
 
     Raises:
-        UserError: the file is missing or truncated, a line is malformed, or a question has a passage twice.
+        UserError: the file is missing or truncated, a line is malformed, or a query has a passage twice.
     """
     frame = _read(path, ranked=False)
     _refuse_twice(path, frame, "pid")
@@ -101,15 +101,15 @@ def _lines(
     qids: Sequence[str], pids: pa.ChunkedArray | pa.Array, passages: NDArray[Any], scores: NDArray[np.float32], tag: str
 ) -> bytes:
     found = passages >= 0
-    question, place = np.nonzero(found)
+    query, place = np.nonzero(found)
     frame = pl.DataFrame(
         {
-            "qid": pl.Series(list(qids), dtype=pl.String).gather(question),
-            "Q0": pl.repeat("Q0", len(question), eager=True),
+            "qid": pl.Series(list(qids), dtype=pl.String).gather(query),
+            "Q0": pl.repeat("Q0", len(query), eager=True),
             "pid": pl.Series(pids.take(pa.array(passages[found], type=pa.int64())).to_pylist(), dtype=pl.String),
             "rank": place + 1,
             "score": scores[found],
-            "tag": pl.repeat(tag, len(question), eager=True),
+            "tag": pl.repeat(tag, len(query), eager=True),
         }
     )
     _check_ids([*frame["qid"].unique(), *frame["pid"].unique()])
@@ -197,10 +197,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:
-    questions = frame.group_by("qid", maintain_order=True).agg((pl.col(column).n_unique() < pl.len()).alias("twice"))
-    for qid in questions.filter("twice")["qid"].head(1):
+    queries = frame.group_by("qid", maintain_order=True).agg((pl.col(column).n_unique() < pl.len()).alias("twice"))
+    for qid in queries.filter("twice")["qid"].head(1):
         values = frame.filter(pl.col("qid") == qid)[column]
         value = values.filter(values.is_duplicated())[0]
         raise UserError(
-            f"{path}: question {qid!r} has {column} {value!r} twice; a run lists each once; write the run again"
+            f"{path}: query {qid!r} has {column} {value!r} twice; a run lists each once; write the run again"
         )

@@ -1,6 +1,7 @@
-"""Whether two systems differ on the same questions: the paired t-test, corrected when there are several."""
+"""Whether two systems differ on the same queries: the paired t-test, corrected when there are several."""
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -8,11 +9,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 LEVEL = 0.95
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of questions.
+    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of queries.
 
     `p_holm` is the p after Holm's correction for the comparisons made together; a single one's is its own p.
     """
@@ -27,16 +29,16 @@ class Comparison:
 
 
 def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: str = "") -> Comparison:
-    """Paired t-test of two systems' values on the same questions, in the same order.
+    """Paired t-test of two systems' values on the same queries, in the same order.
 
-    Where every question has one and the same difference there is no spread to test against: no difference at all has
-    p = 1 and the interval [0, 0]; another one has p = 0. A single question proves nothing: p = 1 and every
+    Where every query has one and the same difference there is no spread to test against: no difference at all has
+    p = 1 and the interval [0, 0]; another one has p = 0. A single query proves nothing: p = 1 and every
     difference that values in 0..1 allow.
 
     Args:
         name: what the baseline is called.
 
-    *Shape:* (questions,) each.
+    *Shape:* (queries,) each.
     """
     differences = system - baseline
     mean = float(differences.mean())
@@ -62,29 +64,28 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return corrected
 
 
+def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
+    """The comparisons with their p after Holm's correction for all of them."""
+    ps = holm(np.array([comparison.p for comparison in found.values()]))
+    return {key: replace(comparison, p_holm=float(p)) for (key, comparison), p in zip(found.items(), ps, strict=True)}
+
+
 def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, Comparison]:
     """Each system against its baseline, with Holm's correction over all of them.
 
     Args:
-        values: Columns system, qid, value, of one measure and split; every system has the same questions.
+        values: Columns system, qid, value, of one measure and split; every system has the same queries.
         baselines: System -> the one that it is compared with; both are in `values`.
     """
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    found = {
-        name: compare(wide[name].to_numpy(), wide[baseline].to_numpy(), baseline)
-        for name, baseline in baselines.items()
-    }
-    corrected = holm(np.array([comparison.p for comparison in found.values()]))
-    return {
-        name: replace(comparison, p_holm=float(p))
-        for (name, comparison), p in zip(found.items(), corrected, strict=True)
-    }
+    pairs = baselines.items()
+    return corrected({name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs})
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:
     """95% interval of a mean (t distribution); of fewer than two values, or equal ones, the mean itself.
 
-    *Shape:* (questions,).
+    *Shape:* (queries,).
     """
     mean = float(values.mean())
     if len(values) < 2 or np.ptp(values) == 0:

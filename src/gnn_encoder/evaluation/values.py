@@ -1,6 +1,5 @@
-"""The measured systems as one table, and what is told of them: means, comparisons, tables."""
+"""The measured systems as one table, their means and comparisons, and the files of metrics/ that hold these."""
 
-import logging
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -10,11 +9,12 @@ import polars as pl
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.evaluation import ceiling, report
+from gnn_encoder.evaluation.ceiling import Ceiling, measure_ceiling
 from gnn_encoder.evaluation.measures import mean, parse
-from gnn_encoder.evaluation.significance import compare_pairs
+from gnn_encoder.evaluation.significance import Comparison, compare_pairs
 
-log = logging.getLogger(__name__)
+Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
+Comparisons = dict[str, Comparison]  # system -> it against its baseline
 
 
 def read_values(systems: Iterable[str]) -> pl.DataFrame:
@@ -22,7 +22,7 @@ def read_values(systems: Iterable[str]) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(project.measured(system) / project.VALUES) for system in systems])
 
 
-def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, report.Means]:
+def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, Means]:
     """Split -> system -> measure -> mean, of the measures that are reported."""
     reported = values.filter(pl.col("measure").is_in(list(parse(section.measures))))
     return {
@@ -31,7 +31,7 @@ def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, report
     }
 
 
-def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, str]) -> dict[str, report.Comparisons]:
+def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, str]) -> dict[str, Comparisons]:
     """Split -> system -> its comparison with its baseline, corrected for there being several.
 
     Args:
@@ -42,44 +42,21 @@ def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, s
     return {split: compare_pairs(rows, baselines) for (split,), rows in chosen.group_by("split", maintain_order=True)}
 
 
-def write_metrics(
-    folder: Path, means: dict[str, report.Means], comparisons: dict[str, report.Comparisons], name: str = "significance"
-) -> None:
-    """SPLIT.json with the means, NAME.json with the comparisons."""
+def write_metrics(folder: Path, means: dict[str, Means], comparisons: dict[str, Comparisons]) -> None:
+    """SPLIT.json with the means, significance.json with the comparisons."""
     for split, systems in means.items():
         write_json(folder / f"{split}.json", systems)
-    write_comparisons(folder / f"{name}.json", comparisons)
+    write_comparisons(folder / "significance.json", comparisons)
 
 
-def write_comparisons(path: Path, comparisons: dict[str, report.Comparisons]) -> None:
+def write_comparisons(path: Path, comparisons: dict[str, Comparisons]) -> None:
     """Split -> system -> the fields of its comparison."""
     write_json(path, {split: {name: asdict(c) for name, c in rows.items()} for split, rows in comparisons.items()})
 
 
-def write_ceiling(folder: Path, values: pl.DataFrame, section: Evaluate, seed: int) -> None:
-    """ceiling.json, and a table a split: how far each system of `values` comes from M_de towards the ceiling."""
+def write_ceiling(folder: Path, values: pl.DataFrame, section: Evaluate, seed: int) -> dict[str, Ceiling]:
+    """ceiling.json: by split, how far each system of `values` comes from M_de towards the ceiling."""
     (tested,) = parse([section.significance])
-    found = ceiling.measure_ceiling(values, tested, seed)
+    found = measure_ceiling(values, tested, seed)
     write_json(folder / "ceiling.json", {split: asdict(one) for split, one in found.items()})
-    for split, one in found.items():
-        log.info("\n%s, %d questions, points of 100\n\n%s", split, one.questions, ceiling.as_table(one))
-        if one.ceiling <= one.base:
-            log.info("\nthe ceiling is not above M_de here: which share of the way is covered is undefined")
-
-
-def log_tables(means: dict[str, report.Means], comparisons: dict[str, report.Comparisons], section: Evaluate) -> None:
-    """Print one table a split."""
-    (tested,) = parse([section.significance])
-    for split, systems in means.items():
-        table = report.markdown_table(systems, comparisons[split], tested)
-        log.info("\n%s questions, points of 100\n\n%s", split, table)
-
-
-def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, report.Means], section: Evaluate) -> None:
-    """CSV for `dvc plots`, PNG for those without a browser."""
-    (tested,) = parse([section.significance])
-    folder.mkdir(parents=True, exist_ok=True)
-    report.write_measures_csv(folder / "measures.csv", means)
-    report.write_recall_csv(folder / "recall.csv", means)
-    report.draw_bars(folder / "systems.png", values, tested)
-    report.draw_recall(folder / "recall.png", means)
+    return found

@@ -1,4 +1,4 @@
-"""Which of a passage's questions the trained network listens to, with and without Masked Graph Training (Figure 2)."""
+"""Which of a passage's queries the trained network listens to, with and without Masked Graph Training (Figure 2)."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from gnn_encoder.evaluation.significance import Comparison, compare, interval
 ITSELF, LABELLED, POTENTIAL, OTHER = "itself", "labelled", "potential", "other"
 KINDS = (LABELLED, POTENTIAL, OTHER, ITSELF)
 MODELS = ("without", "with")  # MGT
-LARGEST = 12  # questions of a passage that is drawn
+LARGEST = 12  # queries of a passage that is drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Share:
 
 
 def around_labelled(attention: pl.LazyFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Rows of an `ATTENTION` table of the passages that a question labelled with them retrieved; with `labelled`.
+    """Rows of an `ATTENTION` table of the passages that a query labelled with them retrieved; with `labelled`.
 
     Args:
-        pairs: columns query, passage: which questions are labelled with which passages.
+        pairs: columns query, passage: which queries are labelled with which passages.
     """
     rows = attention.join(
         pairs.lazy().with_columns(labelled=True), on=["query", "passage"], how="left", maintain_order="left"
@@ -41,14 +41,14 @@ def around_labelled(attention: pl.LazyFrame, pairs: pl.DataFrame) -> pl.DataFram
 def with_kinds(rows: pl.DataFrame, scores: np.ndarray) -> pl.DataFrame:
     """Add the columns `score` and `kind`.
 
-    A question is `potential`, that is potentially relevant, when it is not labelled with the passage but the
-    cross-encoder scores the pair no lower than the passage's lowest-scored labelled one. (The paper calls a question
+    A query is `potential`, that is potentially relevant, when it is not labelled with the passage but the
+    cross-encoder scores the pair no lower than the passage's lowest-scored labelled one. (The paper calls a query
     so that should have the passage as a positive and for some reason is not labelled with it; it does not say how
     those were found.)
 
     Args:
         rows: columns query, passage, labelled, ...; query -1 is the passage itself.
-        scores: M_ce's relevance of the rows that have a question. *Shape:* (rows with a question,).
+        scores: M_ce's relevance of the rows that have a query. *Shape:* (rows with a query,).
     """
     asked = pl.col("query") >= 0
     place = rows.select(asked.cum_sum()).to_series().to_numpy() - 1
@@ -84,7 +84,7 @@ def beside(with_mgt: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
 def shares(table: pl.DataFrame) -> dict[str, dict[str, dict[str, object]]]:
     """Kind -> `without`, `with` (a `Share` each) and `difference` (with MGT minus without).
 
-    A passage's value is its mean over the neighbours of the kind. Passages whose questions are all labelled are left
+    A passage's value is its mean over the neighbours of the kind. Passages whose queries are all labelled are left
     out: there is nobody else to listen to.
     """
     contested = table.filter((~pl.col("labelled") & (pl.col("query") >= 0)).any().over("passage"))
@@ -100,14 +100,14 @@ def shares(table: pl.DataFrame) -> dict[str, dict[str, dict[str, object]]]:
 
 
 def examples(table: pl.DataFrame, count: int) -> list[pl.DataFrame]:
-    """The passages to draw: those with the most questions up to `LARGEST`, labelled and potential ones among them.
+    """The passages to draw: those with the most queries up to `LARGEST`, labelled and potential ones among them.
 
     Each with its rows, most attention without MGT first, the passage itself last.
     """
     asked = table.filter(pl.col("query") >= 0)
-    kinds = asked.group_by("passage").agg(pl.len().alias("questions"), pl.col("kind").unique())
+    kinds = asked.group_by("passage").agg(pl.len().alias("queries"), pl.col("kind").unique())
     both = [pl.col("kind").list.contains(kind) for kind in (LABELLED, POTENTIAL)]
-    fit = kinds.filter(pl.col("questions") <= LARGEST, *both).sort(["questions", "passage"], descending=[True, False])
+    fit = kinds.filter(pl.col("queries") <= LARGEST, *both).sort(["queries", "passage"], descending=[True, False])
     order = [pl.col("query") < 0, pl.col("without")]
     return [
         table.filter(passage=passage).sort(order, descending=[False, True]) for passage in fit["passage"].head(count)
@@ -115,7 +115,7 @@ def examples(table: pl.DataFrame, count: int) -> list[pl.DataFrame]:
 
 
 def labels(rows: pl.DataFrame, texts: Sequence[str]) -> list[str]:
-    """What each row is called: its question, or the passage itself. `texts`: of the rows with a question."""
+    """What each row is called: its query, or the passage itself. `texts`: of the rows with a query."""
     remaining = iter(texts)
     return ["(the passage itself)" if query < 0 else next(remaining) for query in rows["query"]]
 

@@ -1,4 +1,4 @@
-"""Dev questions that GNN-encoder answers at rank 1 and M_de does not, and what informed the passage (Table 5)."""
+"""Dev queries that GNN-encoder answers at rank 1 and M_de does not, and what informed the passage (Table 5)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ import polars as pl
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The questions that one of two systems answers at rank 1 and the other does not.
+    """The queries that one of two systems answers at rank 1 and the other does not.
 
     Attributes:
         won: columns qid, pid (relevant, at rank 1 of ours), rank (of pid with the other system; null: not in its run),
             other (that system's pid at rank 1); the lowest place with the other system first.
-        lost: how many questions it is the other way about.
-        questions: that are judged.
+        lost: how many queries it is the other way about.
+        queries: that are judged.
     """
 
     won: pl.DataFrame
     lost: int
-    questions: int
+    queries: int
 
 
 def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.DataFrame], pl.DataFrame]) -> Found:
@@ -27,7 +27,7 @@ def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.D
 
     Args:
         ours, theirs: columns qid, pid, rank.
-        measure: of a run, gives columns qid, value: P@1 of every judged question.
+        measure: of a run, gives columns qid, value: P@1 of every judged query.
     """
     first, first_there = (run.filter(rank=1) for run in (ours, theirs))
     values, values_there = measure(first), measure(first_there)
@@ -42,14 +42,14 @@ def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.D
         .sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False)
     )
     lost = right_there.join(right, on="qid", how="anti")
-    return Found(won=won, lost=len(lost), questions=len(values))
+    return Found(won=won, lost=len(lost), queries=len(values))
 
 
 def informed_by(attention: pl.LazyFrame, passages: Sequence[int]) -> dict[int, pl.DataFrame]:
     """Each passage's rows of an `ATTENTION` table, most attention first.
 
     Args:
-        attention: of a trained network; a passage that no question retrieved has no rows.
+        attention: of a trained network; a passage that no query retrieved has no rows.
     """
     rows = attention.filter(pl.col("passage").is_in(list(passages))).sort("attention", descending=True).collect()
     return {passage: rows.filter(passage=passage) for passage in passages}

@@ -49,7 +49,7 @@ def read_trials(kind: str, params: Params) -> pl.DataFrame:
 
 
 def compare_attention(params: Params, scratch: Path) -> pl.DataFrame:
-    """Attention with and without MGT around the passages that a labelled question retrieved; see `evidence.attention`.
+    """Attention with and without MGT around the passages that a labelled query retrieved; see `evidence.attention`.
 
     Args:
         scratch: M_ce's scores of those edges are kept there over a kill.
@@ -68,14 +68,14 @@ def texts_of(queries: pl.Series) -> list[str]:
 
 
 def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
-    """Dev questions won at rank 1, and the first `evidence.cases` of them with all that is told of them."""
+    """Dev queries won at rank 1, and the first `evidence.cases` of them with all that is told of them."""
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in COMPARED)
     found = find_cases(ours, theirs, lambda run: measure_split(run, "dev", ["P@1"], params.evaluate))
     shown = found.won.head(params.evidence.cases)
     pids = pl.DataFrame({"pid": pl.Series(read_column(project.PASSAGES, "pid"))}).with_row_index("row")
     rows = dict(pids.join(shown.select("pid"), on="pid", how="semi").select("pid", "row").rows())
     asked = pl.read_parquet(project.queries("dev"), columns=["qid", "text"])
-    questions = dict(asked.join(shown, on="qid", how="semi").rows())
+    queries = dict(asked.join(shown, on="qid", how="semi").rows())
     heard = informed_by(_attention(FULL), sorted(rows.values()))
     passages = TableRows(project.PASSAGES, PASSAGES)
     depth = int(theirs["rank"].max() or 0)  # type: ignore[arg-type]
@@ -84,19 +84,19 @@ def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
     for case in shown.iter_rows(named=True):
         row = rows[case["pid"]]
         (passage,) = passages.take(np.array([row]))
-        told = {"question": questions[case["qid"]], "passage": f"{passage['title']} {passage['text']}".strip()}
+        told = {"query": queries[case["qid"]], "passage": f"{passage['title']} {passage['text']}".strip()}
         ranks = {"rank_of_dual_encoder": case["rank"], "depth": depth, "dual_encoder_first": case["other"]}
         cases.append(case | told | ranks | _informed(heard[row], row, labelled))
     return found, cases
 
 
 def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any]]) -> dict[str, Any]:
-    """The training questions of a passage, most attention first, its attention to itself, and its gate."""
+    """The training queries of a passage, most attention first, its attention to itself, and its gate."""
     asked = rows.filter(pl.col("query") >= 0)
     known = contains(labelled, asked["query"].to_numpy().astype(np.int64) * count_rows(project.PASSAGES) + passage)
     columns = zip(texts_of(asked["query"]), asked["attention"], known.tolist(), strict=True)
     return {
-        "informed_by": [{"question": text, "attention": value, "labelled": own} for text, value, own in columns],
+        "informed_by": [{"query": text, "attention": value, "labelled": own} for text, value, own in columns],
         "attention_to_itself": rows.filter(query=-1)["attention"].to_list()[0] if len(rows) else 1.0,
         "gate": rows["gate"][0] if len(rows) else None,
     }

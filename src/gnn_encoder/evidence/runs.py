@@ -1,4 +1,4 @@
-"""One run of a trial: train with one seed, encode the corpus, search exactly, measure every question."""
+"""One run of a trial: train with one seed, encode the corpus, search exactly, measure every query."""
 
 import shutil
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import as_run
-from gnn_encoder.evidence.trials import graph_of, measured_names
+from gnn_encoder.evidence.trials import measured_names
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer
 from gnn_encoder.index.exact import top_k
@@ -42,7 +42,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
     kept = folder / project.VALUES
     if not kept.exists():
         trial = params.evidence.trials[name]
-        source = graph_of(trial)
+        source = GraphArtifacts(name=trial.graph, k=trial.k)
         params = params.of_trial(trial).model_copy(update={"seed": seed})
         model, matrix = folder / "model", folder / "embeddings"
         _train(source, params, folder, model, control=trial.control)
@@ -67,7 +67,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
 
 
 def depth_of(names: list[str]) -> int:
-    """Passages a question that measures look at: the largest cutoff. Measures without one see as many."""
+    """Passages a query that measures look at: the largest cutoff. Measures without one see as many."""
     return max(int(measure.params.get("cutoff", 1)) for measure in parse(names).values())
 
 
@@ -89,9 +89,9 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
 def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
     names = measured_names(params)
     encoder = load_encoder(model, params)
-    questions = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist())
+    queries = encoder.embed_queries(read_column(project.queries(split), "text").to_pylist())
     depth = min(depth_of(names), count_rows(project.PASSAGES))
-    passages, _ = top_k(matrix, questions, depth, name="evidence.measures")
+    passages, _ = top_k(matrix, queries, depth, name="evidence.measures")
     qids, pids = (
         pl.Series(read_column(path, column))
         for path, column in ((project.queries(split), "qid"), (project.PASSAGES, "pid"))

@@ -1,4 +1,4 @@
-"""Several systems, each run with several seeds on the same questions: means, intervals, paired differences."""
+"""Several systems, each run with several seeds on the same queries: means, intervals, paired differences."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, holm, interval
+from gnn_encoder.evaluation.bootstrap import Floats, resampled_means
+from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, corrected, interval
 
-Floats = NDArray[np.float64]
 Name = tuple[str, str]  # system, measure
-DRAWN_ENTRIES = 2**22  # resamples times questions in memory at a time
+DRAWN_ENTRIES = 2**22  # resamples times queries in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +19,9 @@ class Mean:
     """Of one system and measure.
 
     Attributes:
-        mean: over questions and seeds.
-        low, high: 95% interval over questions, of the mean over seeds (bootstrap).
-        seeds: mean over questions of each seed's run.
+        mean: over queries and seeds.
+        low, high: 95% interval over queries, of the mean over seeds (bootstrap).
+        seeds: mean over queries of each seed's run.
         seed_low, seed_high: 95% interval over seeds (t distribution); of a single seed the mean itself.
     """
 
@@ -45,21 +44,23 @@ class Summary:
 def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], resamples: int, seed: int) -> Summary:
     """Means and paired differences of one split.
 
-    A difference is that of two systems' means over seeds, question by question: its interval is a bootstrap over
-    questions, its p that of the paired t-test after Holm's correction for all the differences from all baselines.
+    A difference is that of two systems' means over seeds, query by query: its interval is a bootstrap over
+    queries, its p that of the paired t-test after Holm's correction for all the differences from all baselines.
 
     Args:
-        values: columns system, seed, qid, measure, value; every system has the same questions and measures.
+        values: columns system, seed, qid, measure, value; every system has the same queries and measures.
         tested: the measure of the differences.
         baselines: systems that the others are compared with, earlier baselines left out: they have been.
-        resamples: of the questions; the same for all systems and measures.
+        resamples: of the queries; the same for all systems and measures.
         seed: of the resamples.
     """
     averaged = values.group_by("qid", "system", "measure", maintain_order=True).agg(pl.col("value").mean())
     wide = averaged.pivot(["system", "measure"], index="qid", values="value", maintain_order=True).drop("qid")
     names: list[Name] = averaged.select("system", "measure").unique(maintain_order=True).rows()
     columns = dict(zip(names, wide.to_numpy().T, strict=True))
-    resampled = dict(zip(names, resampled_means(wide.to_numpy(), resamples, seed).T, strict=True))
+    at_a_time = max(1, DRAWN_ENTRIES // len(wide))
+    drawn = resampled_means(wide.to_numpy(), resamples=resamples, seed=seed, at_a_time=at_a_time)
+    resampled = dict(zip(names, drawn.T, strict=True))
     by_seed = {
         (str(system), str(measure)): rows.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]
         for (system, measure), rows in values.group_by("system", "measure", maintain_order=True)
@@ -75,22 +76,6 @@ def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], re
         if system not in baselines[: number + 1]
     ]
     return Summary(means=means, against=_differences(pairs, columns, resampled, tested))
-
-
-def resampled_means(values: Floats, resamples: int, seed: int) -> Floats:
-    """Column means of as many rows drawn with replacement, again and again; all columns share the draws.
-
-    *Shape:* (questions, columns) -> (resamples, columns).
-    """
-    rows = len(values)
-    generator = np.random.default_rng(seed)
-    at_a_time = max(1, DRAWN_ENTRIES // rows)
-    means = np.empty((resamples, values.shape[1]))
-    for first in range(0, resamples, at_a_time):
-        size = min(at_a_time, resamples - first)
-        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each row is drawn
-        means[first : first + size] = counts @ values / rows
-    return means
 
 
 def middle(resampled: Floats) -> tuple[float, float]:
@@ -109,12 +94,11 @@ def _mean(values: Floats, resampled: Floats, seeds: Floats) -> Mean:
 def _differences(
     pairs: list[tuple[str, str]], columns: dict[Name, Floats], resampled: dict[Name, Floats], tested: str
 ) -> dict[str, dict[str, Comparison]]:
-    tests = [compare(columns[system, tested], columns[baseline, tested], baseline) for baseline, system in pairs]
-    corrected = holm(np.array([test.p for test in tests]))
+    tests = {pair: compare(columns[pair[1], tested], columns[pair[0], tested], pair[0]) for pair in pairs}
     found: dict[str, dict[str, Comparison]] = {}
-    for (baseline, system), test, p in zip(pairs, tests, corrected, strict=True):
+    for (baseline, system), test in corrected(tests).items():
         low, high = middle(resampled[system, tested] - resampled[baseline, tested])
-        found.setdefault(baseline, {})[system] = replace(test, low=low, high=high, p_holm=float(p))
+        found.setdefault(baseline, {})[system] = replace(test, low=low, high=high)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What informing passages costs: ms a passage to encode and ms a question to retrieve, as in the paper's Table 4."""
+"""What informing passages costs: ms a passage to encode and ms a query to retrieve, as in the paper's Table 4."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ from gnn_encoder.core.systems import MAIN, REFERENCE
 from gnn_encoder.encoding.corpus import embed_passages, transform_corpus
 from gnn_encoder.encoding.matrix import origin_of
 from gnn_encoder.encoding.texts import open_passages
-from gnn_encoder.evaluation.costs import QUESTIONS, measure_costs
+from gnn_encoder.evaluation.costs import QUERIES, measure_costs
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.models.device import supports_bf16
@@ -34,7 +34,7 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
     """Milliseconds a passage from tokens to the embedding that is indexed; the median of some rounds.
 
     M_de: its forward pass. GNN-encoder: that, and all that the GNN does from cached embeddings and edge features on,
-    shared by the passages of the corpus: it opens the graph, encodes the training questions, computes h'_q once
+    shared by the passages of the corpus: it opens the graph, encodes the training queries, computes h'_q once
     (Eq. 6, 7), h'_p of every passage (Eq. 8-10), and writes the matrix. M_ce's features of the edges are not in it,
     nor are they in the paper's.
     """
@@ -64,7 +64,7 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
 
 
 def retrieval_milliseconds(params: Params) -> dict[str, float]:
-    """Milliseconds a question, encoding included, asked one at a time: medians over `QUESTIONS` dev questions."""
+    """Milliseconds a query, encoding included, asked one at a time: medians over `QUERIES` dev queries."""
     return {system: measure_costs(system, params).latency_ms for system in SYSTEMS}
 
 
@@ -82,7 +82,7 @@ def machine(params: Params) -> dict[str, object]:
         "question_batch": 1,
         "passages": count_rows(project.PASSAGES),
         "questions_in_graph": count_rows(GRAPH.queries),
-        "questions_timed": QUESTIONS,
+        "questions_timed": QUERIES,
     }
 
 

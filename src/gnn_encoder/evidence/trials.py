@@ -5,15 +5,9 @@ from pathlib import Path
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Trial
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.graph.artifacts import GraphArtifacts
 
 ABLATIONS, K, BETA = TABLES = ("ablations", "k", "beta")
 FULL, NO_MGT = EXPLAINED = ("full", "no_mgt")  # trials whose attention is kept
-
-
-def graph_of(trial: Trial) -> GraphArtifacts:
-    """The graph that a trial reads."""
-    return GraphArtifacts(name=trial.graph, k=trial.k)
 
 
 def seeds(params: Params) -> range:

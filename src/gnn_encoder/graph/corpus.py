@@ -14,7 +14,7 @@ from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import Origin, check_shape
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.matrix import same_encoder, write_matrix
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
@@ -24,12 +24,12 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 class CorpusGNN:
-    """Turns windows of passage embeddings into h'_p (Eq. 8-10), every training question being in the graph.
+    """Turns windows of passage embeddings into h'_p (Eq. 8-10), every training query being in the graph.
 
-    The questions' h'_q (Eq. 6, 7) are the same for all windows and computed once.
+    The queries' h'_q (Eq. 6, 7) are the same for all windows and computed once.
 
     Args:
-        queries: E_Q of all training questions, by the trained encoder. *Shape:* (n, d).
+        queries: E_Q of all training queries, by the trained encoder. *Shape:* (n, d).
     """
 
     def __init__(self, gnn: QueryPassageGNN, near: Neighbourhood, queries: NDArray[np.float32]) -> None:
@@ -47,22 +47,22 @@ class CorpusGNN:
 
     @property
     def retrieved(self) -> Rows:
-        """Passages that some question retrieved, ascending: all others attend to themselves alone."""
+        """Passages that some query retrieved, ascending: all others attend to themselves alone."""
         return np.flatnonzero(np.diff(self._near.graph.indptr))
 
     @torch.no_grad()
     def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
-        """What `__call__` weighs some passages' questions with, as the `ATTENTION` table.
+        """What `__call__` weighs some passages' queries with, as the `ATTENTION` table.
 
         *Shape:* passages (b,), embeddings (b, d).
         """
         subgraph = self._near.around(passages)
         attention, gate = self._near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
         itself = np.full(len(passages), -1)
-        question = np.concatenate([subgraph.questions[subgraph.edge_question], itself])
+        query = np.concatenate([subgraph.queries[subgraph.edge_query], itself])
         target = np.concatenate([subgraph.edge_passage, np.arange(len(passages))])
-        columns = [question, passages[target], attention.cpu().numpy(), gate.cpu().numpy()[target]]
-        order = np.argsort(target, kind="stable")  # a passage's questions, then itself
+        columns = [query, passages[target], attention.cpu().numpy(), gate.cpu().numpy()[target]]
+        order = np.argsort(target, kind="stable")  # a passage's queries, then itself
         return pa.table(
             [pa.array(column[order], field.type) for column, field in zip(columns, ATTENTION, strict=True)],
             schema=ATTENTION,
@@ -70,9 +70,9 @@ class CorpusGNN:
 
     def _nodes(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> tuple[Tensor, Tensor, Tensor]:
         """h_p, h'_q and h_q of a subgraph."""
-        questions = torch.from_numpy(subgraph.questions).to(self._near.device)
+        queries = torch.from_numpy(subgraph.queries).to(self._near.device)
         h_p = torch.from_numpy(embeddings).to(self._near.device)
-        return h_p, self._interactive[questions], self._queries[questions]
+        return h_p, self._interactive[queries], self._queries[queries]
 
 
 def load_encoder(model: Path, params: Params) -> DualEncoder:
@@ -100,7 +100,7 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
         max_neighbours=params.mgt.max_neighbours,
         self_loops_only=gnn.config.graph == "self_loops",
     )
-    queries = embed_questions(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
+    queries = embed_queries(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
     return CorpusGNN(gnn.to(near.device), near, queries)
 
 

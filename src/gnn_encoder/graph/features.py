@@ -23,7 +23,7 @@ Features = NDArray[np.float16]
 
 @dataclass(frozen=True)
 class Leading:
-    """The features of each question's first k edges, of an array that has more a question: read where they lie."""
+    """The features of each query's first k edges, of an array that has more a query: read where they lie."""
 
     stored: Features  # (n * stored_k, d_e)
     stored_k: int
@@ -46,8 +46,8 @@ class EdgeFeatures:
 
     edges: Features | Leading  # (n * k, d_e): row of the edges table
     query_loops: Features  # (n, d_e)
-    passage_loops: Features  # (passages with a question, d_e)
-    loop_row: NDArray[np.int32]  # (m,): row of passage_loops; -1 where no question retrieved the passage
+    passage_loops: Features  # (passages with a query, d_e)
+    loop_row: NDArray[np.int32]  # (m,): row of passage_loops; -1 where no query retrieved the passage
 
     @property
     def dimension(self) -> int:
@@ -55,7 +55,7 @@ class EdgeFeatures:
         return int(self.edges.shape[1])
 
     def of_passage_loops(self, passages: NDArray[np.integer[Any]]) -> Features:
-        """Self-loop features; zeros for passages without a question, where they have no effect. *Shape:* (b, d_e)."""
+        """Self-loop features; zeros for passages without a query, where they have no effect. *Shape:* (b, d_e)."""
         rows = self.loop_row[passages]
         found = np.asarray(self.passage_loops[np.maximum(rows, 0)])
         found[rows < 0] = 0
@@ -67,7 +67,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
 
     Args:
         n_edges: of the graph that they were made for.
-        k: only of so many passages a question, those of the best ranks; None: all.
+        k: only of so many passages a query, those of the best ranks; None: all.
 
     Raises:
         UserError: the tables do not fit the graph.
@@ -87,7 +87,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     )
     if len(edges) != n_edges or len(queries) != n_queries:
         raise UserError(
-            f"{folder}: holds {len(edges)} edges and {len(queries)} questions, the graph {n_edges} and {n_queries}; "
+            f"{folder}: holds {len(edges)} edges and {len(queries)} queries, the graph {n_edges} and {n_queries}; "
             "run embed_edges again"
         )
     loop_row = np.full(n_passages, -1, dtype=np.int32)

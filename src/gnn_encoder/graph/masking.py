@@ -1,4 +1,4 @@
-"""Masked Graph Training: which questions train and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
+"""Masked Graph Training: which queries train and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
 
 from typing import Any
 
@@ -11,49 +11,58 @@ Ints = NDArray[np.integer[Any]]
 
 
 def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
-    """Split the training questions of one epoch at random into about 1 / beta folds.
+    """Split the training queries of one epoch at random into about 1 / beta folds.
 
-    Each fold in turn is Q_t, which trains and is masked in the graph, while all other questions are Q_g.
+    Each fold in turn is Q_t, which trains and is masked in the graph, while all other queries are Q_g.
 
     Args:
-        rows: the questions that can train. *Shape:* (n,).
-        beta: share of the questions that is masked at a time.
+        rows: the queries that can train. *Shape:* (n,).
+        beta: share of the queries that is masked at a time.
         seed: with `epoch`, decides the split.
-        epoch: number of the pass over the questions.
+        epoch: number of the pass over the queries.
 
     Returns:
-        At least two folds, of sizes that differ by one at most; every question is in exactly one.
+        At least two folds, of sizes that differ by one at most; every query is in exactly one.
 
     Raises:
-        UserError: beta is not in (0, 1), or there are too few questions for as many folds.
+        UserError: beta is not in (0, 1), or there are too few queries for as many folds.
     """
-    if not 0 < beta < 1:
-        raise UserError(f"mgt.beta is {beta}: must be above 0 and below 1; it is the share of the questions masked")
-    count = max(2, round(1 / beta))
+    count = fold_count(beta)
     if len(rows) < count:
         raise UserError(
-            f"mgt.beta is {beta}: {len(rows)} training questions make no {count} folds; raise it or add questions"
+            f"mgt.beta is {beta}: {len(rows)} training queries make no {count} folds; raise it or add queries"
         )
     return list(np.array_split(np.random.default_rng([seed, epoch]).permutation(rows), count))
 
 
+def fold_count(beta: float) -> int:
+    """Folds that a share `beta` of the queries makes: about 1 / beta, and two at least.
+
+    Raises:
+        UserError: beta is not in (0, 1).
+    """
+    if not 0 < beta < 1:
+        raise UserError(f"mgt.beta is {beta}: must be above 0 and below 1; it is the share of the queries masked")
+    return max(2, round(1 / beta))
+
+
 def propagation_mask(n: int, masked: Ints) -> NDArray[np.bool_]:
-    """True for the questions that are in the graph: all but the masked ones. *Shape:* (n,)."""
+    """True for the queries that are in the graph: all but the masked ones. *Shape:* (n,)."""
     mask = np.ones(n, dtype=bool)
     mask[masked] = False
     return mask
 
 
 def check_no_leak(masked: Ints, reachable_queries: Ints) -> None:
-    """Make sure that no question trains on embeddings that know it.
+    """Make sure that no query trains on embeddings that know it.
 
     Args:
-        masked: questions that are to be out of the graph. *Shape:* (b,).
-        reachable_queries: questions whose node or edge the batch's passages can read. *Shape:* (E,).
+        masked: queries that are to be out of the graph. *Shape:* (b,).
+        reachable_queries: queries whose node or edge the batch's passages can read. *Shape:* (E,).
 
     Raises:
-        RuntimeError: a masked question is reachable.
+        RuntimeError: a masked query is reachable.
     """
     leaked = np.intersect1d(masked, reachable_queries)
     if len(leaked):
-        raise RuntimeError(f"{len(leaked)} masked questions can be reached in the graph, such as row {leaked[0]}")
+        raise RuntimeError(f"{len(leaked)} masked queries can be reached in the graph, such as row {leaked[0]}")

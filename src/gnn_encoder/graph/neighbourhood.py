@@ -14,17 +14,17 @@ from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.structure import Graph
 
 Rows = NDArray[np.integer[Any]]
-QUESTIONS_AT_A_TIME = 2_048  # without gradient, layer 1 runs in parts of this many questions
+QUERIES_AT_A_TIME = 2_048  # without gradient, layer 1 runs in parts of this many queries
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Questions that inform some passages. Index arrays point into `questions` and `passages`."""
+    """Queries that inform some passages. Index arrays point into `queries` and `passages`."""
 
     passages: Rows  # (b,) rows
-    questions: Rows  # (u,) rows, sorted, each once
+    queries: Rows  # (u,) rows, sorted, each once
     edges: Rows  # (E,) rows of the edges table
-    edge_question: Rows  # (E,)
+    edge_query: Rows  # (E,)
     edge_passage: Rows  # (E,), sorted
 
 
@@ -56,42 +56,42 @@ class Neighbourhood:
         """What informs `passages`.
 
         Args:
-            propagation: True for questions that are in the graph; None: all. *Shape:* (n,).
+            propagation: True for queries that are in the graph; None: all. *Shape:* (n,).
         """
         keep = propagation if self._nobody is None else self._nobody
         edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self._max_neighbours)
-        questions, edge_question = np.unique(edges // self.graph.k, return_inverse=True)
-        return Subgraph(passages, questions, edges, edge_question, target)
+        queries, edge_query = np.unique(edges // self.graph.k, return_inverse=True)
+        return Subgraph(passages, queries, edges, edge_query, target)
 
     def passage_embeddings(self, rows: Rows) -> Tensor:
         """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
         return self._tensor(self.cached[rows] if torch.is_grad_enabled() else gather(self.cached, rows))
 
-    def interactive_queries(self, gnn: QueryPassageGNN, questions: Rows, h_q: Tensor) -> Tensor:
-        """h'_q of some questions (Eq. 6, 7). *Shape:* (u,), (u, d) -> (u, d)."""
-        if gnn.config.layers == 1 or len(questions) == 0:
+    def interactive_queries(self, gnn: QueryPassageGNN, queries: Rows, h_q: Tensor) -> Tensor:
+        """h'_q of some queries (Eq. 6, 7). *Shape:* (u,), (u, d) -> (u, d)."""
+        if gnn.config.layers == 1 or len(queries) == 0:
             return h_q
-        if torch.is_grad_enabled() or len(questions) <= QUESTIONS_AT_A_TIME:
-            return self._layer_one(gnn, questions, h_q)
-        parts = range(0, len(questions), QUESTIONS_AT_A_TIME)
-        cut = [slice(first, first + QUESTIONS_AT_A_TIME) for first in parts]
-        return torch.cat([self._layer_one(gnn, questions[part], h_q[part]) for part in cut])
+        if torch.is_grad_enabled() or len(queries) <= QUERIES_AT_A_TIME:
+            return self._layer_one(gnn, queries, h_q)
+        parts = range(0, len(queries), QUERIES_AT_A_TIME)
+        cut = [slice(first, first + QUERIES_AT_A_TIME) for first in parts]
+        return torch.cat([self._layer_one(gnn, queries[part], h_q[part]) for part in cut])
 
-    def _layer_one(self, gnn: QueryPassageGNN, questions: Rows, h_q: Tensor) -> Tensor:
-        rows = questions[:, None] * self.graph.k + np.arange(self.graph.k)
+    def _layer_one(self, gnn: QueryPassageGNN, queries: Rows, h_q: Tensor) -> Tensor:
+        rows = queries[:, None] * self.graph.k + np.arange(self.graph.k)
         keep = None if self._keep_edge is None else torch.from_numpy(self._keep_edge[rows]).to(self.device)
         return gnn.interactive_queries(
             h_q,
-            self.passage_embeddings(self.graph.passages[questions]),
+            self.passage_embeddings(self.graph.passages[queries]),
             edge_features=None if self.features is None else self._tensor(self.features.edges[rows]),
-            loop_features=None if self.features is None else self._tensor(self.features.query_loops[questions]),
+            loop_features=None if self.features is None else self._tensor(self.features.query_loops[queries]),
             keep=keep,
         )
 
     def interactive_passages(
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> Tensor:
-        """h'_p (Eq. 8-10) from the subgraph's questions. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
+        """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
         return gnn.interactive_passages(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q)
 
     def explain(
@@ -104,18 +104,18 @@ class Neighbourhood:
         return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q)
 
     def _edges(self, subgraph: Subgraph) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Question and passage of each edge, features of the edges and of the passages' self-loops."""
+        """Query and passage of each edge, features of the edges and of the passages' self-loops."""
         features = self.features
         return (
-            torch.from_numpy(subgraph.edge_question).to(self.device),
+            torch.from_numpy(subgraph.edge_query).to(self.device),
             torch.from_numpy(subgraph.edge_passage).to(self.device),
             None if features is None else self._tensor(features.edges[subgraph.edges]),
             None if features is None else self._tensor(features.of_passage_loops(subgraph.passages)),
         )
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
-        """Both layers: embeddings of a subgraph's questions and passages -> h'_p. *Shape:* (b, d), (u, d) -> (b, d)."""
-        h_q_prime = self.interactive_queries(gnn, subgraph.questions, h_q)
+        """Both layers: embeddings of a subgraph's queries and passages -> h'_p. *Shape:* (b, d), (u, d) -> (b, d)."""
+        h_q_prime = self.interactive_queries(gnn, subgraph.queries, h_q)
         return self.interactive_passages(gnn, subgraph, h_p, h_q_prime, h_q)
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:

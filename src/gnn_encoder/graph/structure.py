@@ -44,8 +44,8 @@ class Graph:
             n_passages: m.
 
         Raises:
-            UserError: a query has not exactly k passages, all different, in order of rank, or a passage row or score
-                is no such thing.
+            UserError: a query does not have exactly k different passages in order of rank, a passage is not a row of
+                the passages, or a score is not a finite number.
         """
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k = len(query) // n_queries if n_queries else 0

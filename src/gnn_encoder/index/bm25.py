@@ -1,7 +1,7 @@
 """BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
 
 A word is two or more letters or digits, in lower case; English stop words are left out; nothing is stemmed. A passage d
-scores, for a question q (Kamphuis et al. 2020, "Lucene (accurate)"):
+scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """
@@ -26,7 +26,7 @@ from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, iterate_texts, read_column
 from gnn_encoder.evaluation.runs import write_run
 
-BATCH = 1024  # questions whose results are held at a time
+BATCH = 1024  # queries whose results are held at a time
 
 
 class BM25Index:
@@ -54,10 +54,10 @@ class BM25Index:
         self.index.index((words, self.tokenizer.word_to_id), create_empty_token=False, show_progress=False)
 
     def search(self, texts: Sequence[str], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The best passages of each question; equal scores in the order of the passages.
+        """The best passages of each query; equal scores in the order of the passages.
 
         Returns:
-            Rows of passages that share a word with the question, best first, then -1; and their scores, then 0.
+            Rows of passages that share a word with the query, best first, then -1; and their scores, then 0.
             *Shape:* (texts, depth) both.
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
@@ -92,7 +92,7 @@ def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDAr
 
 
 def candidates(index: BM25Index, queries: Path, depth: int) -> Iterator[pa.Table]:
-    """The `depth` best passages of every question as batches of the candidates table."""
+    """The `depth` best passages of every query as batches of the candidates table."""
     first = 0
     for passages, scores in _search_all(index, queries, depth):
         batch = candidates_table(passages, scores)
@@ -101,7 +101,7 @@ def candidates(index: BM25Index, queries: Path, depth: int) -> Iterator[pa.Table
 
 
 def write_bm25_run(index: BM25Index, queries: Path, passages: Path, depth: int, path: Path) -> None:
-    """Search every question of a split and write the TREC run."""
+    """Search every query of a split and write the TREC run."""
     results = list(_search_all(index, queries, depth))
     rows = np.concatenate([batch for batch, _ in results])
     scores = np.concatenate([batch for _, batch in results])
@@ -110,7 +110,7 @@ def write_bm25_run(index: BM25Index, queries: Path, passages: Path, depth: int, 
 
 
 def _search_all(index: BM25Index, queries: Path, depth: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    bar = tqdm(total=count_rows(queries), desc=f"bm25: {queries.stem}", unit=" questions", disable=None)
+    bar = tqdm(total=count_rows(queries), desc=f"bm25: {queries.stem}", unit=" queries", disable=None)
     for batch in iterate_texts(queries, QUERIES, ["text"], rows=BATCH):
         yield index.search(batch["text"], depth)
         bar.update(len(batch["text"]))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed, project
 from gnn_encoder.core.params import Params
-from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.index.search import top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -31,6 +31,6 @@ def top_passages(
     """
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
     tokens = open_queries(table, encoder)
-    queries = embed_questions(encoder, tokens, params.encoder.batch_tokens)
+    queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
     distributed.barrier()
     return top_k(project.embeddings(system), queries, k, factory, name=name, seed=params.seed)

@@ -37,7 +37,7 @@ def top_k(
     Args:
         embeddings_folder: Matrix of passage embeddings on disk. *Shape:* (passages * views, d).
         queries: *Shape:* (n, d).
-        k: Passages a question.
+        k: Passages a query.
         name: The parameter that `k` comes from, for the message when it is too large.
         block_rows: Vectors in memory at a time; by default 64 MiB of them, and no more than 65,536.
         views: Only the first so many views of each passage count; by default all.
@@ -101,21 +101,21 @@ def check_k(k: int, n_passages: int, name: str) -> None:
 
 
 def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
-    """The questions as FAISS wants them: float32, contiguous. *Shape:* (n, dimension).
+    """The queries as FAISS wants them: float32, contiguous. *Shape:* (n, dimension).
 
     Raises:
         UserError: another dimension, or a value that is not finite.
     """
     if queries.ndim != 2 or queries.shape[1] != dimension:
         raise UserError(
-            f"question embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
+            f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
             "both must come from one model; encode and index the passages again"
         )
     finite = np.isfinite(queries).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
         raise UserError(
-            f"question embeddings: row {row} holds NaN or an infinite value; embeddings must be finite: "
+            f"query embeddings: row {row} holds NaN or an infinite value; embeddings must be finite: "
             "train with a lower learning rate or in float32"
         )
     return np.ascontiguousarray(queries, dtype=np.float32)

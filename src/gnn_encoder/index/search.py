@@ -19,7 +19,7 @@ from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, Rows, Scores, search_views
 
-GROUPS_KEPT = 8  # row groups of a table that stay in memory between questions
+GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +55,11 @@ class PassageIndex:
         return cls(folder=folder, index=index, **fields)
 
     def search(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-        """Find k passages a question, best first.
+        """Find k passages a query, best first.
 
         Args:
             queries: *Shape:* (n, dimension).
-            k: Passages a question, at most `passages`.
+            k: Passages a query, at most `passages`.
             name: The parameter that `k` comes from.
 
         Returns:
@@ -110,12 +110,12 @@ def top_k(
     factory_name: str = "build_graph.factory",
     seed: int = 0,
 ) -> tuple[Rows, Scores]:
-    """Find the k best passages a question: exactly and streaming with "Flat", else by an index made for this call.
+    """Find the k best passages a query: exactly and streaming with "Flat", else by an index made for this call.
 
     Args:
         embeddings_folder: *Shape:* (passages * views, d).
         queries: *Shape:* (n, d).
-        k: Passages a question.
+        k: Passages a query.
         factory: FAISS factory string.
         name: The parameter that `k` comes from, for messages.
         factory_name: The parameter that `factory` comes from.
@@ -133,7 +133,7 @@ def top_k(
     found = search_views(index, matrix.views, queries, k)
     if (found.passages < 0).any():
         raise UserError(
-            f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some questions; "
+            f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "
             "take Flat or fewer lists"
         )
     return found.passages, found.scores

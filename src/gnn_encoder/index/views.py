@@ -13,7 +13,7 @@ from gnn_encoder.core.storage.arrays import block_size, iterate_blocks, read_man
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
-MERGE_ENTRIES = 2**22  # results of one chunk of questions that are sorted at a time
+MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a time
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 
 
@@ -21,7 +21,7 @@ MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 class Found:
     """What a search found, best first; passage -1 where an approximate index found fewer.
 
-    *Shape:* `passages` and `scores` (n, k); `vectors` (n,), how many were fetched for each question.
+    *Shape:* `passages` and `scores` (n, k); `vectors` (n,), how many were fetched for each query.
     """
 
     passages: Rows
@@ -30,11 +30,11 @@ class Found:
 
 
 def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> Found:
-    """Find k passages a question in an index with `views` vectors each.
+    """Find k passages a query in an index with `views` vectors each.
 
     s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
 
-    With several views, twice k vectors are fetched, and twice as many again for the questions whose vectors are of
+    With several views, twice k vectors are fetched, and twice as many again for the queries whose vectors are of
     fewer than k passages; k times `views` are of k passages at least. Of vectors that tie for the last place FAISS
     keeps any.
 
@@ -69,7 +69,7 @@ def _search(index: Any, views: int, queries: NDArray[np.float32], into: Found) -
 
 
 def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
-    """Each question's k best passages, each once with its best score, the lower row first among equals.
+    """Each query's k best passages, each once with its best score, the lower row first among equals.
 
     *Shape:* (n, vectors) each, passages -1 where nothing was found -> (n, k) each, padded at the end with -1.
     """
@@ -83,7 +83,7 @@ def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
 
 
 def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
-    """Order each question's results: best first, lower row first among equals. *Shape:* (n, k) each."""
+    """Order each query's results: best first, lower row first among equals. *Shape:* (n, k) each."""
     order = np.lexsort((rows, -scores), axis=-1)
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 

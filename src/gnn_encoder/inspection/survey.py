@@ -1,4 +1,4 @@
-"""One pass over a source's judgements, questions and passages: what is there, and how long."""
+"""One pass over a source's judgements, queries and passages: what is there, and how long."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What judges a split's questions: judgements, or answers."""
+    """What judges a split's queries: judgements, or answers."""
 
     kind: str
     count: int
-    least: int  # a question
+    least: int  # a query
     most: int
     grades: dict[int, int]  # how many judgements have each; empty for answers
 
@@ -35,7 +35,7 @@ class SplitSurvey:
     """A split of a source."""
 
     name: str
-    questions: int  # with answers or a positive judgement
+    queries: int  # with answers or a positive judgement
     in_file: int
     judged: Judged
     lengths: Lengths | None
@@ -70,7 +70,7 @@ def survey(
     """Read a source.
 
     Args:
-        sample_size: texts whose tokens are counted, of the passages and of each split's questions.
+        sample_size: texts whose tokens are counted, of the passages and of each split's queries.
 
     Memory: the judgements, 16 bytes a passage up to 512 MiB, and the samples.
 
@@ -95,7 +95,7 @@ def _survey_split(
     in_file = 0
     answers: list[int] = []
     example: Query | None = None
-    for batch in batched(_progress(source.queries(split), f"questions of {split}")):
+    for batch in batched(_progress(source.queries(split), f"queries of {split}")):
         in_file += len(batch)
         if split in source.answered:
             chosen = batch
@@ -108,7 +108,7 @@ def _survey_split(
     pids = positive.filter(pl.col("qid") == example.qid)["pid"].to_list() if example else []
     return SplitSurvey(
         name=split,
-        questions=sample.seen,
+        queries=sample.seen,
         in_file=in_file,
         judged=_judged_by_answers(answers) if split in source.answered else _judged_by_passages(table),
         lengths=measure(sample, tokenizer, limit),
@@ -124,7 +124,7 @@ def _judged_by_answers(answers: list[int]) -> Judged:
 
 
 def _judged_by_passages(table: pl.DataFrame) -> Judged:
-    """Of the questions with a positive judgement, their positive ones; grades of all."""
+    """Of the queries with a positive judgement, their positive ones; grades of all."""
     each = table.filter(pl.col("grade") > 0).group_by("qid").len()["len"].to_list()
     grades = dict(table.group_by("grade").len().sort("grade").iter_rows())
     return Judged(

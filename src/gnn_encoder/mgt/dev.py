@@ -1,4 +1,4 @@
-"""The dev score that training watches: RR@10 of a fixed sample of dev questions over a fixed pool of passages."""
+"""The dev score that training watches: RR@10 of a fixed sample of dev queries over a fixed pool of passages."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +14,15 @@ from gnn_encoder.training.examples import Rows
 
 @dataclass(frozen=True)
 class DevSample:
-    """Sampled dev questions, and as pool M_de's top passages of each with all their positives."""
+    """Sampled dev queries, and as pool M_de's top passages of each with all their positives."""
 
     queries: Rows  # (q,) rows of the dev table, in order
     pool: Rows  # (p,) passage rows, sorted
     relevant: NDArray[np.bool_]  # (q, p)
 
 
-def sample_questions(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
-    """A fixed random sample of the judged dev questions."""
+def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
+    """A fixed random sample of the judged dev queries."""
     judged = pairs["query"].unique().sort().to_numpy().astype(np.int64)
     chosen = np.random.default_rng(seed).permutation(judged)[:size]
     return np.sort(chosen)
@@ -39,7 +39,7 @@ def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer
 
     Args:
         pairs: judged-relevant pairs of the dev split, columns query, passage.
-        retrieved: M_de's top passages of each sampled question. *Shape:* (q, depth).
+        retrieved: M_de's top passages of each sampled query. *Shape:* (q, depth).
     """
     position = pl.DataFrame({"query": queries.astype(np.int32), "position": np.arange(len(queries))})
     own = pairs.join(position, on="query")
@@ -51,7 +51,7 @@ def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer
 
 
 def mean_reciprocal_rank(queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = 10) -> float:
-    """MRR@depth of every question over the whole pool, by dot product.
+    """MRR@depth of every query over the whole pool, by dot product.
 
     *Shape:* queries (q, d), passages (p, d), relevant (q, p).
     """

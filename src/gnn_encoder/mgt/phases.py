@@ -15,7 +15,7 @@ from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.arrays import check_shape
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.core.systems import MAIN, registry
-from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
@@ -24,7 +24,7 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.index.exact import top_k
-from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_questions
+from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_queries
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
@@ -73,11 +73,9 @@ def _phase_one(
         return []
     tokens = params.encoder.batch_tokens
     encoder.eval()
-    node_queries = torch.from_numpy(embed_questions(encoder, open_queries(nodes, encoder), tokens))
+    node_queries = torch.from_numpy(embed_queries(encoder, open_queries(nodes, encoder), tokens))
     training = supervision.nodes.training
-    queries = (
-        node_queries[:training] if training else torch.from_numpy(embed_questions(encoder, _train(encoder), tokens))
-    )
+    queries = node_queries[:training] if training else torch.from_numpy(embed_queries(encoder, _train(encoder), tokens))
     task = GNNTask(
         gnn,
         near,
@@ -124,7 +122,7 @@ def _phase_two(
 
 
 def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
-    """M_de trained on without the graph, for as many passes over the same questions as both phases together."""
+    """M_de trained on without the graph, for as many passes over the same queries as both phases together."""
     mgt, base = params.mgt, registry().built[MAIN].base
     encoder = load_base(base, params)
     examples, dev = read_training_examples(), read_dev_sample(base, params, encoder)
@@ -143,27 +141,27 @@ def load_base(system: str, params: Params) -> DualEncoder:
 
 
 def read_training_examples() -> Examples:
-    """The denoised examples of the training questions."""
+    """The denoised examples of the training queries."""
     return read_examples(project.EXAMPLES, count_rows(project.PASSAGES))
 
 
 def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:
     """The fixed dev sample, its pool found by M_de, which is `system`'s encoder, in its passage matrix.
 
-    Where answers judge, what M_de found for a question is relevant if it holds one, beside BM25's best such passage;
-    what it found for other questions is not looked at.
+    Where answers judge, what M_de found for a query is relevant if it holds one, beside BM25's best such passage;
+    what it found for other queries is not looked at.
     """
-    questions = project.queries("dev")
-    pairs = relevant_pairs(questions, project.POSITIVES, project.PASSAGES)
-    rows = sample_questions(pairs, params.mgt.dev_queries, params.seed)
+    queries = project.queries("dev")
+    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+    rows = sample_queries(pairs, params.mgt.dev_queries, params.seed)
     encoder.eval()
-    embedded = embed_questions(encoder, open_queries(questions, encoder), params.encoder.batch_tokens, rows)
+    embedded = embed_queries(encoder, open_queries(queries, encoder), params.encoder.batch_tokens, rows)
     n_passages, cached = count_rows(project.PASSAGES), project.embeddings(system)
     check_shape(cached, (n_passages, encoder.dimension))
     retrieved, _ = top_k(cached, embedded, min(params.mgt.dev_depth, n_passages), name="mgt.dev_depth")
-    if judged_by_answers(questions):
+    if judged_by_answers(queries):
         found = retrieved_pairs(rows, retrieved)
-        hits = answered(found, questions, project.PASSAGES, params.evaluate.answers)
+        hits = answered(found, queries, project.PASSAGES, params.evaluate.answers)
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
     return dev_sample(rows, pairs, retrieved)
 
@@ -217,4 +215,4 @@ def _settings(name: str, params: Params) -> Settings:
 
 def _log_rounds(name: str, supervision: Supervision) -> None:
     schedule = supervision.schedule
-    log.info("%s: %d steps, %d rounds a pass over the questions", name, len(schedule), schedule.rounds_per_epoch)
+    log.info("%s: %d steps, %d rounds a pass over the queries", name, len(schedule), schedule.rounds_per_epoch)

@@ -1,10 +1,10 @@
-"""Which questions train in which step, and which are out of the graph meanwhile (Algorithm 1, lines 3-6)."""
+"""Which queries train in which step, and which are out of the graph meanwhile (Algorithm 1, lines 3-6)."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from gnn_encoder.graph.masking import folds
+from gnn_encoder.graph.masking import fold_count, folds
 from gnn_encoder.training.examples import Rows
 
 
@@ -17,16 +17,16 @@ class Step:
 
 
 class MaskedSchedule:
-    """Steps of all passes. A pass splits the questions into 1/beta folds; each in turn is Q_t and trains in batches.
+    """Steps of all passes. A pass splits the queries into 1/beta folds; each in turn is Q_t and trains in batches.
 
-    `epochs` counts passes over all questions: with beta 5% a pass is 20 rounds.
+    `epochs` counts passes over all queries: with beta 5% a pass is 20 rounds.
     """
 
     def __init__(self, n_items: int, *, epochs: int, batch_size: int, beta: float | None, seed: int) -> None:
         self._items = np.arange(n_items)
         self._batch_size, self._beta, self._seed = batch_size, beta, seed
         self._at: tuple[int, list[Step]] = (0, self._pass(0))
-        self.rounds_per_epoch = 1 if beta is None else max(2, round(1 / beta))
+        self.rounds_per_epoch = 1 if beta is None else fold_count(beta)
         self._epochs = epochs
 
     def __len__(self) -> int:

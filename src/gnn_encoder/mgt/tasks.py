@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
-from gnn_encoder.encoding.corpus import embed_passages, embed_questions
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
@@ -34,7 +34,7 @@ PASSAGES_AT_A_TIME = 8_192  # of the dev pool
 
 @dataclass(frozen=True, kw_only=True)
 class Supervision:
-    """What every phase, and the control, trains on: the same questions, draws and dev sample."""
+    """What every phase, and the control, trains on: the same queries, draws and dev sample."""
 
     examples: Examples
     schedule: MaskedSchedule
@@ -56,8 +56,8 @@ class Supervision:
         return drawn, self.nodes.masked(fold, self.examples.relevant(fold))
 
     def dev_queries(self, encoder: DualEncoder, batch_tokens: int) -> Tensor:
-        """The sampled dev questions by `encoder`. *Shape:* (q, d)."""
-        rows = embed_questions(encoder, self.dev_texts, batch_tokens, self.dev.queries)
+        """The sampled dev queries by `encoder`. *Shape:* (q, d)."""
+        rows = embed_queries(encoder, self.dev_texts, batch_tokens, self.dev.queries)
         return torch.from_numpy(rows).to(device())
 
 
@@ -69,7 +69,7 @@ def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, masked: Rows
     """
     passages, position = np.unique(batch.passages, return_inverse=True)
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
-    check_no_leak(masked, subgraph.questions)
+    check_no_leak(masked, subgraph.queries)
     return subgraph, position
 
 
@@ -106,7 +106,7 @@ class GNNTask:
         return loss.item()
 
     def evaluate(self) -> float:
-        """Dev RR@10 with all questions in the graph."""
+        """Dev RR@10 with all queries in the graph."""
         dev = self._supervision.dev
         with no_grad_eval(self._gnn):
             parts = [self._informed(self._neighbourhood.around(rows)) for rows in _parts(dev.pool)]
@@ -114,7 +114,7 @@ class GNNTask:
 
     def _informed(self, subgraph: Subgraph) -> Tensor:
         near = self._neighbourhood
-        h_q = self._node_queries[torch.from_numpy(subgraph.questions)].to(near.device)
+        h_q = self._node_queries[torch.from_numpy(subgraph.queries)].to(near.device)
         return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
 
 
@@ -151,8 +151,8 @@ class JointTask:
         passages = represent_passages(encoder, texts, subgraph.passages, size)
         sides = [queries, passages]
         h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
-        if len(subgraph.questions):
-            neighbours = represent_queries(encoder, self._node_texts, subgraph.questions, size)
+        if len(subgraph.queries):
+            neighbours = represent_queries(encoder, self._node_texts, subgraph.queries, size)
             sides.append(neighbours)
             h_q = neighbours.value
         informed = self._neighbourhood.passages_informed(self._gnn, subgraph, passages.value, h_q)
@@ -163,7 +163,7 @@ class JointTask:
         return loss.item()
 
     def evaluate(self) -> float:
-        """Dev RR@10 with all questions in the graph and everything but Eq. 6's passages recomputed."""
+        """Dev RR@10 with all queries in the graph and everything but Eq. 6's passages recomputed."""
         dev = self._supervision.dev
         with no_grad_eval(self._encoder):
             queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
@@ -171,7 +171,7 @@ class JointTask:
             for rows in _parts(dev.pool):
                 subgraph = self._neighbourhood.around(rows)
                 nodes = self._node_texts.query_tokens
-                h_q = embed_questions(self._encoder, nodes, self._batch_tokens, subgraph.questions)
+                h_q = embed_queries(self._encoder, nodes, self._batch_tokens, subgraph.queries)
                 h_p = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, rows)
                 parts.append(
                     self._neighbourhood.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))

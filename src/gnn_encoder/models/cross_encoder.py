@@ -1,4 +1,4 @@
-"""The cross-encoder M_ce: reads question and passage together; its [CLS] state is an edge's feature."""
+"""The cross-encoder M_ce: reads query and passage together; its [CLS] state is an edge's feature."""
 
 from pathlib import Path
 from typing import Self

@@ -1,4 +1,4 @@
-"""The dual-encoder E_Q, E_P (section 3.1): questions and passages become vectors whose dot product is the score."""
+"""The dual-encoder E_Q, E_P (section 3.1): queries and passages become vectors whose dot product is the score."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ SETTINGS = "dual_encoder.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DualEncoderSettings:
-    """What a saved dual-encoder must be used with to mean what it meant in training."""
+    """How a dual-encoder was trained to read texts and to score them: it has to be used in the same way."""
 
     pooling: str
     similarity: str
@@ -35,11 +35,11 @@ class DualEncoderSettings:
     shared: bool
     query_length: int
     passage_length: int
-    pair_length: int | None = None  # passages are read together with a question, in so many tokens; None: alone
+    pair_length: int | None = None  # passages are read together with a query, in so many tokens; None: alone
 
 
 class DualEncoder(nn.Module):
-    """One transformer for questions and passages, or one for each.
+    """One transformer for queries and passages, or one for each.
 
     With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q(q) as ever, E_P(q + p) on `[CLS] q [SEP] p [SEP]`.
     Embeddings are such that a score is a plain dot product (Eq. 1): with `similarity: cosine` they have length 1.
@@ -161,7 +161,7 @@ class DualEncoder(nn.Module):
         return self.eval().requires_grad_(False).to(self.dtype)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed a few questions given as texts, in one batch. *Shape:* (n, d)."""
+        """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""
         encoded = self.tokenizer(
             list(texts), truncation=True, max_length=self.settings.query_length, padding=True, return_tensors="pt"
         )

@@ -1,4 +1,4 @@
-"""A question's embedding without torch: importing torch and transformers takes longer than a search may.
+"""A query's embedding without torch: importing torch and transformers takes longer than a search may.
 
 BERT (Devlin et al. 2019) in numpy, for the command line's cold start. A test holds it equal to `DualEncoder`.
 """

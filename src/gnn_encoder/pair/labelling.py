@@ -75,8 +75,8 @@ def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, pair: Pair) -> dict[str, 
     thresholds = dict.fromkeys([(pair.s_pos, pair.s_neg), *THRESHOLDS])
     quality = [accuracy(known, pairs, s_pos=p, s_neg=n) for p, n in thresholds]
     counts = {
-        "questions": scored["query"].n_unique(),
-        "questions_with_a_pseudo_positive": len(pseudo),
+        "queries": scored["query"].n_unique(),
+        "queries_with_a_pseudo_positive": len(pseudo),
         "pseudo_positives": int(pseudo["positives"].list.len().sum()),
         "pseudo_negatives": int(pseudo["negatives"].list.len().sum()),
     }

@@ -11,9 +11,9 @@ THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg
 
 
 def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.DataFrame:
-    """Turn scored candidates of unlabelled questions into the EXAMPLES table.
+    """Turn scored candidates of unlabelled queries into the EXAMPLES table.
 
-    A candidate above `s_pos` is a positive, one below `s_neg` a hard negative, the others are neither. A question
+    A candidate above `s_pos` is a positive, one below `s_neg` a hard negative, the others are neither. A query
     without a positive is left out; one without a negative keeps an empty list (random passages stand in, in training).
 
     Args:
@@ -34,7 +34,7 @@ def check_found(scored: pl.DataFrame, labelled: pl.DataFrame, pair: Pair) -> Non
     if labelled.is_empty():
         best = scored["score"].to_numpy().max()
         raise UserError(
-            f"pair.s_pos is {pair.s_pos}: no candidate of {scored['query'].n_unique()} unlabelled questions scores "
+            f"pair.s_pos is {pair.s_pos}: no candidate of {scored['query'].n_unique()} unlabelled queries scores "
             f"above it, the best {best:.2f}; lower it, or train the teacher longer (pair.teacher)"
         )
 
@@ -46,7 +46,7 @@ def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: 
     so the first is a lower bound, the second an upper one.
 
     Args:
-        scored: columns query, passage, score, of questions whose labels are known.
+        scored: columns query, passage, score, of queries whose labels are known.
         pairs: their judged-relevant pairs, columns query, passage.
     """
     judged = scored.join(pairs.with_columns(relevant=pl.lit(True)), on=["query", "passage"], how="left")

@@ -1,4 +1,4 @@
-"""How close positives are to their questions and to hard negatives (PAIR, section 4.5, Figure 4)."""
+"""How close positives are to their queries and to hard negatives (PAIR, section 4.5, Figure 4)."""
 
 import logging
 from typing import Any
@@ -14,7 +14,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import gather, open_matrix
-from gnn_encoder.encoding.corpus import embed_questions
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -29,25 +29,25 @@ def similarities(queries: Vectors, positives: Vectors, negatives: Vectors) -> di
 
     *Shape:* (n, d) each, row i being triple i.
     """
-    to_question = np.einsum("nd,nd->n", positives, queries)
+    to_query = np.einsum("nd,nd->n", positives, queries)
     to_negative = np.einsum("nd,nd->n", positives, negatives)
     return {
-        "s(p+,q)": float(to_question.mean()),
-        "s(p+,q) std": float(to_question.std()),
+        "s(p+,q)": float(to_query.mean()),
+        "s(p+,q) std": float(to_query.std()),
         "s(p+,p-)": float(to_negative.mean()),
         "s(p+,p-) std": float(to_negative.std()),
     }
 
 
 def triples(pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
-    """Every relevant pair with the question's first retrieved passage that is not relevant.
+    """Every relevant pair with the query's first retrieved passage that is not relevant.
 
     Args:
         pairs: judged-relevant pairs, columns query, passage.
         retrieved: columns query, passage, rank.
 
     Returns:
-        Columns query, passage, negative; questions without a negative are left out.
+        Columns query, passage, negative; queries without a negative are left out.
     """
     negatives = (
         retrieved.join(pairs, on=["query", "passage"], how="anti")
@@ -67,7 +67,7 @@ def measure_similarities(systems: tuple[str, ...], params: Params) -> dict[str, 
     for system in systems:
         encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
         tokens = open_queries(project.queries("dev"), encoder)
-        queries = embed_questions(encoder, tokens, params.encoder.batch_tokens, query)
+        queries = embed_queries(encoder, tokens, params.encoder.batch_tokens, query)
         matrix = open_matrix(project.embeddings(system))
         vectors = (gather(matrix, rows).astype(np.float32) for rows in (positive, negative))
         found[system] = similarities(queries, *vectors)

@@ -37,7 +37,7 @@ def write_queries(path: Path, hidden: Path, own: Path | None) -> None:
     distributed.barrier()
     if not count_rows(path):
         raise UserError(
-            "pair: no unlabelled questions; set pair.unlabelled_fraction above 0 or pair.unlabelled to a file of them, "
+            "pair: no unlabelled queries; set pair.unlabelled_fraction above 0 or pair.unlabelled to a file of them, "
             "or pair.pseudo_labels to false"
         )
 
@@ -59,7 +59,7 @@ def read_texts(path: Path) -> Iterable[str]:
     """Stream a user's queries, checked."""
     if path.suffix != ".parquet":
         for number, line in read_lines(path):
-            yield check_text(Place(path, f"line {number}"), "question", " ".join(line.split()))
+            yield check_text(Place(path, f"line {number}"), "query", " ".join(line.split()))
         return
     table = open_parquet(path)
     if "text" not in table.schema_arrow.names:
@@ -67,5 +67,5 @@ def read_texts(path: Path) -> Iterable[str]:
     row = 0
     for batch in table.iter_batches(columns=["text"]):
         for text in batch.column("text").to_pylist():
-            yield check_text(Place(path, f"row {row}"), "question", text)
+            yield check_text(Place(path, f"row {row}"), "query", text)
             row += 1

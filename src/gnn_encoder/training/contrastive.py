@@ -19,17 +19,17 @@ from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
 
 @dataclass(frozen=True)
 class Generated:
-    """Questions made from the passages: row r is of passage r // views."""
+    """Queries made from the passages: row r is of passage r // views."""
 
     tokens: TextTokens
     views: int
 
 
 class Texts:
-    """Questions and passages as batches for an encoder.
+    """Queries and passages as batches for an encoder.
 
     Args:
-        beside: generated questions that stand beside the passages in pairs; None: the questions that are asked.
+        beside: generated queries that stand beside the passages in pairs; None: the queries that are asked.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Texts:
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
 
     def queries(self, rows: Rows) -> Batch:
-        """Questions by row, padded."""
+        """Queries by row, padded."""
         return single_batch(self.query_tokens, rows, self._template, self._settings.query_length)
 
     def passages(self, rows: Rows) -> Batch:
@@ -47,18 +47,18 @@ class Texts:
         return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
 
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
-        """Some of a batch's passages, by place, as E_P reads them: alone, or each with the question it was drawn for.
+        """Some of a batch's passages, by place, as E_P reads them: alone, or each with the query it was drawn for.
 
-        The latter is the mapping f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8): a question's hard
-        negatives stand beside that question, other questions' passages beside theirs. With `beside` each passage
-        stands beside one of its own generated questions, as when it is searched, and never beside the one asked.
+        The latter is the mapping f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8): a query's hard
+        negatives stand beside that query, other queries' passages beside theirs. With `beside` each passage
+        stands beside one of its own generated queries, as when it is searched, and never beside the one asked.
         """
         rows, length, asked = batch.passages[part], self._settings.pair_length, batch.asked[part]
         if length is None:
             return self.passages(rows)
         first, first_rows = self.query_tokens, asked
         if self._beside is not None:
-            # A generated question that is asked is view `asked % views` of its passage: the next view is another one.
+            # A generated query that is asked is view `asked % views` of its passage: the next view is another one.
             first, views = self._beside.tokens, self._beside.views
             first_rows = rows * views + (asked + 1) % views
         return pair_batch(first, first_rows, self.passage_tokens, rows, self._template, length)
@@ -70,7 +70,7 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
 
 
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
-    """Embeddings of questions that pass their gradient on to E_Q."""
+    """Embeddings of queries that pass their gradient on to E_Q."""
     return Representations(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
 
 
@@ -80,7 +80,7 @@ def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_siz
 
 
 def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBatch, chunk_size: int) -> Representations:
-    """Embeddings of a batch's passages, alone or with their questions, that pass their gradient on to E_P."""
+    """Embeddings of a batch's passages, alone or with their queries, that pass their gradient on to E_P."""
     parts = chunks(np.arange(len(batch.passages)), chunk_size)
     return Representations(encoder.encode_passages, [texts.passages_of(batch, part) for part in parts])
 
@@ -108,9 +108,9 @@ def batch_loss(
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
     loss = contrastive_loss(scores, positive, masked)
     if alpha > 0:
-        to_questions = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
+        to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
         to_passages = scale * passages[: len(queries)] @ everything.T
-        centred = passage_centric_loss(to_passages, to_questions, positive, masked)
+        centred = passage_centric_loss(to_passages, to_queries, positive, masked)
         loss = (1 - alpha) * loss + alpha * centred
     return loss / (len(queries) * distributed.world_size())
 
@@ -124,7 +124,7 @@ def local_share(items: Rows) -> Rows:
     size = len(items) // distributed.world_size()
     if size == 0:
         raise UserError(
-            f"a batch of {len(items)} questions cannot be shared by {distributed.world_size()} processes; raise this "
+            f"a batch of {len(items)} queries cannot be shared by {distributed.world_size()} processes; raise this "
             "stage's batch_size in params.yaml, or start fewer processes"
         )
     first = distributed.rank() * size

@@ -65,7 +65,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
 
 
 class CrossEncoderTask:
-    """A cross-encoder on one positive and some candidates a question."""
+    """A cross-encoder on one positive and some candidates a query."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class CrossEncoderTask:
         items = local_share(self._epoch(epoch)[within])
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
         batch = draw_batch(self._examples, items, self._negatives, generator)
-        questions = np.concatenate([batch.queries, np.repeat(batch.queries, self._negatives)])
-        labels = (np.arange(len(questions)) < len(items)).astype(np.float32)
+        queries = np.concatenate([batch.queries, np.repeat(batch.queries, self._negatives)])
+        labels = (np.arange(len(queries)) < len(items)).astype(np.float32)
         # Random fallback passages may happen to be relevant: such a pair teaches nothing.
-        keys = questions * self._examples.n_passages + batch.passages
+        keys = queries * self._examples.n_passages + batch.passages
         relevant = contains(self._examples.known, keys)
         kept = (labels == 1) | ~relevant
-        return self._pairs(questions[kept], batch.passages[kept], torch.from_numpy(labels[kept]))
+        return self._pairs(queries[kept], batch.passages[kept], torch.from_numpy(labels[kept]))
 
     def _pairs(self, queries: Rows, passages: Rows, labels: torch.Tensor) -> float:
         total = 0.0

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 def spread(candidates: pl.DataFrame, *, range_min: int, range_max: int, count: int) -> pl.DataFrame:
-    """`count` candidates a question, evenly spread over the ranks from `range_min` up to, but without, `range_max`.
+    """`count` candidates a query, evenly spread over the ranks from `range_min` up to, but without, `range_max`.
 
     The passages right at the top are the likeliest to be unlabelled positives; a range that begins below them leaves
     them out.
@@ -25,9 +25,9 @@ def denoise(
     """Turn scored candidates into the EXAMPLES table.
 
     Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
-    candidates scored below `negative_threshold`. A question without such a negative gets its lowest-scored unlabelled
+    candidates scored below `negative_threshold`. A query without such a negative gets its lowest-scored unlabelled
     candidate; one without any unlabelled candidate keeps an empty list (random passages stand in, in training).
-    A question without positives is left out.
+    A query without positives is left out.
 
     Args:
         scored: columns query, passage, score (M_ce's, 0..1).
@@ -48,13 +48,12 @@ def denoise(
     table = (
         positives.join(negatives, on="query", how="left").with_columns(pl.col("negatives").fill_null([])).sort("query")
     )
-    questions = scored["query"].n_unique()
+    queries = scored["query"].n_unique()
     counts = {
-        "questions": len(table),
-        "questions_without_positive_left_out": questions
-        - scored.join(table, on="query", how="semi")["query"].n_unique(),
-        "questions_given_their_lowest_candidate_as_negative": len(fallback),
-        "questions_without_negative": int((table["negatives"].list.len() == 0).sum()),
+        "queries": len(table),
+        "queries_without_positive_left_out": queries - scored.join(table, on="query", how="semi")["query"].n_unique(),
+        "queries_given_their_lowest_candidate_as_negative": len(fallback),
+        "queries_without_negative": int((table["negatives"].list.len() == 0).sum()),
         "labelled_positives": len(pairs),
         "denoised_positives": len(found),
         "hard_negatives": len(hard),

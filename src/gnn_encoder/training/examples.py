@@ -1,4 +1,4 @@
-"""What contrastive training draws from: each question's positives, negatives and everything judged relevant."""
+"""What contrastive training draws from: each query's positives, negatives and everything judged relevant."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,24 +36,24 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Examples:
-    """Training questions with their positives and hard negatives. Item i is question row `queries[i]`."""
+    """Training queries with their positives and hard negatives. Item i is query row `queries[i]`."""
 
     queries: Rows
     positives: Ragged
     negatives: Ragged
-    known: Rows  # sorted keys of (question, passage) pairs judged relevant
+    known: Rows  # sorted keys of (query, passage) pairs judged relevant
     n_passages: int
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def is_known(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Whether each passage is judged relevant for each question. *Shape:* (q,), (p,) -> (q, p)."""
+        """Whether each passage is judged relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
         keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
         return contains(self.known, keys)
 
     def relevant(self, queries: Rows) -> Rows:
-        """Passages judged relevant for any of the questions, repeated where for several. *Shape:* (q,) -> (p,)."""
+        """Passages judged relevant for any of the queries, repeated where for several. *Shape:* (q,) -> (p,)."""
         first = np.searchsorted(self.known, queries * self.n_passages)
         count = np.searchsorted(self.known, (queries + 1) * self.n_passages) - first
         at = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
@@ -102,14 +102,14 @@ def _ragged(lists: pl.Series) -> Ragged:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """One step's questions and passages. The first b passages are the positives, in the questions' order."""
+    """One step's queries and passages. The first b passages are the positives, in the queries' order."""
 
     queries: Rows  # (b,)
     passages: Rows  # (b * (1 + negatives),)
 
     @property
     def asked(self) -> Rows:
-        """The question that each passage was drawn for. *Shape:* as `passages`."""
+        """The query that each passage was drawn for. *Shape:* as `passages`."""
         n_negatives = len(self.passages) // len(self.queries) - 1
         return np.concatenate([self.queries, np.repeat(self.queries, n_negatives)])
 

@@ -1,4 +1,4 @@
-"""Writing questions token by token: each passage read once, its views together, finished questions leaving."""
+"""Writing queries token by token: each passage read once, its views together, finished queries leaving."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -16,14 +16,14 @@ LIVE_SHARE = 0.75  # below so many unfinished ones in a batch, the finished are 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How questions are drawn. `never` and `not_first` are token ids."""
+    """How queries are drawn. `never` and `not_first` are token ids."""
 
     seed: int
     views: int
     top_k: int
-    length: int  # most tokens of a question, special ones left out
-    never: Tensor  # inside a question
-    not_first: Tensor  # besides: what would leave a question empty
+    length: int  # most tokens of a query, special ones left out
+    never: Tensor  # inside a query
+    not_first: Tensor  # besides: what would leave a query empty
 
     def to(self, device: torch.device) -> "Sampling":
         """The same on another device."""
@@ -32,7 +32,7 @@ class Sampling:
 
 @dataclass(kw_only=True)
 class _Live:
-    """Questions that are being written, a row each. *Shape:* (n,) but for `mask`."""
+    """Queries that are being written, a row each. *Shape:* (n,) but for `mask`."""
 
     passages: Tensor  # rows of the corpus
     views: Tensor
@@ -46,9 +46,7 @@ class _Live:
 
 
 @torch.inference_mode()
-def write_questions(
-    model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling, *, batch_tokens: int
-) -> Tensor:
+def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling, *, batch_tokens: int) -> Tensor:
     """q_i^1 ... q_i^views ~ P_QG(q|d_i) (Eq. 9).
 
     The first token is computed once a passage, for all its views; so are the cross-attention's keys and values.
@@ -91,7 +89,7 @@ def _begin(passages: Tensor, mask: Tensor, tokens: Tensor, views: int) -> _Live:
 def _write(
     logits: Tensor, position: int, live: _Live, result: Tensor, how: Sampling, end: int, cache: EncoderDecoderCache
 ) -> _Live:
-    """Draw token `position` of each question; questions that ended leave."""
+    """Draw token `position` of each query; queries that ended leave."""
     logits[:, how.never] = -torch.inf
     drawn = sample_top_k(logits, how.top_k, uniforms(how.seed, live.passages, live.views, position))
     live.tokens, live.done = drawn, live.done | (drawn == end)
@@ -104,9 +102,9 @@ def _write(
 
 
 def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> tuple[Tensor, Tensor]:
-    """Tokens that no question may hold, and those that it may not begin with (`Sampling.never`, `.not_first`).
+    """Tokens that no query may hold, and those that it may not begin with (`Sampling.never`, `.not_first`).
 
-    Never: special tokens but the one that ends a question, `[unused1]`, and numbers that no token has (a table of
+    Never: special tokens but the one that ends a query, `[unused1]`, and numbers that no token has (a table of
     embeddings is often longer than the vocabulary). Not first: the end, and what decodes to white space.
     """
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])

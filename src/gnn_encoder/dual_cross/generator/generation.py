@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import iterate_texts, write_part, write_table
-from gnn_encoder.dual_cross.generator.decoding import Sampling, forbidden, write_questions
+from gnn_encoder.dual_cross.generator.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.inputs import Singles
 from gnn_encoder.encoding.streaming import prefetch, prepare_rows, resume_windows
 from gnn_encoder.encoding.tokens import TextTokens
 
 WINDOW = 2_048  # passages that are sorted, read and written about together: what a kill can lose
-# Batches that are read one by one and written about together: a step of the decoder has one token a question, too
+# Batches that are read one by one and written about together: a step of the decoder has one token a query, too
 # few to fill a CPU's cores.
 TOGETHER = 1 if torch.cuda.is_available() else 4
 TEXTS = pa.schema([("text", pa.string())])
 
 
 def sampling(model: QueryGenerator, *, seed: int, views: int, top_k: int, query_length: int) -> Sampling:
-    """How questions of at most `query_length` tokens, special ones included, are drawn from a model."""
+    """How queries of at most `query_length` tokens, special ones included, are drawn from a model."""
     vocabulary = model.model.get_output_embeddings().out_features
     never, not_first = forbidden(model.tokenizer, model.end, vocabulary)
     specials = len(model.template.prefix) + len(model.template.single_suffix)
@@ -46,7 +46,7 @@ def generate_queries(
     passage_length: int,
     batch_tokens: int,
 ) -> None:
-    """Write the table of questions: row r is view r % views of passage r // views, its qid "{pid}-{view}".
+    """Write the table of queries: row r is view r % views of passage r // views, its qid "{pid}-{view}".
 
     Args:
         tokens: of the passages table `passages`.
@@ -78,7 +78,7 @@ def _generate(
     passage_length: int,
     batch_tokens: int,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (window, its questions), passage by passage and view by view."""
+    """Yield (window, its queries), passage by passage and view by view."""
 
     def rows_of(window: int) -> NDArray[np.int64]:
         return np.arange(window * WINDOW, min(len(tokens), (window + 1) * WINDOW))
@@ -90,7 +90,7 @@ def _generate(
         written = torch.empty(len(rows), how.views, how.length, dtype=torch.int64)
         for positions, batch in prepared:
             numbers = torch.from_numpy(rows[positions])
-            written[positions] = write_questions(model, batch, numbers, how, batch_tokens=batch_tokens).cpu()
+            written[positions] = write_queries(model, batch, numbers, how, batch_tokens=batch_tokens).cpu()
         yield window, _texts(model, written.flatten(0, 1))
 
 

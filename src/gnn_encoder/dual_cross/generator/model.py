@@ -1,4 +1,4 @@
-"""The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4): reads a passage, writes a question."""
+"""The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4): reads a passage, writes a query."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -66,23 +66,23 @@ class QueryGenerator(nn.Module):
 
     @property
     def start(self) -> int:
-        """The token that a question begins with."""
+        """The token that a query begins with."""
         return int(self.model.config.decoder_start_token_id)
 
     @property
     def end(self) -> int:
-        """The token that ends a question."""
+        """The token that ends a query."""
         found = self.model.config.eos_token_id
         return int(found[0] if isinstance(found, list) else found)
 
-    def loss(self, passages: Batch, questions: Batch) -> tuple[Tensor, int]:
-        """Negative log-likelihood of questions given passages, summed over tokens, in nats, and their number.
+    def loss(self, passages: Batch, queries: Batch) -> tuple[Tensor, int]:
+        """Negative log-likelihood of queries given passages, summed over tokens, in nats, and their number.
 
-        - sum_t log P_QG(q_t | q_<t, d)        over a question's tokens and [SEP]
+        - sum_t log P_QG(q_t | q_<t, d)        over a query's tokens and [SEP]
 
-        *Shape:* both (n, tokens), as `single_batch` makes them: a question is [CLS] tokens [SEP].
+        *Shape:* both (n, tokens), as `single_batch` makes them: a query is [CLS] tokens [SEP].
         """
-        inputs, labels = shifted(questions.to(self.device))
+        inputs, labels = shifted(queries.to(self.device))
         passages = passages.to(self.device)
         written = labels != IGNORED
         with autocast(self.dtype):
@@ -109,7 +109,7 @@ class QueryGenerator(nn.Module):
         return torch.cat(parts)
 
     def empty_cache(self) -> EncoderDecoderCache:
-        """Keys and values of a question that is yet to be written."""
+        """Keys and values of a query that is yet to be written."""
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     def next_logits(self, states: Tensor, mask: Tensor, tokens: Tensor, cache: EncoderDecoderCache) -> Tensor:
@@ -137,13 +137,13 @@ class QueryGenerator(nn.Module):
         return next(self.parameters()).device
 
 
-def shifted(questions: Batch) -> tuple[Tensor, Tensor]:
+def shifted(queries: Batch) -> tuple[Tensor, Tensor]:
     """What the decoder reads and what it should write at each place: the token after; padding is ignored.
 
     *Shape:* (n, tokens) -> (n, tokens - 1) twice.
     """
-    labels = questions.input_ids[:, 1:].masked_fill(questions.attention_mask[:, 1:] == 0, IGNORED)
-    return questions.input_ids[:, :-1], labels
+    labels = queries.input_ids[:, 1:].masked_fill(queries.attention_mask[:, 1:] == 0, IGNORED)
+    return queries.input_ids[:, :-1], labels
 
 
 def _unshared(model: Any) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""How good generated questions are: ROUGE-L against the dev questions, self-BLEU among a passage's own (section 5).
+"""How good generated queries are: ROUGE-L against the dev queries, self-BLEU among a passage's own (section 5).
 
 The texts are compared in lower case and without punctuation.
 """
@@ -25,30 +25,30 @@ SHOWN = 5  # passages whose queries are told
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """Means over judged pairs of a question and a passage, each 0..1."""
+    """Means over judged pairs of a query and a passage, each 0..1."""
 
     pairs: int
-    rouge_l: list[float]  # best of the passage's first 1, 2, ... views questions
+    rouge_l: list[float]  # best of the passage's first 1, 2, ... views queries
     rouge_l_first_sentence: float  # what copying the passage's first sentence would reach
-    self_bleu: float  # 1: a passage's questions are all the same; 0 with one view
+    self_bleu: float  # 1: a passage's queries are all the same; 0 with one view
 
 
-def measure(pairs: pl.DataFrame, questions: Path, passages: Path, generated: Path, views: int) -> Quality:
-    """Compare generated questions with those that people asked.
+def measure(pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated: Path, views: int) -> Quality:
+    """Compare generated queries with those that people asked.
 
     Args:
         pairs: judged-relevant rows `query` and `passage`.
-        questions: the table of `query`'s rows.
+        asked_queries: the table of `query`'s rows.
         passages: the table of `passage`'s rows.
         generated: row r is view r % views of passage r // views.
     """
     queries, found = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
-    asked, read = texts_of_rows(questions, queries), texts_of_rows(passages, found)
+    asked, read = texts_of_rows(asked_queries, queries), texts_of_rows(passages, found)
     rows = found.astype(np.int64)[:, None] * views + np.arange(views)
     flat = texts_of_rows(generated, rows.reshape(-1))
     written = [flat[first : first + views] for first in range(0, len(flat), views)]
-    scores = np.array([[rouge_l(one, question) for one in w] for question, w in zip(asked, written, strict=True)])
-    copied = [rouge_l(first_sentence(text), question) for question, text in zip(asked, read, strict=True)]
+    scores = np.array([[rouge_l(one, query) for one in w] for query, w in zip(asked, written, strict=True)])
+    copied = [rouge_l(first_sentence(text), query) for query, text in zip(asked, read, strict=True)]
     return Quality(
         pairs=len(pairs),
         rouge_l=[float(value) for value in np.maximum.accumulate(scores, axis=1).mean(axis=0)],
@@ -89,7 +89,7 @@ def _rouge() -> Any:
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop, question or exclamation mark."""
+    """Up to the first full stop, query or exclamation mark."""
     return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
 
 

@@ -1,6 +1,6 @@
 """Top-k sampling (Fan et al. 2018) with random numbers that belong to a token's place, not to the order of work.
 
-Token t of view v of passage i is picked by one uniform number u(seed, i, v, t), a hash. Questions are so the same in
+Token t of view v of passage i is picked by one uniform number u(seed, i, v, t), a hash. Queries are so the same in
 whatever batches, on however many devices, and after a resumed run.
 """
 

@@ -32,19 +32,19 @@ PAIRS_AT_A_TIME = 64  # in one forward and backward; gradients add up over a bat
 
 
 class PairTexts:
-    """Judged pairs of a split as batches: the passage, and the question to be written."""
+    """Judged pairs of a split as batches: the passage, and the query to be written."""
 
     def __init__(
         self,
         model: QueryGenerator,
         pairs: pl.DataFrame,
-        questions: TextTokens,
+        queries: TextTokens,
         passages: TextTokens,
         *,
         query_length: int,
         passage_length: int,
     ) -> None:
-        self._template, self._questions, self._passages = model.template, questions, passages
+        self._template, self._queries, self._passages = model.template, queries, passages
         self._query_rows, self._passage_rows = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
         self._query_length, self._passage_length = query_length, passage_length
 
@@ -52,10 +52,10 @@ class PairTexts:
         return len(self._query_rows)
 
     def batch(self, items: Rows) -> tuple[Batch, Batch]:
-        """Passages and questions of some pairs, padded."""
+        """Passages and queries of some pairs, padded."""
         passages = single_batch(self._passages, self._passage_rows[items], self._template, self._passage_length)
-        questions = single_batch(self._questions, self._query_rows[items], self._template, self._query_length)
-        return passages, questions
+        queries = single_batch(self._queries, self._query_rows[items], self._template, self._query_length)
+        return passages, queries
 
     def token_counts(self, vocabulary: int) -> torch.Tensor:
         """How often each token is written, a pair at a time. *Shape:* (vocabulary,)."""
@@ -68,7 +68,7 @@ class PairTexts:
 
 
 class GeneratorTask:
-    """Mean negative log-likelihood of a question's token, over the labelled pairs."""
+    """Mean negative log-likelihood of a query's token, over the labelled pairs."""
 
     def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: int, batch_size: int, seed: int) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
@@ -84,11 +84,11 @@ class GeneratorTask:
         """One batch of pairs."""
         epoch, within = divmod(number, self._per_epoch)
         parts = [self._texts.batch(items) for items in chunks(local_share(self._epoch(epoch)[within]), PAIRS_AT_A_TIME)]
-        tokens = sum(int(questions.attention_mask[:, 1:].sum()) for _, questions in parts)
+        tokens = sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in parts)
         everywhere = sum_value(tokens)
         total = 0.0
-        for passages, questions in parts:
-            loss = self._model.loss(passages, questions)[0] / everywhere
+        for passages, queries in parts:
+            loss = self._model.loss(passages, queries)[0] / everywhere
             loss.backward()
             total += loss.item()
         return total
@@ -114,7 +114,7 @@ def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[s
 
 @torch.inference_mode()
 def mean_loss(model: QueryGenerator, texts: PairTexts) -> float:
-    """Negative log-likelihood of a question's token over all pairs, in nats."""
+    """Negative log-likelihood of a query's token over all pairs, in nats."""
     model.eval()
     total, tokens = 0.0, 0
     for items in chunks(np.arange(len(texts)), PAIRS_AT_A_TIME):

@@ -1,4 +1,4 @@
-"""An encoder-decoder made of an encoder alone, set up so that few pairs teach it to write questions.
+"""An encoder-decoder made of an encoder alone, set up so that few pairs teach it to write queries.
 
 With some thousand pairs a decoder whose new parts are drawn at random hardly learns to look at the passage. So:
 every decoder layer begins as the encoder's layer, its cross-attention as that layer's self-attention; the transform
@@ -26,7 +26,7 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
     """An encoder-decoder whose two halves begin as the encoder `source`.
 
     Args:
-        template: of the encoder's tokenizer; its [CLS] begins a question, its [SEP] ends it.
+        template: of the encoder's tokenizer; its [CLS] begins a query, its [SEP] ends it.
         seed: of the weights that neither half has.
 
     Raises:
@@ -59,12 +59,12 @@ def prediction_head(decoder: Transformer) -> nn.Module:
 
 
 def set_word_frequencies(model: Transformer, counts: torch.Tensor) -> None:
-    """Begin the output's bias at the log-frequencies of the questions' tokens, against equal frequencies.
+    """Begin the output's bias at the log-frequencies of the queries' tokens, against equal frequencies.
 
     Args:
-        counts: how often each token occurs in the training questions. *Shape:* (vocabulary,).
+        counts: how often each token occurs in the training queries. *Shape:* (vocabulary,).
     """
-    smoothed = counts.float() + 0.05  # a token that no question holds must stay within reach of attention
+    smoothed = counts.float() + 0.05  # a token that no query holds must stay within reach of attention
     bias = torch.log(smoothed / smoothed.mean())
     with torch.no_grad():
         model.decoder.get_output_embeddings().bias.copy_(bias)

@@ -1,0 +1,99 @@
+"""The table of results in Markdown, from benchmarks/results/*.json: nothing in it is typed by hand.
+
+python benchmarks/table.py
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent / "results"
+Record = dict[str, Any]
+
+
+def encode_passages(record: Record) -> str:
+    rates = record["passages_per_second"]
+    peer = rates["SentenceTransformer.encode"]
+    return f"{rates['ours']:.0f} passages/s in {record['precision']}, peer {peer:.0f}: {record['ratio']:.2f}x"
+
+
+def edge_features(record: Record) -> str:
+    rates = record["pairs_per_second"]
+    peer = rates["CrossEncoder.predict"]
+    return f"{rates['ours']:.0f} pairs/s in {record['precision']}, peer {peer:.0f}: {record['ratio']:.2f}x"
+
+
+def generate_questions(record: Record) -> str:
+    rates, ratios = record["questions_per_second"], record["ratios"]
+    ours = f"{rates['ours']:.0f} questions/s in {record['precision']}, peer {rates['generate']:.0f}"
+    return f"{ours}: {ratios['working']:.2f}x; in float32 {ratios['float32']:.2f}x"
+
+
+def corpus_gnn(record: Record) -> str:
+    each = record["milliseconds_a_passage"]
+    times = f"{each['dual_encoder']:.2f} and {each['gnn_encoder']:.2f} ms a passage"
+    return f"+{record['added']:.1%}; {times}"
+
+
+def search_latency(record: Record) -> str:
+    ours, noise = record["ratio"], record["ratio_of_equals"]
+    p50 = {name: side["p50_ms"] for name, side in record["sides"].items()}
+    times = f"p50 {p50['gnn_encoder']:.2f} and {p50['dual_encoder']:.2f} ms"
+    interval = f"{ours['ratio']:.3f} ({ours['low']:.3f} to {ours['high']:.3f})"
+    return f"{times}, ratio {interval}; of equals {noise['ratio']:.3f}"
+
+
+def memory(record: Record) -> str:
+    return ", ".join(f"{name} {stage['growth']:+.1%}" for name, stage in record["stages"].items())
+
+
+def prepare_corpus(record: Record) -> str:
+    rate, peak = record["passages_per_second"], record["peak_mib"]
+    return f"{record['passages']:,} passages: peak {peak:.0f} MiB, {rate:,.0f} passages/s"
+
+
+def attention(record: Record) -> str:
+    rows = [f"{row['case'].partition(',')[0]} {row['ratio']:.1f}x" for row in record["rows"]]
+    return f"{', '.join(rows)} on {record['device']}"
+
+
+DESCRIBE: dict[str, Callable[[Record], str]] = {
+    "encode_passages": encode_passages,
+    "edge_features": edge_features,
+    "generate_questions": generate_questions,
+    "corpus_gnn": corpus_gnn,
+    "search_latency": search_latency,
+    "memory": memory,
+    "prepare_corpus": prepare_corpus,
+    "attention": attention,
+}
+
+
+def row(name: str) -> list[str]:
+    """Cells of one benchmark."""
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        return [name, "", "not measured", "", "", ""]
+    record = json.loads(path.read_text(encoding="utf-8"))
+    verdict, machine = record["verdict"], record["machine"]
+    judged = "not judged (quick run)" if record["quick"] else "met" if verdict["met"] else "**not met**"
+    return [name, verdict["requirement"], DESCRIBE[name](record), judged, hardware(machine), machine["date"]]
+
+
+def hardware(machine: Record) -> str:
+    """Where it ran."""
+    formats = [name for name in ("amx", "bf16") if machine[name]]
+    parts = [f"{machine['cores']} x {machine['cpu']}", f"{machine['torch_threads']} threads", *formats]
+    return ", ".join([*parts, machine["gpu"]] if machine["gpu"] else parts)
+
+
+def main() -> None:
+    print("| benchmark | requirement | measured | verdict | machine | date |")
+    print("|---|---|---|---|---|---|")
+    for name in DESCRIBE:
+        print("| " + " | ".join(row(name)) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""A survey as text, its counts beside those of the GNN-encoder paper's Table 6."""
+
+from collections.abc import Iterator
+
+from gnn_encoder.core.params import Data
+from gnn_encoder.data.rows import Source, shorten
+from gnn_encoder.inspection.lengths import Lengths
+from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
+from gnn_encoder.presenting.formats import size
+
+# Table 6 (Liu et al. 2022, appendix C); what it calls MS MARCO's test has no public judgements.
+TABLE_6 = {
+    "msmarco": {"passages": 8_841_823, "train": 502_939, "dev": 6_980},
+    "nq": {"passages": 21_015_324, "train": 79_168, "dev": 8_757, "test": 3_610},
+    "trivia": {"passages": 21_015_324, "train": 78_785, "dev": 8_837, "test": 11_313},
+}
+SHOWN = 200  # characters of an example
+INDENT = "  "
+
+
+def paper_counts(data: Data) -> dict[str, int]:
+    """Table 6's counts by `passages` and split as they are called here; empty for a set that the table has not."""
+    if data.source == "dpr":
+        return TABLE_6.get(data.name or "", {})
+    if data.source != "msmarco":
+        return {}
+    counts = dict(TABLE_6["msmarco"])
+    if data.test == "dev":  # the paper's dev queries are what is reported
+        counts["test"] = counts.pop("dev")
+    return counts
+
+
+def render(data: Data, source: Source, found: Survey) -> Iterator[str]:
+    """Lines of text."""
+    yield from _origin(data, source)
+    yield ""
+    yield from _counts(found, paper_counts(data))
+    yield ""
+    yield from _passages(found.passages)
+    for split in found.splits:
+        yield ""
+        yield from _split(split, found.passages)
+
+
+def _origin(data: Data, source: Source) -> Iterator[str]:
+    named = data.path or data.name or (", ".join(data.names.model_dump().values()) if data.names else "")
+    yield f"source {data.source}" + (f": {named}" if named else "")
+    for path in source.files():
+        yield f"{INDENT}{path.name:32} {size(path.stat().st_size)}"
+
+
+def _counts(found: Survey, paper: dict[str, int]) -> Iterator[str]:
+    counts = {"passages": found.passages.count} | {split.name: split.queries for split in found.splits}
+    names = {name: name if name == "passages" else f"{name} queries" for name in counts}
+    yield f"{'':18}{'found':>12}" + (f"{'paper':>14}  (Table 6)" if paper else "")
+    for name, count in counts.items():
+        told = f"{paper[name]:>14,}  {'equal' if paper[name] == count else 'differs'}" if name in paper else ""
+        yield f"{names[name]:18}{count:>12,}{told}"
+
+
+def _passages(found: PassageSurvey) -> Iterator[str]:
+    yield f"passages: {found.count:,}, {found.titled:,} with a title"
+    yield from _lengths(found.lengths, "encoder.passage_length")
+    about = "" if found.duplicates_exact else "about "
+    yield f"{INDENT}{about}{found.duplicates:,} with title and text of an earlier one"
+    if found.first:
+        yield f"{INDENT}example {found.first.pid}: {_show(found.first.title, found.first.text)}"
+
+
+def _split(split: SplitSurvey, passages: PassageSurvey) -> Iterator[str]:
+    judged = split.judged
+    others = f", of {split.in_file:,} in the file" if split.in_file != split.queries else ""
+    yield f"{split.name}: {split.queries:,} queries{others}"
+    mean = judged.count / split.queries if split.queries else 0.0
+    grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in judged.grades.items())
+    told = f"; judgements: {grades}" if grades else ""
+    yield f"{INDENT}{judged.count:,} {judged.kind}, {mean:.2f} a query ({judged.least} to {judged.most}){told}"
+    yield from _lengths(split.lengths, "encoder.query_length")
+    if split.example is None:
+        return
+    yield f"{INDENT}example {split.example.qid}: {_show('', split.example.text)}"
+    if split.example.answers:
+        yield f"{INDENT * 2}answers: {', '.join(shorten(answer) for answer in split.example.answers[:5])}"
+    elif split.positive in passages.examples:
+        passage = passages.examples[split.positive]
+        yield f"{INDENT * 2}passage {passage.pid}: {_show(passage.title, passage.text)}"
+    else:
+        yield f"{INDENT * 2}passage {split.positive}: not in the corpus, which stage prepare will refuse"
+
+
+def _lengths(found: Lengths | None, parameter: str) -> Iterator[str]:
+    if found is None:
+        return
+    which = "all" if found.texts == found.of else f"a random sample of {found.texts:,}"
+    yield (
+        f"{INDENT}tokens ({which}): mean {found.mean:.1f}, median {found.median}, 99% up to {found.most}, "
+        f"longest {found.longest}; {found.cut:.1%} longer than {parameter}, {found.limit}"
+    )
+
+
+def _show(title: str, text: str) -> str:
+    shown = f"{title} | {text}" if title else text
+    line = " ".join(shown.split())
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."

@@ -1,0 +1,27 @@
+"""How far systems come from M_de towards the ceiling, M_de's passages reordered by a cross-encoder."""
+
+from gnn_encoder.core.systems import CEILING, REFERENCE
+from gnn_encoder.evaluation.ceiling import Ceiling, Share
+from gnn_encoder.presenting.formats import count, percent, points
+from gnn_encoder.presenting.names import name_of
+from gnn_encoder.presenting.tables import Table
+
+UNDEFINED = "; the ceiling is not above M_de here: which share of the way is covered is undefined"
+
+
+def ceiling_table(found: Ceiling, split: str) -> Table:
+    """M_de first, the ceiling last, between them the systems with their share of the way."""
+    rows = [[name_of(REFERENCE), points(found.base), "", ""]]
+    rows += [[name_of(system), points(share.mean), *_share(share)] for system, share in found.systems.items()]
+    rows += [[name_of(CEILING), points(found.ceiling), "", ""]]
+    return Table(
+        title=f"{split.capitalize()} queries: the way to {name_of(CEILING)}, points of 100",
+        columns=["System", found.measure, "share of the way", "95% interval"],
+        rows=rows,
+        note=f"{count(found.questions)} queries{UNDEFINED if found.ceiling <= found.base else ''}",
+    )
+
+
+def _share(found: Share) -> list[str]:
+    ends = "" if found.share is None else " to ".join(percent(end, "no bound") for end in (found.low, found.high))
+    return [percent(found.share, "undefined"), ends]

@@ -1,0 +1,16 @@
+"""What `gnn-encoder evaluate` prints of anybody's run."""
+
+from gnn_encoder.evaluation.foreign import Judged
+from gnn_encoder.presenting.formats import p_value
+from gnn_encoder.presenting.tables import Table
+
+
+def judged_table(judged: Judged) -> Table:
+    """A measure a row, in 0..1; with a second run the paired t-test."""
+    means, compared = judged.means(), judged.comparisons()
+    columns = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
+    rows = [[name, f"{value:.4f}"] for name, value in means["value"].items()]
+    for row, c in zip(rows, compared.values(), strict=False):
+        interval = f"{c.low:+.4f} to {c.high:+.4f}"
+        row += [f"{means['against'][row[0]]:.4f}", f"{c.difference:+.4f}", interval, p_value(c.p), p_value(c.p_holm)]
+    return Table(title="", columns=columns, rows=rows)

@@ -1,0 +1,76 @@
+"""How numbers are written: each kind in one way."""
+
+from gnn_encoder.evaluation.significance import Comparison
+
+SIGNIFICANT = 0.05
+NOTHING = "–"  # where there is no number
+BETTER, WORSE = "▲", "▼"  # the page colours cells that begin with one of them
+
+
+def points(value: float) -> str:
+    """A measure of 0..1 in points of 100."""
+    return f"{100 * value:.1f}"
+
+
+def point_range(low: float, high: float) -> str:
+    """An interval of a measure, or its spread, in points."""
+    return f"{points(low)} to {points(high)}"
+
+
+def share(value: float, low: float, high: float) -> str:
+    """A number of 0..1 with its interval."""
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def p_value(p: float) -> str:
+    """One digit below 0.01, two below 0.1: which side of 0.05 it is on is seen."""
+    if p == 0:
+        return "< 1e-300"  # too small for a float
+    return f"{p:.1g}" if p < 0.01 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def difference(found: Comparison) -> str:
+    """Mean difference in points with its 95% interval."""
+    return f"{100 * found.difference:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def comparison(found: Comparison | None) -> str:
+    """Two lines, the difference and its p after Holm's correction, with a mark where it is significant."""
+    if found is None:
+        return NOTHING
+    mark = "" if found.p_holm >= SIGNIFICANT else f"{BETTER} " if found.difference > 0 else f"{WORSE} "
+    p = f"p = {p_value(found.p_holm)}".replace("= <", "<")
+    return f"{mark}{difference(found)}\n{p}"
+
+
+def percent(value: float | None, otherwise: str) -> str:
+    """A share of 0..1 in percent, or what is said where there is none."""
+    return otherwise if value is None else f"{100 * value:.0f}%"
+
+
+def count(number: int | float) -> str:
+    """Thousands apart; whole numbers without a fraction."""
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,}"
+
+
+def size(number: int | None) -> str:
+    """Bytes in a unit of 1024s."""
+    if number is None:
+        return NOTHING
+    value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def seconds(number: float | None, *, at_least: bool = False) -> str:
+    """A time, in minutes where it is long."""
+    if number is None:
+        return NOTHING
+    return ("≥ " if at_least else "") + (f"{number:.1f} s" if number < 120 else f"{number / 60:.1f} min")
+
+
+def shortened(text: str, length: int) -> str:
+    """A text on one line, cut after a whole word."""
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]} …"

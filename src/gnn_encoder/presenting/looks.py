@@ -1,0 +1,52 @@
+"""How all pictures look: the style, a system's colour and mark, names that fit, one legend below."""
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from gnn_encoder.core.systems import registry
+from gnn_encoder.presenting.names import name_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.15,
+    "grid.color": "black",
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "errorbar.capsize": 3,
+}
+# Seen on white as on black; a system keeps its colour and its mark in every picture.
+COLOURS = "7d8590 b07d2b 2f7fd1 2b9a9a d2492a 8c6bd6 b04fc0 6f9a2e 2e9e5b d6457e a8703f".split()
+MARKS = "os^vDPX<>*h"
+OTHER = {"color": "#7d8590", "marker": "o"}
+WIDEST = 22  # characters of a line in a legend or beside an axis
+
+
+def look(system: str) -> dict[str, Any]:
+    """Colour and mark, as matplotlib's arguments."""
+    systems = list(registry().systems)
+    if system not in systems:
+        return OTHER
+    place = systems.index(system)
+    return {"color": f"#{COLOURS[place % len(COLOURS)]}", "marker": MARKS[place % len(MARKS)]}
+
+
+def wrapped(system: str) -> str:
+    """A system's name in lines that fit beside an axis."""
+    return textwrap.fill(name_of(system), WIDEST)
+
+
+def legend_below(figure: "Figure", columns: int = 2) -> None:
+    """One legend for all axes of a figure; each label once."""
+    named: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        named = dict(zip(labels, handles, strict=True)) | named
+    if named:
+        figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, frameon=False)

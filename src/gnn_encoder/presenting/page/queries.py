@@ -1,0 +1,161 @@
+"""The queries that a reader can look at: those that won or lost most, with what each system put first for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Evaluate, Report
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
+from gnn_encoder.core.storage.tables import ROW_GROUP
+from gnn_encoder.core.systems import registry
+from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.presenting.names import name_of
+from gnn_encoder.presenting.page.rankings import first_passages
+from gnn_encoder.presenting.page.wins import Pair, pairs, read_values
+
+BUDGET = 1_500_000  # characters of all passages together
+SHORTEST, LONGEST = 80, 600  # characters of one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A passage; `text` is cut."""
+
+    pid: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A query; by system its value (None: not asked) and its first passages, as places in the texts."""
+
+    qid: str
+    text: str
+    values: list[float | None]
+    passages: list[list[int]]
+    relevant: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Queries of a split, and pairs of systems; a pair's queries are places in `queries`."""
+
+    name: str
+    queries: list[Query]
+    pairs: list[Pair]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """All that is embedded. `cut`: characters of a passage; `systems`: ids, `names`: what they are called."""
+
+    measure: str
+    cut: int
+    systems: list[str]
+    names: list[str]
+    splits: list[Split]
+    texts: list[Text]
+
+    @property
+    def first(self) -> tuple[Split, Pair] | None:
+        """What is shown first: a branch's own system against its baseline, on the test queries."""
+        own = [(one.baseline, registry().of_branch(name)[-1]) for name, one in registry().branches.items()]
+        every = [(split, pair) for split in self.splits for pair in split.pairs]
+        ranked = sorted(every, key=lambda one: _place((one[1].first, one[1].second), own))
+        return ranked[0] if ranked else None
+
+
+Tops = dict[str, pl.DataFrame]  # system -> qid, pid, rank
+
+
+def read_view(section: Evaluate, shown: Report) -> View | None:
+    """Choose queries and read what is shown of them; None where fewer than two systems have been measured.
+
+    Memory grows with the queries that are measured and with the passages that are shown, not with the corpus.
+    """
+    (measure,) = parse([section.significance])
+    systems = [name for name in registry().systems if _is_there(name)]
+    if len(systems) < 2:
+        return None
+    chosen = {split: _choose(systems, split, measure, shown.queries) for split in reversed(project.JUDGED)}
+    tops = {
+        split: {name: first_passages(project.run_file(name, split), values["qid"], shown.passages) for name in systems}
+        for split, (values, _) in chosen.items()
+    }
+    texts, cut = _texts(pl.concat([top["pid"] for of in tops.values() for top in of.values()]).unique())
+    places = {text.pid: place for place, text in enumerate(texts)}
+    splits = [
+        Split(name=split, queries=list(_queries(split, values, tops[split], places, measure)), pairs=found)
+        for split, (values, found) in chosen.items()
+    ]
+    names = [name_of(system) for system in systems]
+    return View(measure=measure, cut=cut, systems=systems, names=names, splits=splits, texts=texts)
+
+
+def _is_there(system: str) -> bool:
+    runs = (project.run_file(system, split) for split in project.JUDGED)
+    return (project.measured(system) / project.VALUES).is_file() and all(run.is_file() for run in runs)
+
+
+def _place(pair: tuple[str, str], own: list[tuple[str, str]]) -> int:
+    return own.index(pair) if pair in own else len(own)
+
+
+def _choose(systems: list[str], split: str, measure: str, top: int) -> tuple[pl.DataFrame, list[Pair]]:
+    """Values of the queries that some pair shows; the pairs, their rows those of this table."""
+    values = read_values(systems, split, measure)
+    found = pairs(values, top)
+    rows = sorted({row for pair in found for row in pair.won + pair.lost})
+    place = {row: at for at, row in enumerate(rows)}
+    moved = [
+        replace(pair, won=[place[row] for row in pair.won], lost=[place[row] for row in pair.lost]) for pair in found
+    ]
+    return values[rows], moved
+
+
+def _texts(pids: pl.Series) -> tuple[list[Text], int]:
+    """The passages `pids` in the corpus's order, and to how many characters they are cut."""
+    cut = min(LONGEST, max(SHORTEST, BUDGET // max(1, len(pids))))
+    found = []
+    for batch in open_table(project.PASSAGES, PASSAGES).iter_batches(batch_size=ROW_GROUP):
+        kept = pl.DataFrame(batch).filter(pl.col("pid").is_in(pids.implode()))
+        found += [Text(pid=pid, title=_cut(title, SHORTEST), text=_cut(text, cut)) for pid, title, text in kept.rows()]
+    return found, cut
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+def _queries(split: str, values: pl.DataFrame, tops: Tops, places: dict[str, int], measure: str) -> Iterator[Query]:
+    table = pl.DataFrame(open_table(project.queries(split), QUERIES).read(columns=["qid", "text"]))
+    asked = dict(table.filter(pl.col("qid").is_in(values["qid"].implode())).rows())
+    shown = [_by_query(top) for top in tops.values()]
+    relevant = _relevant(split, values["qid"])
+    for qid, *row in values.iter_rows():
+        passages = [[places[pid] for pid in of.get(qid, [])] for of in shown]
+        right = {places[pid] for pid in relevant.get(qid, []) if pid in places}
+        right |= {
+            found for value, top in zip(row, passages, strict=True) for found in _first_right(measure, value, top)
+        }
+        yield Query(
+            qid=qid, text=asked[qid], values=row, passages=passages, relevant=sorted(right & set(sum(passages, [])))
+        )
+
+
+def _first_right(measure: str, value: float | None, top: list[int]) -> list[int]:
+    """The passage that a reciprocal rank tells is right: the only way to know it where answers decide, not qrels."""
+    rank = round(1 / value) if value and measure.startswith("RR") else 0
+    return top[rank - 1 : rank] if rank else []
+
+
+def _by_query(top: pl.DataFrame) -> dict[str, list[str]]:
+    return dict(top.group_by("qid", maintain_order=True).agg("pid").rows())
+
+
+def _relevant(split: str, qids: pl.Series) -> dict[str, list[str]]:
+    table = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
+    return _by_query(table.filter(pl.col("qid").is_in(qids.implode()) & (pl.col("grade") > 0)))

@@ -1,0 +1,34 @@
+"""A section of the report: pictures, tables, and what has not been made."""
+
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from gnn_encoder.presenting.artifacts import Missing
+from gnn_encoder.presenting.tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Pictures with what stands below them."""
+
+    caption: str
+    pictures: list[Markup]
+
+
+@dataclass(kw_only=True)
+class Section:
+    """What stands under one heading."""
+
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+
+    def show(self, caption: str, *pictures: Markup) -> None:
+        """Add pictures, if there are any."""
+        if pictures:
+            self.figures.append(Figure(caption=caption, pictures=list(pictures)))
+
+    def miss(self, what: str, command: str) -> None:
+        """Add a line about what has not been made."""
+        self.missing.append(Missing(what=what, command=command))

@@ -1,0 +1,55 @@
+"""Learning curves: of one model on axes, of all models as one PNG."""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gnn_encoder.core import project
+from gnn_encoder.presenting.figure import Panel, write_png
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = 4
+WATCHED = "#d2492a"
+FEW = 50  # points that are seen one by one
+
+
+def histories() -> dict[str, Path]:
+    """Learning curves that are there, by the model's folder below data/."""
+    paths = sorted([*project.DATA.glob("*/history.csv"), *project.DATA.glob("*/*/history.csv")])
+    return {path.parent.relative_to(project.DATA).as_posix(): path for path in paths}
+
+
+def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
+    """Loss of every optimiser step, a colour a phase; RR@10 of the watched dev queries on the right.
+
+    Args:
+        history: columns phase, step, loss, dev_rr10; a row has one value or both.
+    """
+    losses, watched = (history.drop_nulls(name).drop_nans(name) for name in ("loss", "dev_rr10"))
+    phases = losses["phase"].unique(maintain_order=True).to_list()
+    for phase in phases:
+        part, label = losses.filter(phase=phase), f"loss, {phase}" if len(phases) > 1 else None  # one needs no legend
+        axes.plot(part["step"], part["loss"], linewidth=1.2, marker="." if len(part) < FEW else "", label=label)
+    axes.set(xlabel="step", ylabel="loss (nats a query)")
+    if len(watched):
+        right = axes.twinx()
+        right.plot(watched["step"], 100 * watched["dev_rr10"], "o-", color=WATCHED, markersize=4)
+        right.set_ylabel("dev RR@10 (points)", color=WATCHED)
+        right.grid(visible=False)
+
+
+def training_panel(name: str, path: Path) -> Panel:
+    """A model's learning curve. `path`: as `write_history` writes it."""
+    history = pl.read_csv(path, schema_overrides={"loss": pl.Float64, "dev_rr10": pl.Float64})  # a column may be empty
+    key = re.sub("[/_]", "-", name)
+    return Panel(name=f"training-{key}", title=name, paint=partial(paint_training, history=history), size=(3.8, 2.8))
+
+
+def draw_training(path: Path, models: dict[str, Path]) -> None:
+    """A panel a model. `models`: name -> its learning curve."""
+    write_png(path, [training_panel(*one) for one in models.items()], columns=min(COLUMNS, len(models)))

@@ -1,0 +1,282 @@
+"""SIGKILL of DVC together with its stage; what scripts/heal.py puts right; and that `dvc repro` then goes on."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+import zc.lockfile
+
+from .conftest import Project, Ran
+from .test_dag import outputs
+
+HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
+BRANCH = "evaluate@gnn_encoder"
+KILLS = 6
+UNDECLARED = "plots/gnn_encoder/training.png"  # no output in dvc.yaml, so DVC does not restore it from its cache
+SECONDS = (0.5, 7.0)  # after which DVC is killed: it needs about two to start, a tiny stage one
+
+
+# --- a whole branch ---------------------------------------------------------------------------------------------------
+
+
+def test_a_branch_killed_again_and_again_comes_out_the_same(
+    reproduced: tuple[Project, Ran], copy_of: Callable[..., Project]
+) -> None:
+    undisturbed = reproduced[0]
+    project = copy_of(undisturbed)
+    project.git("reset", "--quiet", "--hard", "HEAD~1")  # before the run: without dvc.lock and metrics
+    project.git("clean", "--quiet", "--force", "-d", "-x")
+    assert outputs(project) == {} and not (project.folder / "dvc.lock").exists()
+
+    moments, hit = random.Random(13), False
+    for number in range(KILLS):
+        hit |= repro_and_kill(project, moments.uniform(*SECONDS), in_a_stage=number % 2 == 1)
+        # What a kill leaves now and then, so that no run of this test goes without.
+        if number == 1:
+            notes(project).write_text("")
+        record = project.folder / "dvc.lock"
+        if number == 3 and record.exists():
+            record.write_text(record.read_text()[: record.stat().st_size // 2])
+        healed = project.python("scripts/heal.py")
+        assert healed.status == 0, healed.output
+    assert hit, "a stage was at work when it was killed"
+    last = project.dvc("repro", BRANCH)
+    assert last.status == 0, last.output
+
+    recorded = yaml.safe_load(record.read_text())["stages"]
+    assert BRANCH in recorded
+    made = tuple(out["path"] for stage in recorded.values() for out in stage["outs"])
+    expected = {name: value for name, value in outputs(undisturbed).items() if belongs(name, made)}
+    found = outputs(project)
+    found.pop(UNDECLARED, None)
+    assert found == expected
+
+
+def belongs(name: str, outs: tuple[str, ...]) -> bool:
+    return any(name == out or name.startswith(f"{out}/") for out in outs)
+
+
+def repro_and_kill(project: Project, seconds: float, *, in_a_stage: bool) -> bool:
+    """Kill the process group of `dvc repro`, DVC and stage, after some seconds. Returns whether a stage was at work."""
+    with started_repro(project, BRANCH) as dvc:
+        with suppress(subprocess.TimeoutExpired):
+            dvc.wait(seconds)
+        while not (hit := at_work(dvc.pid)) and in_a_stage and dvc.poll() is None:
+            time.sleep(0.01)
+        assert not dvc.poll(), "DVC fails"
+        return hit
+
+
+def at_work(group: int) -> bool:
+    """Whether a stage, a fork of the server, is in a process group."""
+    return any("stage_server.py" in line for line in commands(group))
+
+
+def commands(group: int) -> Iterator[str]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group:
+                yield " ".join(process.cmdline())
+
+
+@contextmanager
+def started_repro(project: Project, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`dvc repro` in a process group of its own, all of which is killed in the end."""
+    command = [sys.executable, "-m", "dvc", "repro", *arguments]
+    forking = project.environment | {"GNN_ENCODER_PYTHON": str(Path(__file__).parent / "forked_python.py")}
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=project.folder, env=forking, stdout=null, stderr=null, process_group=0) as dvc:
+        try:
+            yield dvc
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(dvc.pid, signal.SIGKILL)
+                dvc.wait()
+                while True:  # until nobody is left: the server may just have forked a stage, which joins late
+                    os.killpg(dvc.pid, signal.SIGKILL)
+                    time.sleep(0.01)
+
+
+# --- what a kill leaves ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project of one stage, which waits as long as its parameter says, after `dvc repro`, committed."""
+    folder = tmp_path_factory.mktemp("small") / "project"
+    (folder / "scripts").mkdir(parents=True)
+    shutil.copy(HEAL, folder / "scripts")
+    (folder / "params.yaml").write_text("seconds: 0\n")
+    stage = {"cmd": "echo $$ >process; sleep ${seconds}; cp params.yaml made", "params": ["seconds"], "outs": ["made"]}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"wait": stage}}))
+    (folder / ".gitignore").write_text("/made\n/process\n")
+    project = Project(folder, environment)
+    project.git("init", "--quiet")
+    assert project.run(sys.executable, "-m", "dvc", "init").status == 0
+    assert project.dvc("repro").status == 0
+    (folder / "process").unlink()
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--message=Run it")
+    return project
+
+
+@pytest.fixture
+def small(finished: Project, copy_of: Callable[..., Project]) -> Project:
+    """A copy of it."""
+    return copy_of(finished)
+
+
+def heal(project: Project) -> Ran:
+    return project.run(sys.executable, "scripts/heal.py")
+
+
+def notes(project: Project) -> Path:
+    return project.folder / ".dvc" / "tmp" / "rwlock"
+
+
+def dead_process() -> int:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return process.pid
+
+
+def write_notes(project: Project, pid: int) -> None:
+    process = {"pid": pid, "cmd": "dvc repro"}
+    made = str(project.folder / "made")
+    notes(project).write_text(json.dumps({"write": {made: process}, "read": {made: [process]}}))
+
+
+@pytest.mark.parametrize("text", ["", '{"write": 3}'])
+def test_half_written_notes_stop_dvc_until_they_are_healed(small: Project, text: str) -> None:
+    notes(small).write_text(text)
+    small.set_params(seconds=0.1)
+    assert small.dvc("repro").status != 0
+    healed = heal(small)
+    assert (healed.status, healed.output) == (
+        0,
+        "heal: .dvc/tmp/rwlock is half-written, by a DVC that was killed; removed it\n",
+    )
+    assert small.dvc("repro").status == 0
+
+
+def test_notes_of_the_dead_are_removed(small: Project) -> None:
+    write_notes(small, dead_process())
+    healed = heal(small)
+    assert (healed.status, healed.output) == (
+        0,
+        "heal: .dvc/tmp/rwlock names a DVC that was killed; removed it\n",
+    )
+    assert not notes(small).exists()
+
+
+def test_a_process_that_took_over_a_dead_ones_number_is_told_from_it(small: Project) -> None:
+    """As after a restart of the machine. DVC itself would wait for it to end."""
+    write_notes(small, os.getpid())
+    os.utime(notes(small), (1, 1))
+    small.set_params(seconds=0.1)
+    assert "busy" in small.dvc("repro").output
+    assert heal(small).status == 0
+    assert small.dvc("repro").status == 0
+
+
+def test_nothing_is_done_or_said_where_nothing_is_wrong(small: Project) -> None:
+    before = small.hashes(".dvc", ".")
+    assert (heal(small).status, heal(small).output) == (0, "")
+    assert small.hashes(".dvc", ".") == before
+    shutil.rmtree(small.folder / ".dvc" / "tmp")  # as in a fresh clone
+    assert (heal(small).status, heal(small).output) == (0, "")
+
+
+@pytest.mark.parametrize("damage", [None, ""])
+def test_a_living_dvc_is_left_alone(small: Project, damage: str | None) -> None:
+    """In its stage it holds no lock: it is seen in the notes, or, where these are damaged, among the processes."""
+    small.set_params(seconds=60)
+    with started_repro(small):
+        wait_for(small.folder / "process")
+        if damage is None:
+            assert "busy" in small.dvc("repro").output, "DVC says so itself"
+        else:
+            notes(small).write_text(damage)
+        (small.folder / "dvc.lock").write_text("")
+        before = notes(small).read_text()
+        assert (heal(small).status, heal(small).output) == (0, "")
+        assert notes(small).read_text() == before
+        assert (small.folder / "dvc.lock").read_text() == ""
+    assert heal(small).output.count("heal: ") == 2, "when it has been killed, both are healed"
+
+
+@pytest.mark.parametrize("name", ["lock", "rwlock.lock"])
+def test_a_dvc_that_holds_a_lock_is_left_alone(small: Project, name: str) -> None:
+    notes(small).write_text("")
+    lock = zc.lockfile.LockFile(str(notes(small).with_name(name)))
+    assert (heal(small).status, heal(small).output) == (0, "")
+    assert notes(small).read_text() == ""
+    lock.close()
+    assert "removed it" in heal(small).output
+
+
+def test_a_stage_that_outlived_its_dvc_is_told(small: Project) -> None:
+    """Two processes must not build one artifact."""
+    (small.folder / "stages").mkdir()
+    (small.folder / "stages" / "train.py").write_text("import time\ntime.sleep(60)\n")
+    notes(small).write_text("")
+    with subprocess.Popen([sys.executable, "stages/train.py"], cwd=small.folder) as stage:
+        found = heal(small)
+        stage.kill()
+    assert found.status == 1 and f"kill {stage.pid}" in found.output
+    assert notes(small).read_text() == ""
+
+
+@pytest.mark.parametrize("kept", [0, 40, -1])
+def test_a_half_written_record_is_taken_from_git_and_the_run_from_the_cache(small: Project, kept: int) -> None:
+    record = small.folder / "dvc.lock"
+    former = record.read_text()
+    small.set_params(seconds=0.1)
+    assert small.dvc("repro").status == 0
+    latest = record.read_text()
+    (small.folder / "process").unlink()
+    record.write_text(latest[:kept])
+    healed = heal(small)
+    assert healed.status == 0 and re.fullmatch(r"heal: dvc\.lock is half-written.*took git's\n", healed.output)
+    assert record.read_text() == former
+    assert (small.folder / ".dvc" / "tmp" / "dvc.lock.broken").read_text() == latest[:kept]
+    assert small.dvc("repro").status == 0
+    assert record.read_text() == latest
+    assert not (small.folder / "process").exists(), "what had been run is not run again"
+
+
+def test_a_half_written_record_that_git_does_not_have_is_moved_away(small: Project) -> None:
+    small.git("rm", "--quiet", "--cached", "dvc.lock")
+    record = small.folder / "dvc.lock"
+    latest = record.read_text()
+    record.write_text(latest[:40])
+    assert "git has none" in heal(small).output
+    assert not record.exists()
+    assert small.dvc("repro").status == 0
+    assert record.read_text() == latest
+
+
+def test_a_conflict_is_no_damage(small: Project) -> None:
+    record = small.folder / "dvc.lock"
+    record.write_text(conflict := f"<<<<<<< ours\n{record.read_text()}=======\n>>>>>>> theirs\n")
+    assert (heal(small).status, heal(small).output) == (0, "")
+    assert record.read_text() == conflict
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.02)

@@ -1,0 +1,135 @@
+"""A project of three questions a split whose passages try to break out of the page."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from gnn_encoder.core import project
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.evaluation.runs import write_run
+
+ROOT = Path(__file__).parents[2]
+PIDS = ["p0", "p1", "p2", "p3"]
+TEXTS = [
+    "plain words",
+    "</script><script>document.title = 'broken'</script><img src=x onerror=alert(1)>",
+    "see http://example.org & \"quotes\" 'too' <b>bold</b>",
+    "{{ 7 * 7 }} {% raw %} ünïcode   end",
+]
+# Rows of passages by question: q0's answer is p0, q1's p1, q2's p2.
+RANKINGS = {
+    "dual_encoder": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
+    "gnn_encoder": [[0, 1, 2], [1, 0, 2], [0, 1, 3]],
+    "retriever": [[3, 0, 1], [0, 3, 1], [2, 0, 1]],
+}
+RECIPROCAL_RANKS = {
+    "dual_encoder": [1.0, 1 / 2, 1 / 3],
+    "gnn_encoder": [1.0, 1.0, 0.0],
+    "retriever": [1 / 2, 1 / 3, 1.0],
+}
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a project in which nothing has run."""
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def measure(empty: Path) -> Callable[..., None]:
+    """Writes the runs and the questions' values of systems, as `retrieve` and `measure` do."""
+
+    def write(*systems: str) -> None:
+        for system in systems:
+            for split in ("dev", "test"):
+                scores = np.array([[3.0, 2.0, 1.0]] * 3)
+                rows = np.array(RANKINGS[system])
+                run = project.run_file(system, split)
+                write_run(run, ["q0", "q1", "q2"], pa.chunked_array([PIDS]), rows, scores, system)
+            values = [
+                (system, split, f"q{place}", "RR@10", value)
+                for split in ("dev", "test")
+                for place, value in enumerate(RECIPROCAL_RANKS[system])
+            ]
+            path = project.measured(system) / "values.parquet"
+            path.parent.mkdir(parents=True)
+            pl.DataFrame(values, schema=["system", "split", "qid", "measure", "value"], orient="row").write_parquet(
+                path
+            )
+
+    return write
+
+
+@pytest.fixture
+def prepared(empty: Path) -> Path:
+    """The working folder with passages, questions and judgements."""
+    passages = pa.table([PIDS, ["", "<i>title</i>", "", ""], TEXTS], schema=PASSAGES)
+    write_table(project.PASSAGES, PASSAGES, [passages])
+    for split in ("dev", "test"):
+        asked = ["first?", "<script>alert('second')</script>", "third?"]
+        questions = pa.table([["q0", "q1", "q2"], asked, [[], [], []]], schema=QUERIES)
+        write_table(project.queries(split), QUERIES, [questions])
+        write_table(project.qrels(split), QRELS, [pa.table([["q0", "q1", "q2"], PIDS[:3], [1, 1, 1]], schema=QRELS)])
+    statistics = {"passages": {"passages": 4, "mean_characters": 40.0}}
+    statistics["test"] = {"questions": 3, "judgements": 3, "judgements_per_question": 1.0, "mean_characters": 9.5}
+    write_json(project.PREPARED / "statistics.json", statistics)
+    return empty
+
+
+def comparison(difference: float, p: float, baseline: str = "dual_encoder") -> dict[str, object]:
+    """A comparison as `compare` writes it."""
+    low, high = difference - 0.01, difference + 0.01
+    return {
+        "baseline": baseline,
+        "difference": difference,
+        "low": low,
+        "high": high,
+        "p": p / 2,
+        "p_holm": p,
+        "queries": 3,
+    }
+
+
+@pytest.fixture
+def one_branch(prepared: Path, measure: Callable[..., None]) -> Path:
+    """The working folder after the GNN-encoder branch alone, with a model's learning curve."""
+    measure(*RANKINGS)
+    for split in ("dev", "test"):
+        means = {system: {"RR@10": sum(values) / 3} for system, values in RECIPROCAL_RANKS.items()}
+        write_json(project.METRICS / "gnn_encoder" / f"{split}.json", means)
+    tested = {"gnn_encoder": comparison(0.0556, 0.04), "retriever": comparison(0.0, 1.0)}
+    write_json(project.METRICS / "gnn_encoder" / "significance.json", {"dev": tested, "test": tested})
+    history = project.DATA / "mgt" / "gnn_encoder" / "history.csv"
+    history.parent.mkdir(parents=True)
+    history.write_text("phase,step,loss,dev_rr10\ngnn,0,,0.25\ngnn,1,2.5,\ngnn,2,1.5,\ngnn,2,,0.5\n")
+    return prepared
+
+
+def embedded(page: str) -> dict[str, object]:
+    """The data that a page holds for its script."""
+    start = page.index('id="embedded">') + len('id="embedded">')
+    found: dict[str, object] = json.loads(page[start : page.index("</script>", start)])
+    return found
+
+
+@pytest.fixture
+def axes() -> Any:
+    """Axes to paint on."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    return figure.subplots()

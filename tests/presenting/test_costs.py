@@ -1,0 +1,37 @@
+from typing import Any
+
+import pytest
+
+from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.presenting.costs import LATENCY, SIZE, costs_table, paint_costs
+from gnn_encoder.presenting.means import Mean
+from gnn_encoder.presenting.tables import markdown
+
+COSTS = {
+    "gnn_encoder": Costs(
+        vectors_a_passage=1.0, bytes_a_passage=1536.4, encode_ms=2.345, search_ms=1.234, training_seconds=600.4
+    ),
+    "dual_cross": Costs(
+        vectors_a_passage=3.0, bytes_a_passage=4608.0, encode_ms=2.0, search_ms=3.0, training_seconds=None
+    ),
+}
+
+
+def test_costs_table() -> None:
+    assert markdown(costs_table(COSTS)).splitlines() == [
+        "| System             | vectors a passage | bytes a passage | encode, ms | search, ms | training, s |",
+        "| ------------------ | ----------------: | --------------: | ---------: | ---------: | ----------: |",
+        "| GNN-encoder        |                 1 |            1536 |       2.35 |       1.23 |         600 |",
+        "| Dual-Cross-Encoder |                 3 |            4608 |       2.00 |       3.00 |           – |",
+    ]
+
+
+@pytest.mark.parametrize(("label", "largest"), [(SIZE, 4608.0), (LATENCY, 5.0)])
+def test_no_mark_lies_on_the_edge(axes: Any, label: str, largest: float) -> None:
+    """A mark on the edge is cut in half. Half a mark is 3 points wide, 1.2% of axes of 250 points."""
+    means = {"gnn_encoder": Mean(mean=0.5, half=0.1), "dual_cross": Mean(mean=0.4, half=0.1)}
+    paint_costs(axes, means, COSTS, "RR@10", label)
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "_", "None")]
+    left, right = axes.get_xlim()
+    assert len(marks) == 2 and max(marks) == pytest.approx(largest, rel=0.02)
+    assert left == 0 and all(0.02 * right < mark < 0.97 * right for mark in marks)
