@@ -1,9 +1,15 @@
-"""Fill the marked sections of README.md and docs/evidence.md from what was measured. Nothing is typed in.
+"""Fill the marked sections of README.md and docs/ from what was measured. No number in them is typed in.
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
 Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
+
+    README.md           results       the systems to choose between
+    docs/results.md     all-results   every system and measure
+                        costs         what each dense system costs
+    docs/costs.md       cost          corpora of full size, computed
+    docs/evidence.md    evidence      the paper's tables and figures
 """
 
 import argparse
@@ -12,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,14 +30,15 @@ from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.presenting.artifacts import Missing, read_records
 from gnn_encoder.presenting.compared import read_results
 from gnn_encoder.presenting.costs import costs_table
-from gnn_encoder.presenting.dag import as_mermaid
-from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.page.machine import processor
-from gnn_encoder.presenting.pipeline import read_pipeline
-from gnn_encoder.presenting.results import results_table
+from gnn_encoder.presenting.results import Results, results_table
 from gnn_encoder.presenting.tables import markdown, titled
 
+README, DOCS = Path("README.md"), Path("docs")
 COSTS = project.METRICS / "costs.json"
+# What README.md shows: the systems that a user chooses between, and as many measures as fit beside the differences.
+SYSTEMS = ("bm25", "dual_encoder", "gnn_encoder", "pair", "dual_cross")
+MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
 
 
 def machine() -> str:
@@ -40,21 +48,43 @@ def machine() -> str:
     return f"{processor()}, {os.cpu_count()} cores, {'bf16' if supports_bf16() else 'no bf16'}"
 
 
-def results(minutes: float, all_minutes: float | None, date: str) -> str:
-    """Measured quality on the test queries, with paired significance against M_de and against a branch's baseline."""
-    params = load_params()
+def measured() -> list[Results]:
+    """Every system on the test queries: in one table, or in one a branch where compare has not run."""
     found = read_results({})
     if isinstance(found, Missing):
         raise SystemExit(f"error: {found.what}: {found.command}")
-    test = [one for one in found if one.split == "test" and not one.sampled]
-    tables = [titled(results_table(one, params.evaluate.significance)) for one in test]
+    return [one for one in found if one.split == "test" and not one.sampled]
+
+
+def chosen(found: Results) -> Results:
+    """Its rows and columns that README.md shows."""
+    rows = [
+        replace(row, measures={name: mean for name, mean in row.measures.items() if name in MEASURES})
+        for row in found.rows
+        if row.system in SYSTEMS
+    ]
+    return replace(found, title="the methods and what they are compared with", rows=rows)
+
+
+def quality(found: list[Results], told: str) -> str:
+    """Tables with paired differences from M_de and from a system's own baseline; below them what they are of."""
+    tested = load_params().evaluate.significance
+    return "\n\n".join([*(titled(results_table(one, tested)) for one in found if one.rows), told])
+
+
+def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
+    """What the results are of: data, machine, date, minutes."""
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    train = statistics["train"]["queries"]
-    made = f"InsuranceQA, the default `params.yaml` ({train} training queries, the whole corpus, seed {params.seed})"
-    where = f"{machine()}, {date}: `dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes"
+    train, seed = statistics["train"]["queries"], load_params().seed
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
-    last = "Differences: mean, its 95% interval, p of a paired t-test over queries after Holm's correction."
-    return "\n\n".join([*tables, f"{made}, {where}{whole}. {last} ▲ and ▼: p below 0.05."])
+    sentences = (
+        f"Measured on InsuranceQA with the default `params.yaml` ({train} training queries, the whole corpus, "
+        f"seed {seed}) on {machine()}, on {date}.",
+        f"`dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes{whole}.",
+        "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's "
+        "correction, and ▲ and ▼ mark p below 0.05.",
+    )
+    return " ".join(sentences)
 
 
 def costs() -> str:
@@ -72,27 +102,30 @@ def fill(file: Path, sections: dict[str, str]) -> None:
     text = file.read_text(encoding="utf-8")
     for name, content in sections.items():
         pattern = rf"<!-- {name} -->.*<!-- /{name} -->"
-        text = re.sub(pattern, lambda _, c=content, n=name: f"<!-- {n} -->\n{c}\n<!-- /{n} -->", text, flags=re.S)
+        if not re.search(pattern, text, flags=re.DOTALL):
+            raise SystemExit(
+                f"error: {file}: has no section {name}; put <!-- {name} --> and <!-- /{name} --> around it"
+            )
+        section = f"<!-- {name} -->\n{content}\n<!-- /{name} -->"
+        text = re.sub(pattern, lambda _, filled=section: filled, text, flags=re.DOTALL)
     file.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
     """Rewrite the sections."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--all-minutes", type=float)
-    parser.add_argument("--date", required=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, required=True, help="of `dvc repro evaluate@gnn_encoder`")
+    parser.add_argument("--all-minutes", type=float, help="of all branches")
+    parser.add_argument("--date", required=True, help="the day")
     arguments = parser.parse_args()
-    sections = {
-        "results": results(arguments.minutes, arguments.all_minutes, arguments.date),
-        "dag": as_mermaid(arrange(read_pipeline())),
-        "cost": run("benchmarks/cost.py"),
-    }
+    found, told = measured(), provenance(arguments.minutes, arguments.all_minutes, arguments.date)
+    fill(README, {"results": quality([chosen(one) for one in found], told)})
+    fill(DOCS / "results.md", {"all-results": quality(found, told)})
     if COSTS.is_file():
-        sections["costs"] = costs()
-    fill(Path("README.md"), sections)
+        fill(DOCS / "results.md", {"costs": costs()})
+    fill(DOCS / "costs.md", {"cost": run("benchmarks/cost.py")})
     if (tables := project.EVIDENCE / "tables.md").is_file():
-        fill(Path("docs/evidence.md"), {"evidence": tables.read_text(encoding="utf-8").strip()})
+        fill(DOCS / "evidence.md", {"evidence": tables.read_text(encoding="utf-8").strip()})
 
 
 if __name__ == "__main__":
