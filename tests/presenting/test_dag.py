@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.presenting.dag import HEIGHT, WIDTH, as_mermaid, draw_dag
+from gnn_encoder.presenting.dag import HEIGHT, WIDTH, draw_dag
 from gnn_encoder.presenting.lanes import SHARED, Box, Drawing, arrange
 from gnn_encoder.presenting.pipeline import Pipeline, Stage, read_pipeline, runs_table, stages_table
 
@@ -75,22 +75,6 @@ def test_every_run_of_a_stage_is_told(pipeline: Pipeline) -> None:
     systems = [f"{name}@{one}" for name, _, of in (t.partition(": ") for t in told) for one in of.split(", ") if of]
     once = [title for title in told if ": " not in title]
     assert sorted([*systems, *once]) == sorted(stage.address for stage in pipeline.stages)
-
-
-def test_mermaid_has_a_subgraph_a_lane() -> None:
-    first, second = Box("prepare", SHARED, ()), Box("train_mgt", "gnn_encoder", ())
-    assert as_mermaid(Drawing(boxes=[first, second], arrows=[(first, second)])).splitlines() == [
-        "```mermaid",
-        "flowchart TD",
-        '\tsubgraph shared_["Shared by the branches"]',
-        '\t\tstage0["prepare"]',
-        "\tend",
-        '\tsubgraph gnn_encoder_["GNN-encoder"]',
-        '\t\tstage1["train_mgt"]',
-        "\tend",
-        "\tstage0-->stage1",
-        "```",
-    ]
 
 
 def test_tables_of_times_and_sizes() -> None:

@@ -127,13 +127,3 @@ def _box(box: Box, x: float, y: float) -> Markup:
     title = Markup("<title>{}</title>").format(f"{box.name}: {', '.join(systems)}" if systems else box.name)
     shape = Markup('<rect x="{:g}" y="{:g}" width="{:g}" height="{:g}" rx="6"/>').format(x, y, WIDTH, HEIGHT)
     return Markup('<g class="stage">') + title + shape + lines + Markup("</g>")
-
-
-def as_mermaid(drawing: Drawing) -> str:
-    """The drawing for Markdown, which knows no SVG: a subgraph a lane."""
-    names = {box: f"stage{place}" for place, box in enumerate(drawing.boxes)}
-    lines = ["```mermaid", "flowchart TD"]
-    for lane in dict.fromkeys(box.lane for box in drawing.boxes):
-        boxes = [f'\t\t{name}["{box.name}"]' for box, name in names.items() if box.lane == lane]
-        lines += [f'\tsubgraph {lane}_["{lane_title(lane)}"]', *boxes, "\tend"]
-    return "\n".join([*lines, *(f"\t{names[a]}-->{names[b]}" for a, b in drawing.arrows), "```"])
