@@ -63,8 +63,8 @@ def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declar
         raise UserError(f"{folder / PIPELINE}: has no stage {name}; its stages and the scripts in stages/ share names")
     asked = " ".join(arguments)
     if asked not in found:
-        cure = f"stage {name} runs once; leave it out" if "" in found else f"must be one of {', '.join(found)}"
-        raise UserError(f"argument is {asked!r}: {cure}")
+        rule = f"stage {name} runs once; leave it out" if "" in found else f"must be one of {', '.join(found)}"
+        raise UserError(f"argument is {asked!r}: {rule}" if arguments else f"no argument: {rule}")
     return found[asked]
 
 
