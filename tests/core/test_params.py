@@ -167,9 +167,7 @@ AT = "evidence.trials"
         ),
     ],
 )
-def test_a_wrong_trial(
-    values: dict[str, Any], tmp_path: Path, name: str, trial: dict[str, Any], expected: str
-) -> None:
+def test_a_wrong_trial(values: dict[str, Any], tmp_path: Path, name: str, trial: dict[str, Any], expected: str) -> None:
     values["evidence"]["trials"][name] = trial
     assert message(values, tmp_path) == expected
 
