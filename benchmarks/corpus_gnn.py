@@ -17,20 +17,21 @@ import harness
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.core.systems import MAIN
 from gnn_encoder.encoding.corpus import alone, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.graph.artifacts import open_neighbourhood
+from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.graph.nodes import QUESTIONS, read_nodes
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 ALLOWED = 0.05
 PAPER_MS = {"dual_encoder": 0.41, "gnn_encoder": 0.46}
-MANIFEST = {"model_fingerprint": "", "input_fingerprint": ""}
+ORIGIN = Origin(model_fingerprint="", input_fingerprint="")
 
 
 class Corpus:
@@ -39,12 +40,11 @@ class Corpus:
     def __init__(self, params: Params, folder: Path) -> None:
         self._params = params
         self._plain, self._informed = folder / "plain", folder / "informed"
-        self._system = project.gnn_system("gnn_encoder", params)
-        self._nodes = read_nodes(self._system.nodes)
-        model, precision = self._system.model, params.encoder.precision
+        self._graph = GraphArtifacts(name=MAIN)
+        model, precision = project.gnn(MAIN), params.encoder.precision
         self._encoder = DualEncoder.load(model / "encoder", precision=precision).for_inference()
         self._passages: TextTokens = open_passages(self._encoder)
-        self._questions: TextTokens = open_queries(self._system.nodes / QUESTIONS, self._encoder)
+        self._questions: TextTokens = open_queries(self._graph.queries, self._encoder)
         self._gnn = QueryPassageGNN.load(model)
         self._neighbourhood()  # train_mgt has unpacked the edge features
 
@@ -61,19 +61,18 @@ class Corpus:
     def _encode(self) -> None:
         batch_tokens, dtype = self._params.encoder.batch_tokens, self._params.cache_passages.dtype
         passages = alone(self._encoder, self._passages)
-        encode_corpus(self._encoder, passages, self._plain, dtype=dtype, batch_tokens=batch_tokens, manifest=MANIFEST)
+        encode_corpus(self._encoder, passages, self._plain, dtype=dtype, batch_tokens=batch_tokens, origin=ORIGIN)
 
     def _inform(self) -> None:
         near = self._neighbourhood()
         questions = embed_questions(self._encoder, self._questions, self._params.encoder.batch_tokens)
         inform = CorpusGNN(self._gnn.to(near.device), near, questions)
         dtype = self._params.cache_passages.dtype
-        transform_corpus(self._plain, self._informed, dtype=dtype, manifest=MANIFEST, transform=inform)
+        transform_corpus(self._plain, self._informed, dtype=dtype, origin=ORIGIN, transform=inform)
 
     def _neighbourhood(self) -> Neighbourhood:
         return open_neighbourhood(
-            self._system,
-            self._nodes,
+            self._graph,
             edge_features=self._gnn.config.edge_features,
             labelled_edges=self._params.encode_corpus.labelled_edges,
             max_neighbours=self._params.mgt.max_neighbours,

@@ -17,7 +17,7 @@ from texts import cosines, sample_passages, write_passages
 
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import SCRATCH
-from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.arrays import Origin, open_matrix
 from gnn_encoder.encoding.corpus import alone, encode_corpus
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -52,7 +52,7 @@ class Ours:
             self._folder,
             dtype=self._params.cache_passages.dtype,
             batch_tokens=encoder.batch_tokens,
-            manifest={"model_fingerprint": "", "input_fingerprint": ""},
+            origin=Origin(model_fingerprint="", input_fingerprint=""),
         )
 
     def embeddings(self) -> np.ndarray:

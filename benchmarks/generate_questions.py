@@ -21,7 +21,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import SCRATCH
-from gnn_encoder.dual_cross.generator.generation import TOGETHER, generate_questions, sampling
+from gnn_encoder.dual_cross.generator.generation import TOGETHER, generate_queries, sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.device import working_dtype
@@ -47,11 +47,11 @@ class Ours:
     def _generate(self) -> None:
         section, lengths = self._params.dual_cross, self._params.dual_cross.generator
         draw = {"seed": self._params.seed, "views": section.views, "top_k": section.top_k}
-        generate_questions(
+        generate_queries(
             self._model,
             open_tokens(self._table, self._model.tokenizer, lengths.passage_length),
             self._table,
-            self._folder / "questions.parquet",
+            self._folder / "queries.parquet",
             self._folder / "parts",
             sampling(self._model, **draw, query_length=lengths.query_length),
             passage_length=lengths.passage_length,
@@ -60,7 +60,7 @@ class Ours:
 
     def questions(self) -> list[str]:
         """What the last pass wrote."""
-        return pq.read_table(self._folder / "questions.parquet").column("text").to_pylist()
+        return pq.read_table(self._folder / "queries.parquet").column("text").to_pylist()
 
 
 class Peer:

@@ -25,8 +25,8 @@ STAGES = {
     "build_graph": ["build_graph.py", "gnn_encoder"],
     "embed_edges": ["embed_edges.py", "gnn_encoder"],
     "encode_corpus": ["encode_corpus.py", "gnn_encoder"],
-    "generate_questions": ["generate_questions.py"],
-    "encode_views": ["encode_views.py"],
+    "generate_queries": ["generate_queries.py"],
+    "encode_views": ["encode_views.py", "dual_cross"],
 }
 FIELDS = {"RssAnon": "anonymous_mib", "RssFile": "mapped_mib"}
 ALLOWED_GROWTH = 0.10

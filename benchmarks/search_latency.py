@@ -37,7 +37,7 @@ class Searcher:
     """A system as it stands online."""
 
     def __init__(self, system: str, precision: str) -> None:
-        self._encoder = DualEncoder.load(project.ENCODERS[system], precision=precision).for_inference()
+        self._encoder = DualEncoder.load(project.encoder(system), precision=precision).for_inference()
         self._index = PassageIndex.open(project.index(system))
         self._pids = self._index.pids()
 

@@ -4,6 +4,7 @@ Usage: `python benchmarks/synthetic.py FOLDER PASSAGES`; with `--verify STAGE`, 
 """
 
 import argparse
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +20,10 @@ from gnn_encoder.core.params import DualCross, Params, load_params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
+from gnn_encoder.core.systems import MAIN, REFERENCE
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import write_nodes
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
@@ -40,7 +42,7 @@ MATRICES = {
 
 
 def write_project(folder: Path, n_passages: int) -> None:
-    """Everything that cache_passages, build_graph, embed_edges, encode_corpus, generate_questions, encode_views read.
+    """Everything that cache_passages, build_graph, embed_edges, encode_corpus, generate_queries, encode_views read.
 
     Args:
         folder: made if missing; becomes a project's root.
@@ -48,10 +50,11 @@ def write_project(folder: Path, n_passages: int) -> None:
     """
     params = load_params()
     params = params.model_copy(update={"dual_cross": _few_tokens(params.dual_cross)})
-    system = project.gnn_system("gnn_encoder", params)
     torch.manual_seed(params.seed)
     tokenizer = load_tokenizer(Source(params.encoder.model))
     folder.mkdir(parents=True, exist_ok=True)
+    for declared in ("dvc.yaml", "systems.yaml"):
+        shutil.copy(declared, folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(params.model_dump()), encoding="utf-8")
     _write_tables(folder, n_passages, _words(tokenizer), params.seed)
     config = BertConfig(
@@ -62,14 +65,14 @@ def write_project(folder: Path, n_passages: int) -> None:
         intermediate_size=2 * HIDDEN,
         num_labels=1,
     )
-    _dual_encoder(config, tokenizer, params).save(folder / project.DUAL_ENCODER)
+    _dual_encoder(config, tokenizer, params).save(folder / project.encoder(REFERENCE))
     # Other weights than M_de's, as after joint training: encode_corpus encodes the passages again.
-    _dual_encoder(config, tokenizer, params).save(folder / system.model / "encoder")
+    _dual_encoder(config, tokenizer, params).save(folder / project.encoder(MAIN))
     cross_encoder = BertForSequenceClassification(config)
     CrossEncoder(model=cross_encoder, tokenizer=tokenizer, precision="auto").save(folder / project.CROSS_ENCODER)
-    _gnn(params).save(folder / system.model)
+    _gnn(params).save(folder / project.gnn(MAIN))
     views = _dual_encoder(config, tokenizer, params, pair_length=params.dual_cross.max_length)
-    views.save(folder / project.ENCODERS["dual_cross"])
+    views.save(folder / project.encoder("dual_cross"))
     _write_generator(config, tokenizer, params, folder)
 
 
@@ -110,11 +113,8 @@ def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) ->
     qids = [f"q{i}" for i in range(QUESTIONS)]
     answers: list[list[str]] = [[]] * QUESTIONS
     questions = pa.table([qids, _texts(generator, QUESTIONS, words), answers], schema=QUERIES)
-    training = folder / project.queries("train")
     for split in ("train", "dev"):
         write_table(folder / project.queries(split), QUERIES, [questions])
-    none = np.empty(0, dtype=np.int64)
-    write_nodes(folder / project.nodes("training"), training=training, generated=None, views=1, chosen=none)
     pids = [f"p{row}" for row in generator.integers(n_passages, size=QUESTIONS)]
     for path in (project.qrels("train"), project.qrels("dev"), project.POSITIVES):
         write_table(folder / path, QRELS, [pa.table([qids, pids, [1] * QUESTIONS], schema=QRELS)])
@@ -141,14 +141,13 @@ def _words(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 def verify(folder: Path, n_passages: int, stage: str) -> None:
     """Stop unless the stage did all of its work: a figure for work that was skipped is worth nothing."""
     params = load_params(folder / "params.yaml")
-    system = project.gnn_system("gnn_encoder", params)
     if stage in MATRICES:
         matrix, rows = MATRICES[stage]
         expected, found = n_passages * rows, sum(_written_rows(folder / project.embeddings(matrix)))
-    elif stage == "generate_questions":
-        expected, found = n_passages * VIEWS, count_rows(folder / project.GENERATED / "questions.parquet")
+    elif stage == "generate_queries":
+        expected, found = n_passages * VIEWS, count_rows(folder / project.GENERATED / "queries.parquet")
     else:
-        tables = {"build_graph": system.graph / "edges.parquet", "embed_edges": system.edge_features / "edges"}
+        tables = {"build_graph": GraphArtifacts(name=MAIN).edges, "embed_edges": project.edge_features(MAIN) / "edges"}
         place = folder / tables[stage]
         parts = [place] if place.is_file() else sorted(place.glob("*.parquet"))
         expected, found = QUESTIONS * params.build_graph.k, sum(count_rows(part) for part in parts)

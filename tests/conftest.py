@@ -1,6 +1,7 @@
 """What all tests share: no network, quiet libraries, the committed tiny corpus and model, `gpu` tests only on a GPU."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,18 @@ from xdist.scheduler import LoadScopeScheduling
 
 from gnn_encoder.core.experiment import load_experiment
 from gnn_encoder.core.params import Params
+from gnn_encoder.core.systems import registry
 
 TINY = Path(__file__).parent / "tiny"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def systems() -> Iterator[None]:
+    """The registry of systems is this project's, whatever folder a test is in."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gnn_encoder.core.systems.REGISTRY", TINY.parents[1] / "systems.yaml")
+        registry.cache_clear()
+        yield
 
 
 @pytest.fixture(scope="session")

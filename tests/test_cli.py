@@ -15,6 +15,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.core.systems import registry
 from gnn_encoder.index.build import build
 
 ROOT = Path(__file__).parents[1]
@@ -154,7 +155,7 @@ def test_help_lists_every_command_and_each_has_an_example() -> None:
 
 
 def test_systems_are_the_dense_ones() -> None:
-    assert cli.System.__args__ == tuple(project.ENCODERS)
+    assert cli.System.__args__ == tuple(registry().dense)
 
 
 def test_help_imports_nothing_heavy() -> None:

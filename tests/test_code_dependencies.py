@@ -4,8 +4,6 @@ A dependency that is not declared never triggers a rerun: the stage's old output
 """
 
 import ast
-import itertools
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,110 +12,49 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+from gnn_encoder.core.pipeline import Declared, lookup, read_stages
+
+from .project import ROOT
+
+MISSING = object()
 
 
 def problems(root: Path) -> list[str]:
     """What dvc.yaml under `root` leaves out or names in vain, one line each."""
     params = load(root / "params.yaml")
     return [
-        f"{name}: {problem}" for name, stage in read_stages(root) for problem in stage_problems(root, stage, params)
+        f"{stage.address}: {problem}" for stage in read_stages(root) for problem in stage_problems(root, stage, params)
     ]
 
 
-def stage_problems(root: Path, stage: dict[str, Any], params: dict[str, Any]) -> Iterator[str]:
-    deps = [Path(dep if isinstance(dep, str) else next(iter(dep))) for dep in stage.get("deps", [])]
-    scripts = stage_scripts(root, stage["cmd"])
+def stage_problems(root: Path, stage: Declared, params: dict[str, Any]) -> Iterator[str]:
+    scripts = stage_scripts(root, stage.cmd)
     if not scripts:
-        yield f"cmd {stage['cmd']!r} names no script that exists"
+        yield f"cmd {stage.cmd!r} names no script that exists"
+    for script in scripts:
+        if script.stem != stage.name:
+            yield f"cmd {stage.cmd!r} runs a script of another name, which finds its own declaration"
     for file in sorted(imported_files(root, scripts)):
-        if not any(file == dep or dep in file.parents for dep in deps):
+        if not any(file == dep or dep in file.parents for dep in stage.deps):
             yield f"{file} is imported but is not among deps"
-    for dep in deps:
+    for dep in dict.fromkeys(stage.deps):
         if dep.parts[0] in ("src", "stages") and not (root / dep).exists():
             yield f"{dep} is among deps but does not exist"
-    declared = declared_params(stage.get("params", []))
-    for key in declared:
-        if lookup(params, key) is MISSING:
+    for key in stage.params:
+        if lookup(params, key, MISSING) is MISSING:
             yield f"{key} is among params but not in params.yaml"
-    sections = {key.split(".")[0] for key in declared}
+    sections = {key.split(".")[0] for key in stage.params}
     for section in sorted(sections_read(root, scripts, set(params)) - sections):
         yield f"{section} of params.yaml is read by the script but is not among params"
-
-
-# --- dvc.yaml ---------------------------------------------------------------------------------------------------------
 
 
 def load(file: Path) -> Any:
     return yaml.safe_load(file.read_text(encoding="utf-8"))
 
 
-def read_stages(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every stage that DVC would run, `foreach` and `matrix` spelt out, `${...}` filled in."""
-    pipeline = load(root / "dvc.yaml")
-    params = load(root / "params.yaml")
-    for entry in pipeline.get("vars", []):
-        params |= load(root / entry) if isinstance(entry, str) else entry
-    for name, stage in pipeline["stages"].items():
-        if "foreach" in stage:
-            items = fill(stage["foreach"], params)
-            pairs = items.items() if isinstance(items, dict) else ((item, item) for item in items)
-            for key, item in pairs:
-                yield f"{name}@{key}", fill(stage["do"], {**params, "key": key, "item": item})
-        elif "matrix" in stage:
-            axes = fill(stage["matrix"], params)
-            for values in itertools.product(*axes.values()):
-                item = dict(zip(axes, values, strict=True))
-                yield f"{name}@{'-'.join(map(str, values))}", fill(stage, {**params, "item": item})
-        else:
-            yield name, fill(stage, params)
-
-
-def fill(node: Any, values: dict[str, Any]) -> Any:
-    """`${a.b}` replaced by its value, in all strings of `node`; unknown names stay."""
-    if isinstance(node, dict):
-        return {fill(key, values): fill(value, values) for key, value in node.items()}
-    if isinstance(node, list):
-        return [fill(value, values) for value in node]
-    if not isinstance(node, str):
-        return node
-    whole = re.fullmatch(r"\$\{\s*([\w.]+)\s*\}", node)
-    if whole and (value := lookup(values, whole[1])) is not MISSING:
-        return value
-
-    def text(match: re.Match[str]) -> str:
-        value = lookup(values, match[1])
-        return match[0] if value is MISSING else str(value)
-
-    return re.sub(r"\$\{\s*([\w.]+)\s*\}", text, node)
-
-
-MISSING = object()
-
-
-def lookup(values: Any, dotted: str) -> Any:
-    for key in dotted.split("."):
-        if not isinstance(values, dict) or key not in values:
-            return MISSING
-        values = values[key]
-    return values
-
-
-def declared_params(entries: list[Any]) -> list[str]:
-    """Keys of params.yaml: written bare, or under `params.yaml:`."""
-    keys: list[str] = []
-    for entry in entries:
-        if isinstance(entry, str):
-            keys.append(entry)
-        else:
-            keys += entry.get("params.yaml") or []
-    return keys
-
-
-def stage_scripts(root: Path, cmd: str | list[str]) -> list[Path]:
+def stage_scripts(root: Path, cmd: str) -> list[Path]:
     """Python files that the command names, relative to `root`."""
-    words = [word for line in ([cmd] if isinstance(cmd, str) else cmd) for word in shlex.split(line)]
-    return [Path(word) for word in words if word.endswith(".py") and (root / word).is_file()]
+    return [Path(word) for word in shlex.split(cmd) if word.endswith(".py") and (root / word).is_file()]
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
@@ -195,12 +132,19 @@ def has_code(file: Path) -> bool:
 
 
 def sections_read(root: Path, scripts: list[Path], sections: set[str]) -> set[str]:
-    """Sections of params.yaml that the scripts read as `params.SECTION`."""
+    """Sections of params.yaml that the scripts read, as `params.SECTION` or `stage.params.SECTION`."""
+
+    def is_params(node: ast.AST) -> bool:
+        match node:
+            case ast.Name(id="params") | ast.Attribute(value=ast.Name(id="stage"), attr="params"):
+                return True
+        return False
+
     return {
         node.attr
         for script in scripts
         for node in ast.walk(ast.parse((root / script).read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "params"
+        if isinstance(node, ast.Attribute) and is_params(node.value)
     } & sections
 
 
@@ -212,7 +156,7 @@ def test_dvc_yaml_declares_what_its_stages_run_on() -> None:
 
 
 def test_every_stage_script_is_a_stage() -> None:
-    run = {script for _, stage in read_stages(ROOT) for script in stage_scripts(ROOT, stage["cmd"])}
+    run = {script for stage in read_stages(ROOT) for script in stage_scripts(ROOT, stage.cmd)}
     assert {path.relative_to(ROOT) for path in (ROOT / "stages").glob("*.py")} == run
 
 
@@ -222,7 +166,7 @@ from gnn_encoder.models import big
 
 def main():
     from gnn_encoder.late import f
-    f(params.fit)
+    f(stage.params.fit)
 """,
     "src/gnn_encoder/__init__.py": '"""The package."""\n__version__ = "1"\n',
     "src/gnn_encoder/late.py": "from gnn_encoder.deep import g\n",
@@ -254,8 +198,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write_stages(project: Path, stages: dict[str, Any], variables: dict[str, Any] | None = None) -> None:
-    pipeline = {"vars": [variables or {}], "stages": stages}
+def write_stages(project: Path, stages: dict[str, Any], **variables: Any) -> None:
+    (project / "systems.yaml").write_text(yaml.safe_dump(variables))
+    pipeline = {"vars": ["systems.yaml"], "stages": stages}
     (project / "dvc.yaml").write_text(yaml.safe_dump(pipeline, sort_keys=False))
 
 
@@ -292,7 +237,7 @@ def test_dependency_that_does_not_exist_is_found(project: Path) -> None:
 
 
 def test_unknown_and_undeclared_params_are_found(project: Path) -> None:
-    write_stages(project, {"fit": fit_stage(REACHED, [{"params.yaml": ["seed.x", "nothing"]}])})
+    write_stages(project, {"fit": fit_stage(REACHED, ["seed.x", "nothing", {"systems.yaml": ["fit"]}])})
     assert problems(project) == [
         "fit: seed.x is among params but not in params.yaml",
         "fit: nothing is among params but not in params.yaml",
@@ -305,10 +250,30 @@ def test_command_without_a_script_is_found(project: Path) -> None:
     assert problems(project) == ["fit: cmd 'scripts/python stages/fitt.py' names no script that exists"]
 
 
-def test_foreach_and_matrix_are_spelt_out(project: Path) -> None:
+def test_a_script_of_another_name_is_found(project: Path) -> None:
+    write_stages(project, {"train": fit_stage(REACHED)})
+    assert problems(project) == [
+        "train: cmd 'scripts/python stages/fit.py' runs a script of another name, which finds its own declaration"
+    ]
+
+
+def test_parameters_are_read_by_either_name(project: Path) -> None:
+    script = project / "stages" / "fit.py"
+    write_stages(project, {"fit": fit_stage(REACHED, ["seed"])})
+    expected = ["fit: fit of params.yaml is read by the script but is not among params"]
+    assert problems(project) == expected
+    script.write_text(script.read_text().replace("f(stage.params.fit)", "params = stage.params; f(params.fit)"))
+    assert problems(project) == expected
+    script.write_text(script.read_text().replace("params.fit", "params.seed, other.fit"))
+    assert problems(project) == []
+
+
+def test_foreach_is_spelt_out(project: Path) -> None:
     body = {"cmd": "scripts/python stages/${item}.py", "deps": []}
-    matrix = {"matrix": {"what": ["fit"], "system": "${dense}"}, "cmd": "scripts/python stages/${item.what}.py"}
-    write_stages(project, {"each": {"foreach": ["fit", "gone"], "do": body}, "cross": matrix}, {"dense": ["a", "b"]})
-    names = {problem.split(":")[0] for problem in problems(project)}
-    assert names == {"each@fit", "each@gone", "cross@fit-a", "cross@fit-b"}
-    assert "each@gone: cmd 'scripts/python stages/gone.py' names no script that exists" in problems(project)
+    named = {"foreach": "${dense}", "do": fit_stage(REACHED) | {"cmd": "scripts/python stages/${item.script}.py"}}
+    dense = {"a": {"script": "fit"}, "b": {"script": "gone"}}
+    write_stages(project, {"each": {"foreach": ["fit", "gone"], "do": body}, "fit": named}, dense=dense)
+    found = problems(project)
+    assert {problem.split(":")[0] for problem in found} == {"each@fit", "each@gone", "fit@b"}
+    assert "each@gone: cmd 'scripts/python stages/gone.py' names no script that exists" in found
+    assert "fit@b: cmd 'scripts/python stages/gone.py' names no script that exists" in found

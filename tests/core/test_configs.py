@@ -8,8 +8,9 @@ import pytest
 
 from gnn_encoder.core.experiment import load_experiment
 from gnn_encoder.core.params import Params
+from gnn_encoder.core.systems import registry
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 PAPERS = ("msmarco", "nq", "triviaqa")
 
@@ -19,7 +20,6 @@ EVERYWHERE = {
     "encoder.similarity": "dot",
     "encoder.temperature": 1.0,
     "build_graph.k": 25,
-    "build_graph.queries": "training",
     "denoise.positive_threshold": 0.9,
     "denoise.negative_threshold": 0.1,
     "train_dual_encoder.epochs": 10,
@@ -92,6 +92,11 @@ def test_hyper_parameters_are_the_papers(name: str) -> None:
     params = complete(name)
     expected = EVERYWHERE | EACH[name]
     assert {key: reduce(getattr, key.split("."), params) for key in expected} == expected
+
+
+def test_the_paper_s_graph_is_of_the_training_queries() -> None:
+    main = registry().graphs["gnn_encoder"]
+    assert (main.base, main.nodes, main.k) == ("dual_encoder", "training", "build_graph.k")
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -11,7 +11,7 @@ from gnn_encoder import cli
 from gnn_encoder.core.experiment import load_experiment
 from gnn_encoder.core.params import Params, load_params
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DEFAULT = (ROOT / "params.yaml").read_text()
 HEADER = "# Made by: gnn-encoder init "
 
@@ -94,21 +94,37 @@ def test_a_new_key_stands_in_its_section() -> None:
 def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
     init(
         "pair={teacher: {epochs: 5}, depth: 40}",
-        "evidence={ablations: {full: {}, no_mgt: {graph: full}, no_gnn: control}}",
+        "evidence={trials: {full: {table: ablations, graph: gnn_encoder}, "
+        "no_mgt: {table: ablations, graph: gnn_encoder, mgt: {graph: full}}, "
+        "no_gnn: {table: ablations, graph: gnn_encoder, control: true}}}",
     )
     made, default = load_params(), yaml.safe_load(DEFAULT)
     assert made.pair.teacher is not None and made.pair.teacher.epochs == 5
     assert made.pair.teacher.batch_size == default["pair"]["teacher"]["batch_size"]
-    assert list(made.evidence.ablations) == ["full", "no_mgt", "no_gnn"]
+    assert list(made.evidence.trials) == ["full", "no_mgt", "no_gnn"]
     assert made.evidence.k == default["evidence"]["k"]
 
 
 def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
-    assert init("evidence.ablations.no_gate={gate: 0.3}", "evidence.ablations.two-heads={heads: 2}") == [
-        "evidence.ablations: {full: {}, no_gate: {gate: 0.2}, no_edge_features: {edge_features: none}, "
-        "one_layer: {layers: 1}, no_mgt: {masking: drop_labelled}, no_gnn: control} -> "
-        "{full: {}, two-heads: {heads: 2}, no_gate: {gate: 0.3}, no_edge_features: {edge_features: none}, "
-        "one_layer: {layers: 1}, no_mgt: {masking: drop_labelled}, no_gnn: control}"
+    of_two_heads = "{table: ablations, graph: gnn_encoder, mgt: {heads: 2}}"
+    full = "full: {table: ablations, graph: gnn_encoder}, "
+    rest = (
+        "no_edge_features: {table: ablations, graph: gnn_encoder, mgt: {edge_features: none}}, "
+        "one_layer: {table: ablations, graph: gnn_encoder, mgt: {layers: 1}}, "
+        "no_mgt: {table: ablations, graph: gnn_encoder, mgt: {masking: drop_labelled}}, "
+        "no_gnn: {table: ablations, graph: gnn_encoder, control: true}, "
+        "k_10: {table: k, graph: widest, k: 10}, k_15: {table: k, graph: widest, k: 15}, "
+        "k_20: {table: k, graph: widest, k: 20}, k_25: {table: k, graph: widest, k: 25}, "
+        "k_30: {table: k, graph: widest, k: 30}, k_35: {table: k, graph: widest, k: 35}, "
+        "beta_1: {table: beta, graph: gnn_encoder, mgt: {beta: 0.01}}, "
+        "beta_10: {table: beta, graph: gnn_encoder, mgt: {beta: 0.1}}, "
+        "beta_20: {table: beta, graph: gnn_encoder, mgt: {beta: 0.2}}, "
+        "beta_50: {table: beta, graph: gnn_encoder, mgt: {beta: 0.5}}}"
+    )
+    assert init("evidence.trials.no_gate.mgt={gate: 0.3}", f"evidence.trials.two-heads={of_two_heads}") == [
+        f"evidence.trials: {{{full}no_gate: {{table: ablations, graph: gnn_encoder, mgt: {{gate: 0.2}}}}, {rest} -> "
+        f"{{{full}two-heads: {of_two_heads}, "
+        f"no_gate: {{table: ablations, graph: gnn_encoder, mgt: {{gate: 0.3}}}}, {rest}"
     ]
 
 

@@ -11,7 +11,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.experiment import load_experiment
 from gnn_encoder.core.params import Params, load_params
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXPERIMENTS = [ROOT / "params.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 
@@ -120,6 +120,94 @@ def test_parameters_that_do_not_fit_together(values: dict[str, Any], tmp_path: P
     assert message(values, tmp_path) == "denoise.range_max is 21: must be at most mine_candidates.depth, 20"
     values["denoise"] |= {"range_min": 20, "range_max": 20}
     assert message(values, tmp_path) == "denoise.range_min is 20: must be below denoise.range_max, 20"
+
+
+FULL = {"table": "ablations", "graph": "gnn_encoder"}
+AT = "evidence.trials"
+
+
+@pytest.mark.parametrize(
+    ("name", "trial", "expected"),
+    [
+        ("full", FULL | {"mgt": {"layers": 1}}, f"{AT}.full must be {FULL!r}: every other trial is compared with it"),
+        ("full", FULL | {"graph": "widest"}, f"{AT}.full must be {FULL!r}: every other trial is compared with it"),
+        ("no_gnn", FULL, f"{AT}.no_gnn must be {FULL | {'control': True}!r}: every other trial is compared with it"),
+        ("one_layer", FULL | {"mgt": {"layers": 3}}, f"{AT}.one_layer: layers is 3: input should be 1 or 2"),
+        (
+            "one_layer",
+            FULL | {"mgt": {"layer": 1}},
+            f"{AT}.one_layer: layer is not a parameter (value 1); remove it or correct its name",
+        ),
+        (
+            "one_layer",
+            FULL | {"layers": 1},
+            f"{AT}.one_layer.layers is not a parameter (value 1); remove it or correct its name",
+        ),
+        ("one_layer", {"graph": "gnn_encoder"}, f"{AT}.one_layer.table is missing; {DEFAULTS}"),
+        (
+            "one_layer",
+            FULL | {"graph": "pair"},
+            f"{AT}.one_layer.graph is 'pair': input should be 'gnn_encoder' or 'widest'",
+        ),
+        (
+            "k_10",
+            {"table": "k", "graph": "widest", "k": 36},
+            f"{AT}.k_10.k is 36: must be at most evidence.k, 35",
+        ),
+        (
+            "k_10",
+            {"table": "k", "graph": "widest"},
+            f"{AT}.k_10: a trial of table k has a k, one of table beta has mgt.beta",
+        ),
+        ("one_layer", FULL | {"k": 5}, f"{AT}.one_layer: a trial of table k has a k, one of table beta has mgt.beta"),
+        (
+            "beta_1",
+            {"table": "beta", "graph": "gnn_encoder", "mgt": {"heads": 2}},
+            f"{AT}.beta_1: a trial of table k has a k, one of table beta has mgt.beta",
+        ),
+    ],
+)
+def test_a_wrong_trial(values: dict[str, Any], tmp_path: Path, name: str, trial: dict[str, Any], expected: str) -> None:
+    values["evidence"]["trials"][name] = trial
+    assert message(values, tmp_path) == expected
+
+
+@pytest.mark.parametrize("name", ["full", "no_gnn", "no_mgt"])
+def test_a_trial_that_others_need(values: dict[str, Any], tmp_path: Path, name: str) -> None:
+    del values["evidence"]["trials"][name]
+    assert message(values, tmp_path).startswith(f"{AT}.{name} ")
+
+
+def test_a_trial_changes_what_it_says(values: dict[str, Any], tmp_path: Path) -> None:
+    params = load(values, tmp_path)
+    changed = params.of_trial(params.evidence.trials["no_gate"])
+    assert changed.mgt.gate == 0.2 and changed.mgt.layers == params.mgt.layers
+    assert changed.model_copy(update={"mgt": params.mgt}) == params
+
+
+def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
+    params = load(values, tmp_path)
+    some = params.only(["seed", "mgt.beta", "pair.teacher", "pair.pretrain.alpha", "index", "index.factory"])
+    assert (some.seed, some.mgt.beta, some.index) == (13, 0.05, params.index)
+    assert some.pair.teacher == params.pair.teacher and some.pair.pretrain.alpha == 0.1
+    for read in (
+        lambda: some.bm25,
+        lambda: some.mgt.layers,
+        lambda: some.pair.depth,
+        lambda: some.pair.pretrain.epochs,
+        lambda: some.value("mgt.heads"),
+    ):
+        with pytest.raises(AttributeError):
+            read()
+    trial = params.only(["evidence.trials.no_gate"])
+    assert trial.value("evidence.trials.no_gate") == params.evidence.trials["no_gate"]
+
+
+def test_a_parameter_by_its_name(values: dict[str, Any], tmp_path: Path) -> None:
+    params = load(values, tmp_path)
+    assert params.value("seed") == 13 and params.value("mgt") == params.mgt
+    assert params.value("pair.finetune.alpha") == 0.0
+    assert params.value("evidence.trials.k_10").k == 10
 
 
 def test_not_utf8(values: dict[str, Any], tmp_path: Path) -> None:

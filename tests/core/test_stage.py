@@ -1,105 +1,151 @@
 """How a stage's artifact is built: whole, kept over an error, keyed by what decides it; and how errors are told."""
 
+import csv
 import errno
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 from safetensors import SafetensorError
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.stage import TIMES, output, report_errors
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.pipeline import find_stage
+from gnn_encoder.core.stage import TIMES, Stage, artifact, report_errors
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
+
+from ..project import ROOT
+from ..two_processes import run_two
+from . import two_ranks
+
+TARGET = Path("data/thing")
+PIPELINE = {
+    "thing": {
+        "cmd": "scripts/python stages/thing.py",
+        "deps": ["input.txt", "stages/thing.py", "src/gnn_encoder/core"],
+        "params": ["seed", "mgt.beta"],
+        "outs": ["data/thing"],
+        "metrics": [{"metrics/thing/found.json": {"cache": False}}],
+        "plots": ["plots/thing/drawn.csv"],
+    },
+    "each": {
+        "foreach": {"one": {"views": 1}, "two": {"views": 2}},
+        "do": {
+            "cmd": "scripts/python stages/each.py ${key}",
+            "deps": ["input.txt", "stages/each.py"],
+            "params": ["seed"],
+            "outs": ["data/each/${key}"],
+        },
+    },
+    "page": {"cmd": "scripts/python stages/page.py", "deps": ["input.txt"], "outs": ["report/page.html"]},
+}
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("input.txt").write_text("input")
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": PIPELINE}))
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     return tmp_path
 
 
-TARGET = Path("data/thing")
-INPUTS = [Path("input.txt")]
+@pytest.fixture
+def begin(tiny_params: Params) -> "Begin":
+    return Begin(tiny_params)
 
 
-def build(text: str, **params: object) -> Path:
-    with output(TARGET, INPUTS, params) as scratch:
-        (scratch / "a.txt").write_text(text)
-    return scratch
+class Begin:
+    """Begins a stage's artifact with another seed: `with begin(k=1) as stage`."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    @contextmanager
+    def __call__(self, name: str = "thing", *key: str, k: int, own_files: tuple[Path, ...] = ()) -> Iterator[Stage]:
+        params = self.params.model_copy(update={"seed": k})
+        with artifact(find_stage(name, list(key)), params, list(own_files)) as stage:
+            yield stage
+
+    def build(self, text: str, k: int) -> Path:
+        with self(k=k) as stage:
+            (stage.scratch / "a.txt").write_text(text)
+        return stage.scratch
+
+    def interrupted(self, text: str, k: int) -> Path:
+        with pytest.raises(KeyboardInterrupt), self(k=k) as stage:
+            (stage.scratch / "a.txt").write_text(text)
+            (stage.work / "last").write_text("step 3")
+            raise KeyboardInterrupt
+        return stage.scratch
 
 
-def interrupted(text: str, **params: object) -> Path:
-    with pytest.raises(KeyboardInterrupt), output(TARGET, INPUTS, params) as scratch:
-        (scratch / "a.txt").write_text(text)
-        (scratch / ".work" / "last").write_text("step 3")
-        raise KeyboardInterrupt
-    return scratch
-
-
-def test_is_published_whole_with_a_manifest_and_without_work(root: Path) -> None:
-    with output(TARGET, INPUTS, {"k": 1}) as scratch:
-        (scratch / "a.txt").write_text("done")
-        (scratch / ".work" / "last").write_text("only for resuming")
+def test_is_published_whole_with_a_manifest_and_without_work(root: Path, begin: Begin) -> None:
+    with begin(k=1) as stage:
+        (stage.scratch / "a.txt").write_text("done")
+        (stage.scratch / ".work" / "last").write_text("only for resuming")
         assert not TARGET.exists()
     assert sorted(path.name for path in TARGET.iterdir()) == ["a.txt", "manifest.json"]
     assert [path.name for path in (root / ".scratch").rglob("*") if path.is_file()] == ["thing.json"], "its time"
 
 
-def test_how_long_it_took_is_recorded_beside_the_artifacts() -> None:
-    build("one", k=1)
+def test_how_long_it_took_is_recorded_beside_the_artifacts(begin: Begin) -> None:
+    begin.build("one", k=1)
     found = json.loads((TIMES / "thing.json").read_text())
     assert 0 <= found["seconds"] < 60 and found["inputs"] == ["input.txt"]
-    interrupted("two", k=2)
-    build("two", k=2)
+    begin.interrupted("two", k=2)
+    begin.build("two", k=2)
     assert json.loads((TIMES / "thing.json").read_text())["seconds"] is None
 
 
-def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    build("one", k=1)
+def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    begin.build("one", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}
     monkeypatch.setattr("gnn_encoder.core.stage.code_fingerprint", lambda: "of other code")
-    build("one", k=1)
+    begin.build("one", k=1)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
-    build("one", k=2)
+    begin.build("one", k=2)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} != before
 
 
-def test_what_came_out_otherwise_does_not_pass_for_the_former() -> None:
+def test_what_came_out_otherwise_does_not_pass_for_the_former(begin: Begin) -> None:
     """A cache of what an artifact holds, kept under its fingerprint, would else outlive a change of code."""
-    build("one", k=1)
+    begin.build("one", k=1)
     before = fingerprint(TARGET)
-    build("two", k=1)
+    begin.build("two", k=1)
     assert fingerprint(TARGET) != before
-    build("one", k=1)
+    begin.build("one", k=1)
     assert fingerprint(TARGET) == before
 
 
-def test_replaces_the_old_artifact(root: Path) -> None:
-    build("one", k=1)
+def test_replaces_the_old_artifact(root: Path, begin: Begin) -> None:
+    begin.build("one", k=1)
     (TARGET / "left.txt").write_text("of the old one")
-    build("two", k=2)
+    begin.build("two", k=2)
     assert (TARGET / "a.txt").read_text() == "two"
     assert not (TARGET / "left.txt").exists()
 
 
-def test_an_error_leaves_the_target_and_keeps_the_scratch(root: Path) -> None:
-    build("old", k=1)
+def test_an_error_leaves_the_target_and_keeps_the_scratch(root: Path, begin: Begin) -> None:
+    begin.build("old", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}
-    scratch = interrupted("half", k=2)
+    scratch = begin.interrupted("half", k=2)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
-    with output(TARGET, INPUTS, {"k": 2}) as again:
-        assert again == scratch
-        assert (again / "a.txt").read_text() == "half"
-        assert (again / ".work" / "last").read_text() == "step 3"
+    with begin(k=2) as again:
+        assert again.scratch == scratch
+        assert (again.scratch / "a.txt").read_text() == "half"
+        assert (again.work / "last").read_text() == "step 3"
     assert (TARGET / "a.txt").read_text() == "half"
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the artifact moves", "after it has moved"])
 def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
-    root: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+    root: Path, monkeypatch: pytest.MonkeyPatch, after: bool, begin: Begin
 ) -> None:
     def killed(source: Path, target: Path) -> None:
         if after:
@@ -108,43 +154,152 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("gnn_encoder.core.stage.publish", killed)
-        with output(TARGET, INPUTS, {"k": 1}) as scratch:
-            (scratch / ".work" / "last").write_text("the last step")
-    with output(TARGET, INPUTS, {"k": 1}) as again:
-        assert again == scratch
-        assert (again / ".work" / "last").read_text() == "the last step"
+        with begin(k=1) as stage:
+            (stage.work / "last").write_text("the last step")
+            write_found(stage, 1)
+    with begin(k=1) as again:
+        assert again.scratch == stage.scratch
+        assert (again.work / "last").read_text() == "the last step"
+        write_found(again, 2)
+    assert (root / "metrics" / "thing" / "found.json").read_text() == "2"
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"]
     assert not (root / ".scratch" / "thing").exists()
 
 
-def test_other_params_or_inputs_begin_anew(root: Path) -> None:
-    first = interrupted("half", k=1)
-    other = interrupted("half", k=2)
+def test_other_params_or_inputs_begin_anew(root: Path, begin: Begin) -> None:
+    first = begin.interrupted("half", k=1)
+    other = begin.interrupted("half", k=2)
     Path("input.txt").write_text("other")
-    third = interrupted("half", k=1)
+    third = begin.interrupted("half", k=1)
     assert len({first, other, third}) == 3
-    with output(TARGET, INPUTS, {"k": 3}) as scratch:
-        assert list((scratch / ".work").iterdir()) == []
-        assert not (scratch / "a.txt").exists()
+    with begin(k=3) as stage:
+        assert list(stage.work.iterdir()) == []
+        assert not (stage.scratch / "a.txt").exists()
 
 
-def test_manifest_names_the_parameters_and_differs_with_them(root: Path) -> None:
-    build("same", k=1)
+def test_manifest_names_the_parameters_and_differs_with_them(root: Path, begin: Begin) -> None:
+    begin.build("same", k=1)
     one = (TARGET / "manifest.json").read_text()
-    build("same", k=2)
+    begin.build("same", k=2)
     two = (TARGET / "manifest.json").read_text()
-    assert '"k": 1' in one and '"k": 2' in two
-    build("same", k=1)
+    assert json.loads(one)["params"] == {"seed": 1, "mgt.beta": 0.25}
+    assert json.loads(two)["params"] == {"seed": 2, "mgt.beta": 0.25}
+    begin.build("same", k=1)
     assert (TARGET / "manifest.json").read_text() == one
 
 
-def test_a_missing_input_is_named(root: Path) -> None:
+def test_a_missing_input_is_named(root: Path, begin: Begin) -> None:
+    (root / "input.txt").unlink()
     with (
-        pytest.raises(UserError, match=r"^data/none: no such file; run the stage that makes it first"),
-        output(TARGET, [Path("data/none")], {}),
+        pytest.raises(UserError, match=r"^input.txt: no such file; run the stage that makes it first"),
+        begin(k=1),
     ):
         pass
     assert not TARGET.exists() and not Path(".scratch").exists()
+
+
+def test_inputs_are_what_is_declared_but_code_and_the_users_files(root: Path, begin: Begin) -> None:
+    own = root / "own.txt"
+    with pytest.raises(UserError, match=r"own.txt: no such file"), begin(k=1, own_files=(own,)):
+        pass
+    own.write_text("mine")
+    scratches = []
+    for text in ("mine", "mine", "other"):
+        own.write_text(text)
+        with pytest.raises(KeyboardInterrupt), begin(k=1, own_files=(own,)) as stage:
+            scratches.append(stage.scratch)
+            raise KeyboardInterrupt
+        assert stage.inputs == [Path("input.txt"), own]
+    assert scratches[0] == scratches[1] != scratches[2]
+
+
+def test_each_key_has_its_item_and_its_artifact(root: Path, begin: Begin) -> None:
+    seen = []
+    for key, item in (("one", {"views": 1}), ("two", {"views": 2})):
+        with begin("each", key, k=1) as stage:
+            (stage.scratch / "a.txt").write_text(key)
+            seen.append(stage.scratch.parts)
+        assert (stage.key, stage.item) == (key, item)
+        assert (root / "data" / "each" / key / "a.txt").read_text() == key
+    assert [parts[:2] for parts in seen] == [(".scratch", "each-one"), (".scratch", "each-two")]
+    assert sorted(path.name for path in TIMES.iterdir()) == ["each-one.json", "each-two.json"]
+
+
+def test_another_item_begins_anew(root: Path, begin: Begin) -> None:
+    scratches = []
+    for views in (1, 3):
+        changed = PIPELINE | {"each": PIPELINE["each"] | {"foreach": {"one": {"views": views}}}}
+        Path("dvc.yaml").write_text(yaml.safe_dump({"stages": changed}))
+        with pytest.raises(KeyboardInterrupt), begin("each", "one", k=1) as stage:
+            scratches.append(stage.scratch)
+            raise KeyboardInterrupt
+    assert scratches[0] != scratches[1]
+
+
+def test_a_parameter_that_is_not_declared_cannot_be_read(begin: Begin) -> None:
+    with begin(k=4) as stage:
+        assert (stage.params.seed, stage.params.mgt.beta) == (4, 0.25)
+        for read in (lambda: stage.params.encoder, lambda: stage.params.mgt.heads):
+            with pytest.raises(AttributeError):
+                read()
+
+
+def test_a_parameter_that_is_not_declared_decides_nothing(begin: Begin) -> None:
+    scratch = begin.interrupted("half", k=1)
+    heads = begin.params.mgt.model_copy(update={"heads": 1})
+    beta = begin.params.mgt.model_copy(update={"beta": 0.5})
+    others = [Begin(begin.params.model_copy(update={"mgt": mgt})).interrupted("half", k=1) for mgt in (heads, beta)]
+    assert others[0] == scratch != others[1]
+
+
+def write_found(stage: Stage, value: int) -> None:
+    for folder in (stage.metrics, stage.plots):
+        folder.mkdir(exist_ok=True)
+    (stage.metrics / "found.json").write_text(json.dumps(value))
+    with (stage.plots / "drawn.csv").open("w", newline="") as file:
+        csv.writer(file).writerow(["x", value])
+
+
+def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin) -> None:
+    (root / "metrics" / "thing").mkdir(parents=True)
+    (root / "metrics" / "thing" / "mine.txt").write_text("kept")
+    for value in (1, 2):
+        with begin(k=1) as stage:
+            write_found(stage, value)
+            assert (root / "metrics" / "thing" / "found.json").exists() == (value == 2)
+        assert json.loads((root / "metrics" / "thing" / "found.json").read_text()) == value
+        assert (root / "plots" / "thing" / "drawn.csv").read_text().strip() == f"x,{value}"
+    assert (root / "metrics" / "thing" / "mine.txt").read_text() == "kept"
+    assert [path.name for path in TARGET.iterdir()] == ["manifest.json"], "they are no part of the artifact"
+
+
+def test_a_single_file(root: Path, begin: Begin) -> None:
+    for text in ("old", "new"):
+        with begin("page", k=1) as stage:
+            (stage.scratch / "page.html").write_text(text)
+        assert (root / "report" / "page.html").read_text() == text
+    assert [path.name for path in (root / "report").iterdir()] == ["page.html"]
+    assert not [path for path in (root / ".scratch").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("mode", "target", "ranks"),
+    [
+        ("once", "data/thing", ["0 of 1"]),
+        ("shared", "data/thing", ["0 of 2", "1 of 2"]),
+        ("once", "report/made.txt", ["0 of 1"]),
+    ],
+)
+def test_two_processes(root: Path, mode: str, target: str, ranks: list[str]) -> None:
+    """What is not shared runs on the first rank, whose barriers are its own; both see the artifact in its place."""
+    stage = {"cmd": f"scripts/python stages/{mode}.py", "deps": ["input.txt"], "outs": [target]}
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {mode: stage}}))
+    made = Path(target) if Path(target).suffix else Path(target) / "made.txt"
+    (root / "order").write_text(f"{mode} {made}")
+    run_two(Path(two_ranks.__file__), root)
+    assert [(root / f"ran-{rank}").read_text() for rank in range(2) if (root / f"ran-{rank}").exists()] == ranks
+    assert [(root / f"after-{rank}").read_text() for rank in range(2)] == ["made by rank 0"] * 2
+    assert {path.name for path in made.parent.iterdir()} - {"manifest.json"} == {"made.txt"}
 
 
 def told(error: BaseException, capsys: pytest.CaptureFixture[str]) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT, declare
+
 TINY = ROOT / "tests" / "tiny" / "beir"
 
 
@@ -19,6 +20,7 @@ def run_stage(project: Path) -> subprocess.CompletedProcess[str]:
 def test_bad_input_leaves_the_artifact_untouched(tmp_path: Path) -> None:
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     params["data"] |= {"source": "beir", "path": "mine"}
+    declare(tmp_path)
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     corpus = shutil.copytree(TINY, tmp_path / "mine") / "corpus.jsonl"
     assert run_stage(tmp_path).returncode == 0

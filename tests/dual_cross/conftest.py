@@ -8,7 +8,7 @@ import pytest
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 
-from ..encoders.conftest import text, write_questions
+from ..texts import text, write_queries
 from ..training.conftest import examples, tables, texts, tiny_encoder
 
 __all__ = ["examples", "tables", "texts"]
@@ -29,7 +29,7 @@ def generated(tables: Path, tiny_model: Path) -> TextTokens:
     """Three questions for each of the 12 passages."""
     (tables / "generated").mkdir()
     asked = [text(40 + i, 1 + (i * 5) % 9) for i in range(12 * VIEWS)]
-    table = write_questions(tables / "generated" / "questions.parquet", asked)
+    table = write_queries(tables / "generated" / "questions.parquet", asked)
     return open_tokens(table, pair_encoder(tiny_model).tokenizer, 32)
 
 

@@ -1,8 +1,6 @@
 """From generated questions to an index of views: the stages on the tiny corpus, against plain computations."""
 
-import runpy
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,19 +25,11 @@ from gnn_encoder.models.quick import QuickEncoder
 from gnn_encoder.training import contrastive
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT, call_stage, declare
+
+SYSTEMS = ("dual_cross_dpr", "dual_cross")
 ASKED = ["how long should bread dough rise", "why?"]
 Change = Callable[[Params], Params]
-
-
-def stage(name: str, *arguments: str) -> None:
-    """Run a stage script in the current folder."""
-    before = sys.argv
-    sys.argv = [name, *arguments]
-    try:
-        runpy.run_path(str(ROOT / "stages" / f"{name}.py"), run_name="__main__")
-    finally:
-        sys.argv = before
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +39,16 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     values = tiny_params.model_dump()
     values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
     values["evaluate"]["measures"] = ["RR@10", "R@5"]
+    declare(folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        stage("prepare")
+        call_stage("prepare")
         texts = pl.read_parquet(project.PASSAGES)["text"].to_list()
         asked = [" ".join(text.split()[first : first + 5]) for text in texts for first in (0, 3)]
         table = {"qid": [str(row) for row in range(len(asked))], "text": asked, "answers": [[]] * len(asked)}
         schema = {"qid": pl.String, "text": pl.String, "answers": pl.List(pl.String)}
-        write_table(project.GENERATED / "questions.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
+        write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
         write_examples(len(texts))
     return folder
 
@@ -65,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
 def write_examples(n_passages: int) -> None:
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     others = pairs.with_columns(passage=(pl.col("passage") + 17) % n_passages)
-    write_table(project.EXAMPLES / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
+    write_table(project.EXAMPLES, EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
 
 
 @pytest.fixture
@@ -81,14 +72,14 @@ def change(params: Params, stages: dict[str, Any] | None = None, **values: objec
     return params.model_copy(update={"dual_cross": section.model_copy(update={**both, **values})})
 
 
-def batches_of(system: str, params: Params, folder: Path) -> list[TrainingBatch]:
+def batches_of(paired: bool, params: Params, folder: Path) -> list[TrainingBatch]:
     """What `pretrain` trains on, step by step."""
     seen: list[TrainingBatch] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             contrastive, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
         )
-        pretrain(system, params, folder)
+        pretrain(params, folder, paired=paired)
     return seen
 
 
@@ -115,9 +106,8 @@ def test_some_generated_questions_are_drawn_by_the_seed() -> None:
 
 
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
-    found = [
-        batches_of(system, change(params, questions=50), tmp_path / system) for system in project.DUAL_CROSS_SYSTEMS
-    ]
+    changed = change(params, questions=50)
+    found = [batches_of(paired, changed, tmp_path / str(paired)) for paired in (False, True)]
     assert len(found[0]) == len(found[1]) == 2 * 3  # two passes of 50 / 16 batches
     for one, other in zip(*found, strict=True):
         assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()
@@ -125,34 +115,34 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
     assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
 
 
-@pytest.mark.parametrize(("system", "length"), [("dual_cross", 48), ("dual_cross_dpr", None)])
+@pytest.mark.parametrize(("paired", "length"), [(True, 48), (False, None)])
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_stage_of_no_epochs_leaves_the_base_model(
-    params: Params, tmp_path: Path, system: str, length: int | None, shared: bool
+    params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
 ) -> None:
-    pretrain(system, change(params, {"epochs": 0}, shared=shared), tmp_path)
+    pretrain(change(params, {"epochs": 0}, shared=shared), tmp_path, paired=paired)
     found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
     assert (found.settings.pair_length, found.settings.shared) == (length, shared)
     assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
-    base = new_encoder("dual_cross_dpr", params).for_inference()
+    base = new_encoder(params, paired=False).for_inference()
     np.testing.assert_array_equal(found.embed_queries(ASKED), base.embed_queries(ASKED))
 
 
 def test_generated_questions_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"240 questions, expected dual_cross.views = 3 for each of 120 passages"):
-        pretrain("dual_cross", change(params, views=3), tmp_path)
+        pretrain(change(params, views=3), tmp_path, paired=True)
 
 
 def test_a_pair_longer_than_the_model(params: Params) -> None:
     with pytest.raises(UserError, match=r"dual_cross.max_length is 9999: the model has \d+ positions"):
-        new_encoder("dual_cross", change(params, max_length=9999))
+        new_encoder(change(params, max_length=9999), paired=True)
 
 
-@pytest.mark.parametrize("name", ["dual_cross_pretrain", "dual_cross_finetune"])
-def test_a_system_that_has_no_two_stages(params: Params, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_system_that_has_no_two_stages(params: Params, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        stage(name, "dual_encoder")
-    assert "error: argument is 'dual_encoder': must be one of dual_cross_dpr, dual_cross" in capsys.readouterr().err
+        call_stage("train_dual_cross", "dual_encoder")
+    names = "dual_cross_dpr_pretrained, dual_cross_pretrained, dual_cross_dpr, dual_cross"
+    assert f"error: argument is 'dual_encoder': must be one of {names}\n" in capsys.readouterr().err
 
 
 # --- the stages -------------------------------------------------------------------------------------------------------
@@ -165,13 +155,13 @@ def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(made, folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for system in project.DUAL_CROSS_SYSTEMS:
-            stage("dual_cross_pretrain", system)
-            stage("dual_cross_finetune", system)
-            stage(*(("encode_views",) if system == "dual_cross" else ("cache_passages", system)))
-            stage("build_index", system)
-            stage("retrieve", system)
-        stage("views_curve")
+        for system in SYSTEMS:
+            call_stage("train_dual_cross", f"{system}_pretrained")
+            call_stage("train_dual_cross", system)
+            call_stage("encode_views" if system == "dual_cross" else "cache_passages", system)
+            call_stage("build_index", system)
+            call_stage("retrieve", system)
+        call_stage("views_curve", "dual_cross")
     return folder
 
 
@@ -182,9 +172,9 @@ def inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_models(inside: Path) -> None:
-    base = new_encoder("dual_cross_dpr", load_params()).for_inference().embed_queries(ASKED)
-    for system in project.DUAL_CROSS_SYSTEMS:
-        first, second = project.pretrained(system), project.ENCODERS[system]
+    base = new_encoder(load_params(), paired=False).for_inference().embed_queries(ASKED)
+    for system in SYSTEMS:
+        first, second = project.DATA / f"{system}_pretrained", project.encoder(system)
         losses = [pl.read_csv(folder / "history.csv")["loss"].to_numpy() for folder in (first, second)]
         assert losses[0][-4:].mean() < losses[0][:4].mean() and len(losses[1]) > 0
         embedded = [DualEncoder.load(f, precision="fp32").for_inference().embed_queries(ASKED) for f in (first, second)]
@@ -197,20 +187,20 @@ def test_models(inside: Path) -> None:
 def test_views_are_indexed_and_searched(inside: Path) -> None:
     matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32)
     assert matrix.shape == (240, 32) and read_manifest(project.embeddings("dual_cross")).views == 2
-    encoder = DualEncoder.load(project.ENCODERS["dual_cross"], precision="fp32").for_inference()
+    encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
     queries = encoder.embed_queries(ASKED)
     best = (queries @ matrix.T).reshape(2, 120, 2).max(axis=2)
     rows, scores = PassageIndex.open(project.index("dual_cross")).search(queries, 7)
     np.testing.assert_array_equal(rows, np.argsort(-best, axis=1, kind="stable")[:, :7])
     np.testing.assert_allclose(scores, -np.sort(-best, axis=1)[:, :7], rtol=1e-5)
-    runs = [project.run_file(system, "dev") for system in project.DUAL_CROSS_SYSTEMS]
+    runs = [project.run_file(system, "dev") for system in SYSTEMS]
     assert all(path.is_file() for path in runs) and runs[0].read_bytes() != runs[1].read_bytes()
 
 
 def reciprocal_rank(views: int) -> float:
     """RR@10 of the dev questions by the first views, written out."""
     matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32).reshape(120, 2, 32)[:, :views]
-    encoder = DualEncoder.load(project.ENCODERS["dual_cross"], precision="fp32").for_inference()
+    encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
     pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
     judged = pl.read_parquet(project.qrels("dev")).filter(pl.col("grade") > 0)
     values = []
@@ -225,7 +215,8 @@ def reciprocal_rank(views: int) -> float:
 
 
 def test_curve(inside: Path) -> None:
-    curve = pl.read_csv(project.VIEWS_CURVE / "curve.csv")
+    written = project.VIEWS_CURVE / "dual_cross" / "curve.csv"
+    curve = pl.read_csv(written)
     assert curve.columns == ["views", "RR@10", "R@5", "index_bytes", "milliseconds", "vectors"]
     assert curve["views"].to_list() == [1, 2]
     assert curve["RR@10"].to_list() == pytest.approx([reciprocal_rank(1), reciprocal_rank(2)], abs=1e-9)
@@ -233,5 +224,5 @@ def test_curve(inside: Path) -> None:
         assert 0 <= size - views * 32 * 4 < 1  # and FAISS's header, over 120 passages
     assert (curve["milliseconds"] > 0).all()
     assert curve["vectors"].to_list() == [10, 20]
-    assert (project.PLOTS / "dual_cross" / "views.csv").read_bytes() == (project.VIEWS_CURVE / "curve.csv").read_bytes()
+    assert (project.PLOTS / "dual_cross" / "views.csv").read_bytes() == written.read_bytes()
     assert imread(project.PLOTS / "dual_cross" / "views.png").std() > 0.01

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
 from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, embed_passages, encode_corpus
@@ -19,7 +19,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from ..training.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
 
-NAMES = {"model_fingerprint": "model", "input_fingerprint": "input"}
+ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def encoder(tiny_model: Path) -> DualEncoder:
 
 
 def write(encoder: DualEncoder, inputs: object, folder: Path, dtype: str = "float32", **options: object) -> None:
-    encode_corpus(encoder, inputs, folder, dtype=dtype, batch_tokens=64, manifest=NAMES, views=VIEWS, **options)
+    encode_corpus(encoder, inputs, folder, dtype=dtype, batch_tokens=64, origin=ORIGIN, views=VIEWS, **options)
 
 
 def test_equals_each_pair_by_itself(

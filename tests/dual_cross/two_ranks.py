@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.dual_cross.two_stages import generated_examples
 from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.encoding import corpus
@@ -30,9 +31,9 @@ def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, ques
 
 
 def write_views(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, folder: Path) -> None:
-    names = {"model_fingerprint": "model", "input_fingerprint": "input"}
+    origin = Origin(model_fingerprint="model", input_fingerprint="input")
     inputs = view_inputs(encoder, generated, passages, 3)
-    encode_corpus(encoder, inputs, folder, dtype="float32", batch_tokens=64, manifest=names, views=3)
+    encode_corpus(encoder, inputs, folder, dtype="float32", batch_tokens=64, origin=origin, views=3)
 
 
 def open_encoder(folder: Path) -> DualEncoder:

@@ -2,22 +2,14 @@
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.core import stage
-from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.encoding import tokens
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 
-WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
-
-
-def text(number: int, size: int) -> str:
-    return " ".join(WORDS[(number * 7 + i * (1 + number % 3)) % len(WORDS)] for i in range(size))
-
+from ..texts import text, write_passages, write_queries
 
 TITLES = ["", "Baking bread", "", "A long title about the oven and the flour", "x", ""]
 TEXTS = [text(0, 3), text(1, 5), "a", text(3, 40), "Ünïcode, 12.5% & more!", text(5, 90)]
@@ -31,18 +23,6 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "scratch"
 
 
-def write_passages(path: Path, titles: list[str], texts: list[str]) -> Path:
-    rows = {"pid": [str(i) for i in range(len(texts))], "title": titles, "text": texts}
-    pq.write_table(pa.table(rows, schema=PASSAGES), path)
-    return path
-
-
-def write_questions(path: Path, texts: list[str]) -> Path:
-    rows = {"qid": [str(i) for i in range(len(texts))], "text": texts, "answers": [[] for _ in texts]}
-    pq.write_table(pa.table(rows, schema=QUERIES), path)
-    return path
-
-
 @pytest.fixture
 def passages_table(tmp_path: Path) -> Path:
     return write_passages(tmp_path / "passages.parquet", TITLES, TEXTS)
@@ -50,7 +30,7 @@ def passages_table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def questions_table(tmp_path: Path) -> Path:
-    return write_questions(tmp_path / "train.parquet", QUESTIONS)
+    return write_queries(tmp_path / "train.parquet", QUESTIONS)
 
 
 @pytest.fixture

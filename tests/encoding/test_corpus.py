@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_questions, encode_corpus, transform_corpus
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
-NAMES = {"model_fingerprint": "model", "input_fingerprint": "input"}
+ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def one_by_one(encoder: DualEncoder, tokens: TextTokens, side: str, rows: np.nda
 
 
 def write(encoder: DualEncoder, tokens: TextTokens, folder: Path, dtype: str = "float32", **options: object) -> None:
-    encode_corpus(encoder, alone(encoder, tokens), folder, dtype=dtype, batch_tokens=64, manifest=NAMES, **options)
+    encode_corpus(encoder, alone(encoder, tokens), folder, dtype=dtype, batch_tokens=64, origin=ORIGIN, **options)
 
 
 def test_equals_one_text_at_a_time_in_row_order(encoder: DualEncoder, many: TextTokens, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_transform_gets_its_rows(encoder: DualEncoder, many: TextTokens, tmp_pat
         return block + np.arange(first, first + len(block), dtype=np.float32)[:, None]
 
     write(encoder, many, tmp_path / "shifted", transform=shift)
-    transform_corpus(tmp_path / "plain", tmp_path / "later", dtype="float32", manifest=NAMES, transform=shift)
+    transform_corpus(tmp_path / "plain", tmp_path / "later", dtype="float32", origin=ORIGIN, transform=shift)
     plain = open_matrix(tmp_path / "plain")
     np.testing.assert_array_equal(open_matrix(tmp_path / "shifted"), plain + np.arange(23, dtype=np.float32)[:, None])
     np.testing.assert_array_equal(open_matrix(tmp_path / "later"), open_matrix(tmp_path / "shifted"))

@@ -1,9 +1,7 @@
 """Reordering by hand, and the stage on the tiny model: order, ties, what is below, a sample, a kill, its time."""
 
 import json
-import runpy
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
+from gnn_encoder.core.systems import registry
 from gnn_encoder.encoding import pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import pair_batch
@@ -24,7 +23,8 @@ from gnn_encoder.evaluation.runs import read_run, write_run
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
-ROOT = Path(__file__).parents[1]
+from ..project import ROOT, call_stage, declare
+
 PAIRS = {"query": pl.Int32, "passage": pl.Int32}
 RUN = pl.DataFrame(
     [(2, 7, 1), (2, 5, 2), (2, 9, 3), (2, 1, 4), (5, 7, 1), (5, 8, 2), (5, 3, 3)],
@@ -69,12 +69,6 @@ def test_sample_is_fixed_and_in_order() -> None:
 DEPTH, LENGTH = 20, 48
 
 
-def stage(name: str, *arguments: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [name, *arguments])
-        runpy.run_path(str(ROOT / "stages" / f"{name}.py"), run_name="__main__")
-
-
 def set_rerank(folder: Path, **values: Any) -> None:
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["rerank"] |= values
@@ -86,10 +80,11 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     """Prepared tables, runs of all passages in a random order, two cross-encoders with heads of their own."""
     folder = tmp_path_factory.mktemp("made") / "project"
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
+    declare(folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(tiny_params.model_dump()))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        stage("prepare")
+        call_stage("prepare")
         generator = np.random.default_rng(0)
         pids = pl.read_parquet(project.PASSAGES)["pid"].to_arrow()
         for split in ("dev", "test"):
@@ -132,7 +127,7 @@ def scores_alone(run: pl.DataFrame, split: str, model: Path) -> dict[tuple[str, 
 @pytest.mark.parametrize("model", ["cross_encoder", "pair_teacher"])
 def test_runs_are_in_the_cross_encoders_order(folder: Path, model: str) -> None:
     set_rerank(folder, model=model, questions=6)
-    stage("rerank")
+    call_stage("rerank")
     for split in ("dev", "test"):
         before, after = (read_run(project.run_file(system, split)) for system in ("dual_encoder", "reranked"))
         qids = after["qid"].unique(maintain_order=True).to_list()
@@ -150,20 +145,20 @@ def test_runs_are_in_the_cross_encoders_order(folder: Path, model: str) -> None:
 
 
 def test_it_tells_the_time_of_a_question(folder: Path) -> None:
-    stage("rerank")
+    call_stage("rerank")
     told = json.loads((project.METRICS / "reranked" / "latency.json").read_text())
     assert told["passages"] == DEPTH and 0.1 < told["rerank_ms"] < 60_000
 
 
 def test_all_questions(folder: Path) -> None:
     set_rerank(folder, questions=None)
-    stage("rerank")
+    call_stage("rerank")
     assert read_run(project.run_file("reranked", "test"))["qid"].n_unique() == 15
 
 
 def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "WINDOW", 50)
-    stage("rerank")
+    call_stage("rerank")
     whole = {split: project.run_file("reranked", split).read_bytes() for split in ("dev", "test")}
     shutil.rmtree(project.run_file("reranked", "dev").parent)
     real, encoded = pairs.encode_prepared, []
@@ -176,29 +171,29 @@ def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(pairs, "encode_prepared", killed)
     with pytest.raises(KeyboardInterrupt):
-        stage("rerank")
+        call_stage("rerank")
     assert not project.run_file("reranked", "dev").exists()
-    stage("rerank")
+    call_stage("rerank")
     timed = 12  # questions, each alone
     assert len(encoded) == 7 + 4 + timed
     assert {split: project.run_file("reranked", split).read_bytes() for split in whole} == whole
 
 
 def test_measured_on_the_sample_and_compared_on_it(folder: Path) -> None:
-    stage("rerank")
-    systems = ("dual_encoder", "reranked", *project.BRANCHES["reranked"].beside)
+    call_stage("rerank")
+    systems = ("dual_encoder", "reranked", *registry().branches["reranked"].beside)
     for system in systems:
         for split in ("dev", "test"):
             path = project.run_file(system, split)
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 shutil.copy(project.run_file("dual_encoder", split), path)
-        stage("measure", system)
+        call_stage("measure", system)
     values = pl.read_parquet(project.measured("reranked") / "values.parquet").filter(measure="RR@10", split="test")
     assert values["qid"].n_unique() == 12 and set(values["qid"]) == set(
         read_run(project.run_file("reranked", "test"))["qid"]
     )
-    stage("evaluate", "reranked")
+    call_stage("evaluate", "reranked")
     metrics = json.loads((project.METRICS / "reranked" / "test.json").read_text())
     assert list(metrics) == ["dual_encoder", "retriever", "no_gnn", "gnn_encoder", "reranked"]
     assert metrics["reranked"]["RR@10"] == pytest.approx(values["value"].to_numpy().mean())

@@ -15,9 +15,11 @@ import yaml
 from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.runs import write_run
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT, declare
+
 PIDS = pa.chunked_array([["p0", "p1", "p2"]])
 # Passage rows by question: q0's answer is p0, q1's p1, q2's p2.
 RANKINGS = {
@@ -39,7 +41,7 @@ def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedP
     return stage(folder, "evaluate", branch)
 
 
-def write_questions(root: Path, answers: list[list[str]]) -> None:
+def write_queries(root: Path, answers: list[list[str]]) -> None:
     for split in ("dev", "test"):
         table = pa.table([["q0", "q1", "q2"], ["what?"] * 3, answers], schema=QUERIES)
         write_table(root / project.queries(split), QUERIES, [table])
@@ -49,10 +51,10 @@ def write_questions(root: Path, answers: list[list[str]]) -> None:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose systems have been measured. Read only: `folder` is a copy of it."""
     root = tmp_path_factory.mktemp("measured")
-    shutil.copy(ROOT / "params.yaml", root)
+    declare(root)
     passages = pa.table([["p0", "p1", "p2"], [""] * 3, ["a hot oven", "a pan", "salt"]], schema=PASSAGES)
     write_table(root / project.PASSAGES, PASSAGES, [passages])
-    write_questions(root, [[], [], []])
+    write_queries(root, [[], [], []])
     for split in ("dev", "test"):
         table = pa.table([["q0", "q1", "q2"], ["p0", "p1", "p2"], [1, 1, 1]], schema=QRELS)
         write_table(root / project.qrels(split), QRELS, [table])
@@ -81,7 +83,7 @@ def test_metrics(folder: Path) -> None:
         "no_gnn": (1 + 1 / 2 + 1 / 3) / 3,
         "gnn_encoder": (1 + 1 + 1 / 2) / 3,
     }
-    assert list(metrics) == list(project.BRANCHES["gnn_encoder"].systems) == list(reciprocal_ranks)
+    assert list(metrics) == list(registry().of_branch("gnn_encoder")) == list(reciprocal_ranks)
     assert {name: values["RR@10"] for name, values in metrics.items()} == pytest.approx(reciprocal_ranks, abs=1e-12)
     significance = json.loads((folder / "metrics" / "gnn_encoder" / "significance.json").read_text())
     same = {"baseline": "dual_encoder", "difference": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
@@ -102,9 +104,6 @@ def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
 
 
 def test_per_query_values_and_plots(folder: Path) -> None:
-    history = folder / "data" / "mgt" / "gnn_encoder" / "history.csv"
-    history.parent.mkdir(parents=True)
-    history.write_text("phase,step,loss,dev_rr10\ngnn,1,2.0,\ngnn,2,,0.4\n")
     plots = folder / "plots" / "gnn_encoder"
     plots.mkdir(parents=True)
     (plots / "mine.txt").write_text("kept")
@@ -114,7 +113,7 @@ def test_per_query_values_and_plots(folder: Path) -> None:
     found = values.filter(system="gnn_encoder", split="dev", measure="RR@10").select("qid", "value").rows()
     assert found == [("q0", 1.0), ("q1", 1.0), ("q2", 0.5)]
     assert sorted(path.name for path in plots.iterdir()) == [
-        *("measures.csv", "mine.txt", "recall.csv", "recall.png", "systems.png", "training.png")
+        *("measures.csv", "mine.txt", "recall.csv", "recall.png", "systems.png")
     ]
 
 
@@ -129,7 +128,7 @@ def test_same_metrics_twice(folder: Path) -> None:
 @pytest.fixture
 def answers(folder: Path) -> Path:
     """The same project, judged by answers: q0's is in p0 and p2, q1's nowhere, q2 has none."""
-    write_questions(folder, [["Salt", "oven"], ["gas"], []])
+    write_queries(folder, [["Salt", "oven"], ["gas"], []])
     for split in ("dev", "test"):
         write_table(folder / project.qrels(split), QRELS, [QRELS.empty_table()])
     return folder
@@ -144,7 +143,7 @@ def set_evaluate(folder: Path, **values: object) -> None:
 def test_a_split_judged_by_answers(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10", "Success@1", "Success@3", "P@3"])
     expected = {"bm25": [1 / 2 / 3, 0, 1 / 3, 1 / 9], "dual_encoder": [1 / 3, 1 / 3, 1 / 3, 2 / 9]}
-    for system in project.BRANCHES["gnn_encoder"].systems:
+    for system in registry().of_branch("gnn_encoder"):
         done = stage(answers, "measure", system)
         assert done.returncode == 0, done.stderr
     assert evaluate(answers).returncode == 0
@@ -160,11 +159,11 @@ def test_a_split_judged_by_answers(answers: Path) -> None:
 
 def test_answers_that_are_expressions(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10"], answers="regex")
-    write_questions(answers, [["^p.n"], [r"\bpan$"], ["s.?lt|oven"]])
+    write_queries(answers, [["^p.n"], [r"\bpan$"], ["s.?lt|oven"]])
     assert stage(answers, "measure", "dual_encoder").returncode == 0
     values = pl.read_parquet(answers / project.measured("dual_encoder") / "values.parquet")
     assert values.filter(split="test")["value"].to_list() == [0.0, 0.5, 1.0]
-    write_questions(answers, [["("], [], []])
+    write_queries(answers, [["("], [], []])
     done = stage(answers, "measure", "dual_encoder")
     assert (done.returncode, done.stderr) == (
         2,
@@ -205,7 +204,8 @@ def test_a_system_that_is_not_measured_is_named(folder: Path) -> None:
     done = evaluate(folder)
     assert (done.returncode, done.stderr) == (
         2,
-        "error: data/measures/gnn_encoder/no_gnn: no such file; run the stage that makes it first (`dvc repro`)\n",
+        "error: data/measures/gnn_encoder/no_gnn/values.parquet: no such file; "
+        "run the stage that makes it first (`dvc repro`)\n",
     )
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.pipeline import find_stage
 from gnn_encoder.evidence.collect import baselines
 from gnn_encoder.evidence.runs import depth_of
-from gnn_encoder.evidence.trials import KINDS, Trial, find_trial, measured_names
+from gnn_encoder.evidence.trials import EXPLAINED, TABLES, graph_of, measured_names, seeds, trials_of
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT
 
 
 @pytest.fixture
@@ -18,15 +19,22 @@ def params() -> Params:
     return load_params(ROOT / "params.yaml")
 
 
-def changed(trial: Trial, params: Params) -> dict[str, object]:
-    """What of `mgt` a trial changes."""
+def changed(name: str, params: Params) -> dict[str, object]:
+    """What of the experiment a trial changes: values of `mgt`, and nothing else."""
+    made = params.of_trial(params.evidence.trials[name])
+    assert made.model_copy(update={"mgt": params.mgt}) == params
     own = params.mgt.model_dump()
-    return {name: value for name, value in trial.params.mgt.model_dump().items() if value != own[name]}
+    return {key: value for key, value in made.mgt.model_dump().items() if value != own[key]}
+
+
+def inputs(name: str) -> list[Path]:
+    return find_stage("trial", [name], ROOT).inputs
 
 
 def test_ablations_of_the_paper(params: Params) -> None:
-    trials = {trial.name: trial for trial in KINDS["ablations"](params)}
-    assert {name: changed(trial, params) for name, trial in trials.items()} == {
+    trials = params.evidence.trials
+    names = [name for name, trial in trials.items() if trial.table == "ablations"]
+    assert {name: changed(name, params) for name in names} == {
         "full": {},
         "no_gate": {"gate": 0.2},
         "no_edge_features": {"edge_features": "none"},
@@ -34,37 +42,46 @@ def test_ablations_of_the_paper(params: Params) -> None:
         "no_mgt": {"masking": "drop_labelled"},
         "no_gnn": {},
     }
+    assert trials_of("ablations", params) == {name: Path("data/trials") / name for name in names}
     assert [name for name, trial in trials.items() if trial.control] == ["no_gnn"]
-    assert [name for name, trial in trials.items() if trial.explained] == ["full", "no_mgt"]
-    assert {trial.system.k for trial in trials.values()} == {params.build_graph.k}
-    assert Path("data/graph/gnn_encoder") in trials["full"].inputs
-    assert not any("graph" in path.parts for path in trials["no_gnn"].inputs)
+    assert EXPLAINED == ("full", "no_mgt")
+    assert {(graph_of(trials[name]).name, graph_of(trials[name]).k) for name in names} == {("gnn_encoder", None)}
+    assert Path("data/graph/gnn_encoder") in inputs("full") and Path("data/graph/widest") not in inputs("full")
 
 
 def test_sweeps(params: Params) -> None:
-    of_k, of_beta = KINDS["k"](params), KINDS["beta"](params)
-    assert [trial.system.k for trial in of_k] == params.evidence.k
-    assert {trial.system.graph for trial in of_k} == {Path("data/graph/widest")}
-    assert all(changed(trial, params) == {} for trial in of_k)
-    assert [changed(trial, params) for trial in of_beta] == [{"beta": beta} for beta in params.evidence.beta]
-    assert len({trial.folder for trial in [*of_k, *of_beta]}) == len(of_k) + len(of_beta)
+    trials = params.evidence.trials
+    of_k, of_beta = ([n for n, trial in trials.items() if trial.table == table] for table in ("k", "beta"))
+    assert [graph_of(trials[name]).k for name in of_k] == [10, 15, 20, 25, 30, 35]
+    assert {graph_of(trials[name]).name for name in of_k} == {"widest"}
+    assert all(Path("data/graph/widest") in inputs(name) for name in of_k)
+    assert all(changed(name, params) == {} for name in of_k)
+    assert [changed(name, params) for name in of_beta] == [{"beta": beta} for beta in (0.01, 0.1, 0.2, 0.5)]
+    assert {(graph_of(trials[name]).name, graph_of(trials[name]).k) for name in of_beta} == {("gnn_encoder", None)}
+    assert list(trials_of("k", params)) == ["10", "15", "20", "25", "30", "35"]
+    assert list(trials_of("beta", params)) == ["0.01", "0.1", "0.2", "0.5"]
+    folders = [folder for table in TABLES for folder in trials_of(table, params).values()]
+    assert len(set(folders)) == len(folders) == len(trials)
+    assert trials_of("beta", params)["0.5"] == Path("data/trials/beta_50")
     assert baselines("k", params) == ["12"] and baselines("beta", params) == ["0.05"]
+    assert baselines("ablations", params) == ["full", "no_gnn"]
 
 
 def test_seeds_begin_with_the_experiment_s_own(params: Params) -> None:
-    trial = find_trial(["beta", "0.5"], params)
-    assert list(trial.seeds) == [13, 14, 15] and trial.folder == Path("data/trials/beta/0.5")
+    assert list(seeds(params)) == [13, 14, 15]
 
 
-@pytest.mark.parametrize("arguments", [[], ["full"], ["systems", "full"], ["ablations", "full", "more"]])
-def test_unknown_kind(params: Params, arguments: list[str]) -> None:
-    with pytest.raises(UserError, match="must be one of ablations, k, beta"):
-        find_trial(arguments, params)
-
-
-def test_unknown_name(params: Params) -> None:
-    with pytest.raises(UserError, match="argument is '7': must be one of evidence.k: 10, 15, 20, 25, 30, 35"):
-        find_trial(["k", "7"], params)
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ([], "no argument: must be one of full, no_gate, "),
+        (["k_7"], "argument is 'k_7': must be one of full, no_gate, "),
+        (["ablations", "full"], "argument is 'ablations full': must be one of full, no_gate, "),
+    ],
+)
+def test_unknown_name(arguments: list[str], rule: str) -> None:
+    with pytest.raises(UserError, match=rule):
+        find_stage("trial", arguments, ROOT)
 
 
 def test_runs_are_as_deep_as_their_measures(params: Params) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.graph.nodes import NO_NODES, QUESTIONS, Nodes, draw, read_nodes, write_nodes
+from gnn_encoder.graph import nodes as module
+from gnn_encoder.graph.nodes import NO_NODES, Nodes, draw, read_nodes, write_nodes
 
 # Three training questions, then questions generated from passages 7, 4, 7 and 9.
 NODES = Nodes(training=3, sources=np.array([7, 4, 7, 9], dtype=np.int32))
@@ -55,7 +56,7 @@ def test_nodes_are_written_in_order(tmp_path: Path, kind: str, texts: list[str],
     training = table(tmp_path / "train.parquet", "t", 2) if kind != "generated" else None
     generated = table(tmp_path / "generated.parquet", "g", 6) if kind != "training" else None
     write_nodes(tmp_path, training=training, generated=generated, views=2, chosen=np.array([1, 2, 5]))
-    assert pl.read_parquet(tmp_path / QUESTIONS)["qid"].to_list() == texts
+    assert pl.read_parquet(tmp_path / module.NODES)["qid"].to_list() == texts
     nodes = read_nodes(tmp_path)
     assert (nodes.training, nodes.sources.tolist()) == (2 if training else 0, sources)
 

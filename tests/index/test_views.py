@@ -226,7 +226,7 @@ def test_streaming_against_brute_force_with_ties(
 def test_top_k_takes_all_views_by_default(
     save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, factory: str
 ) -> None:
-    rows, scores = top_k(save_matrix(matrix, views=VIEWS), queries, 25, factory, section="build_graph")
+    rows, scores = top_k(save_matrix(matrix, views=VIEWS), queries, 25, factory, name="build_graph.k")
     check(rows, scores, matrix, queries, 25)
 
 

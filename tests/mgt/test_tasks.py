@@ -20,7 +20,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, TrainingBatch
 
-from ..encoders.conftest import text, write_questions
+from ..texts import text, write_queries
 from ..training.conftest import tiny_encoder
 
 N, M, K = 8, 12, 3
@@ -116,7 +116,7 @@ class World:
 def world(tiny_model: Path, tables: Path, texts: Texts, examples: Examples, request: pytest.FixtureRequest) -> World:
     own = [] if request.param == "generated" else [text(20 + i, 2 + i) for i in range(N)]
     generated = [text(40 + i, 3 + i) for i in range(len(SOURCES[request.param]))]
-    write_questions(tables / "nodes.parquet", own + generated)
+    write_queries(tables / "nodes.parquet", own + generated)
     encoder = tiny_encoder(tiny_model)
     node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer), texts.passage_tokens)
     return World(tiny_model, texts, node_texts, examples, request.param)

@@ -25,6 +25,13 @@ from .forked_python import run as run_forked
 ROOT = Path(__file__).parents[2]
 METRICS_LINK = "report/metrics"
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
+# What stages write that tells of time, and so differs from run to run: beginnings of paths.
+TIMED = (
+    *("metrics/costs.json", "metrics/reranked/latency.json", "plots/costs.png"),
+    *("data/views_curve/", "plots/dual_cross/views"),
+    *("data/encoding_times/", "data/evidence/tables.md", "data/evidence/manifest.json"),
+    *("metrics/evidence/times.json", "plots/evidence/times.csv"),
+)
 IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
 
 

@@ -165,10 +165,14 @@ PARAMS = {
     "no FAISS factory": (params(index__factory="Flatt"), "build_index retriever", ["index.factory is 'Flatt'"]),
     "unknown measure": (params(evaluate__measures=["RRR@10"]), "measure bm25", ["evaluate.measures", "RRR@10"]),
     "heads that do not divide": (params(mgt__heads=5), "train_mgt gnn_encoder", ["heads", "5", "32"]),
-    "views that were not generated": (params(dual_cross__views=3), "encode_views", ["dual_cross.views", "3", "240"]),
+    "views that were not generated": (
+        params(dual_cross__views=3),
+        "encode_views dual_cross",
+        ["dual_cross.views", "3", "240"],
+    ),
     "no view": (
         params(dual_cross__views=0),
-        "generate_questions",
+        "generate_queries",
         ["dual_cross.views is 0", "or equal to 1"],
     ),
     "no score above s_pos": (params(pair__s_pos=0.999999), "pair_label", ["pair.s_pos is 0.999999", "lower it"]),
@@ -179,29 +183,29 @@ PARAMS = {
         ["none.txt", "pair.unlabelled"],
     ),
     "k of the evidence beyond the corpus": (
-        params(evidence__k=[3, 121]),
+        params(evidence__k=121),
         "build_graph widest",
         ["evidence.k is 121", "120"],
     ),
     "ablation that is none": (
-        params(evidence__ablations__no_mgt={"layers": 3}),
-        "trial ablations full",
-        ["evidence.ablations.no_mgt", "layers is 3", "1 or 2"],
+        params(evidence__trials__no_mgt__mgt={"layers": 3}),
+        "trial full",
+        ["evidence.trials.no_mgt", "layers is 3", "1 or 2"],
     ),
     "ablation of an unknown parameter": (
-        params(evidence__ablations__no_mgt={"layer": 1}),
-        "trial ablations full",
-        ["evidence.ablations.no_mgt", "layer is not a parameter"],
+        params(evidence__trials__no_mgt__mgt={"layer": 1}),
+        "trial full",
+        ["evidence.trials.no_mgt", "layer is not a parameter"],
     ),
     "full that is not full": (
-        params(evidence__ablations__full={"layers": 1}),
+        params(evidence__trials__full__mgt={"layers": 1}),
         "evidence",
-        ["evidence.ablations.full is {'layers': 1}", "must be {}"],
+        ["evidence.trials.full must be {'table': 'ablations', 'graph': 'gnn_encoder'}"],
     ),
-    "unknown trial": (lambda p: None, "trial k 3", ["'3'", "evidence.k: 2, 8"]),
+    "unknown trial": (lambda p: None, "trial k_3", ["'k_3'", "full, no_mgt, no_gnn, k_2, k_8, beta_50"]),
     "unknown measure of the evidence": (
         params(evidence__measures=["RRR@10"]),
-        "trial k 2",
+        "trial k_2",
         ["evidence.measures", "RRR@10"],
     ),
     "unknown system": (lambda p: None, "cache_passages bm26", ["bm26", "gnn_encoder"]),
@@ -218,37 +222,45 @@ def test_params(refused: Callable[..., None], name: str) -> None:
 
 TINY_MODEL = "tests/tiny/model"
 MODELS = {
-    "no such folder": (params(encoder__model="tests/tiny/none"), "train_retriever", ["tests/tiny/none"]),
-    "no weights": (remove(f"{TINY_MODEL}/model.safetensors"), "train_retriever", [TINY_MODEL, "cannot be loaded"]),
-    "weights cut off": (cut_off(f"{TINY_MODEL}/model.safetensors", 0.5), "train_retriever", [TINY_MODEL]),
-    "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_retriever", [TINY_MODEL]),
-    "weights of another size": (configure_model(hidden_size=16), "train_retriever", [TINY_MODEL]),
-    "fewer layers than frozen": (params(encoder__frozen_layers=3), "train_retriever", ["encoder.frozen_layers is 3"]),
+    "no such folder": (params(encoder__model="tests/tiny/none"), "train_dual_encoder retriever", ["tests/tiny/none"]),
+    "no weights": (
+        remove(f"{TINY_MODEL}/model.safetensors"),
+        "train_dual_encoder retriever",
+        [TINY_MODEL, "cannot be loaded"],
+    ),
+    "weights cut off": (cut_off(f"{TINY_MODEL}/model.safetensors", 0.5), "train_dual_encoder retriever", [TINY_MODEL]),
+    "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_dual_encoder retriever", [TINY_MODEL]),
+    "weights of another size": (configure_model(hidden_size=16), "train_dual_encoder retriever", [TINY_MODEL]),
+    "fewer layers than frozen": (
+        params(encoder__frozen_layers=3),
+        "train_dual_encoder retriever",
+        ["encoder.frozen_layers is 3"],
+    ),
     "longer passages than positions": (
         params(encoder__passage_length=200),
-        "train_retriever",
+        "train_dual_encoder retriever",
         ["encoder.passage_length", "200", "128"],
     ),
     "longer questions than positions": (
         params(encoder__query_length=129),
-        "train_retriever",
+        "train_dual_encoder retriever",
         ["encoder.query_length", "129", "128"],
     ),
     "longer views than positions": (
         params(dual_cross__max_length=200),
-        "dual_cross_pretrain dual_cross",
+        "train_dual_cross dual_cross_pretrained",
         ["dual_cross.max_length", "200", "128"],
     ),
     "no such generator": (params(dual_cross__generator__model="tests/none"), "train_generator", ["tests/none"]),
     "longer pairs than positions": (
         params(train_cross_encoder__max_length=200),
-        "train_cross_encoder",
+        "train_cross_encoder cross_encoder",
         ["train_cross_encoder.max_length", "200", "128"],
     ),
     "no dual-encoder": (remove("data/retriever/dual_encoder.json"), "cache_passages retriever", ["data/retriever"]),
     "unknown package": (
         params(encoder__model="package:no_such/model"),
-        "train_retriever",
+        "train_dual_encoder retriever",
         ["encoder.model", "no_such"],
     ),
 }
@@ -293,16 +305,16 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
     ("name", "command"),
     [
         ("data/prepared/passages.parquet", "bm25"),
-        ("data/candidates/candidates.parquet", "train_cross_encoder"),
-        ("data/examples/examples.parquet", "train_dual_encoder"),
+        ("data/candidates/candidates.parquet", "train_cross_encoder cross_encoder"),
+        ("data/examples/examples.parquet", "train_dual_encoder dual_encoder"),
         ("data/graph/gnn_encoder/edges.parquet", "embed_edges gnn_encoder"),
         ("data/runs/retriever/dev.trec.gz", "measure retriever"),
         ("data/runs/dual_encoder/dev.trec.gz", "rerank"),
-        ("data/nodes/both/sources.parquet", "train_mgt gnn_encoder_generated"),
-        ("data/pair_labels/pretrain.parquet", "pair_pretrain pair"),
-        ("data/generated/questions.parquet", "dual_cross_pretrain dual_cross"),
-        ("data/trials/ablations/no_mgt/attention.parquet", "evidence"),
-        ("data/trials/k/8/values.parquet", "evidence"),
+        ("data/graph/gnn_encoder_generated/sources.parquet", "train_mgt gnn_encoder_generated"),
+        ("data/pair_labels/pretrain.parquet", "train_dual_encoder pair_pretrained"),
+        ("data/generated/queries.parquet", "train_dual_cross dual_cross_pretrained"),
+        ("data/trials/no_mgt/attention.parquet", "evidence"),
+        ("data/trials/k_8/values.parquet", "evidence"),
     ],
 )
 def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, command: str) -> None:
@@ -310,9 +322,7 @@ def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, co
 
 
 def test_a_model_that_is_cut_off(refused: Callable[..., None]) -> None:
-    refused(
-        cut_off("data/generator/model.safetensors", 0.5), "generate_questions", "data/generator", "cannot be loaded"
-    )
+    refused(cut_off("data/generator/model.safetensors", 0.5), "generate_queries", "data/generator", "cannot be loaded")
 
 
 def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:
@@ -361,9 +371,9 @@ def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
 FULL = [
     ("prepare", 8),
     ("bm25", 8),
-    ("train_retriever", 100),
-    ("train_retriever", 500),
-    ("train_cross_encoder", 1000),
+    ("train_dual_encoder retriever", 100),
+    ("train_dual_encoder retriever", 500),
+    ("train_cross_encoder cross_encoder", 1000),
     ("cache_passages retriever", 8),
     ("denoise", 0),
     ("build_graph gnn_encoder", 0),
@@ -374,14 +384,14 @@ FULL = [
     ("retrieve retriever", 8),
     ("measure retriever", 8),
     ("pair_label", 0),
-    ("pair_pretrain pair", 200),
+    ("train_dual_encoder pair_pretrained", 200),
     ("train_generator", 200),
-    ("generate_questions", 0),
-    ("dual_cross_pretrain dual_cross", 200),
-    ("encode_views", 8),
+    ("generate_queries", 0),
+    ("train_dual_cross dual_cross_pretrained", 200),
+    ("encode_views dual_cross", 8),
     ("evaluate gnn_encoder", 16),
-    ("trial ablations full", 200),
-    ("trial k 2", 900),
+    ("trial full", 200),
+    ("trial k_2", 900),
     ("evidence", 0),
 ]
 

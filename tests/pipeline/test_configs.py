@@ -108,7 +108,12 @@ def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project
     params["data"]["path"] = "source"
     # Questions that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
     params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
-    params["evidence"]["beta"] = tiny["evidence"]["beta"]  # few questions make few folds
+    # The ablations are the experiment's; the sweeps of few queries have small graphs and few folds.
+    own, small = params["evidence"]["trials"], tiny["evidence"]["trials"]
+    params["evidence"]["trials"] = {
+        **{name: trial for name, trial in own.items() if trial["table"] == "ablations"},
+        **{name: trial for name, trial in small.items() if trial["table"] != "ablations"},
+    }
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     return project

@@ -8,22 +8,28 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from gnn_encoder import edges as module
-from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
-from gnn_encoder.core.project import GNNSystem
+from gnn_encoder.core.systems import registry
+from gnn_encoder.graph import edges as module
+from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.edges import embed_graph
 
 TABLES = ("edges", "query_loops", "passage_loops")
+AROUND_THE_MAIN_ONE = ("gnn_encoder_generated", "widest")
 
 
-@pytest.mark.parametrize("name", project.WIDER_GRAPHS)
+def test_graphs_around_the_main_one() -> None:
+    around = {name: graph.around for name, graph in registry().built.items() if graph.around != name}
+    assert around == dict.fromkeys(AROUND_THE_MAIN_ONE, "gnn_encoder")
+
+
+@pytest.mark.parametrize("name", AROUND_THE_MAIN_ONE)
 def test_what_both_graphs_have_is_taken(
     name: str, reproduced: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(reproduced[0].folder)
     params = load_params()
-    system, main = (project.gnn_system(one, params) for one in (name, "gnn_encoder"))
+    system, main = GraphArtifacts(name=name), GraphArtifacts(name="gnn_encoder")
     embed_graph(system, tmp_path / "alone", params)
     known: dict[str, NDArray[Any]] = {}
     embed_pairs = module.embed_pairs
@@ -33,7 +39,7 @@ def test_what_both_graphs_have_is_taken(
         embed_pairs(*arguments, **named)
 
     monkeypatch.setattr(module, "embed_pairs", spied)
-    embed_graph(system, tmp_path / "taken", params, other=main)
+    embed_graph(system, tmp_path / "taken", params, around=main)
     for table in TABLES:
         alone, taken = (read(tmp_path / how / table) for how in ("alone", "taken"))
         assert taken.drop("feature").equals(alone.drop("feature"))
@@ -47,10 +53,10 @@ def read(folder: Path) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(part) for part in sorted(folder.glob("*.parquet"))])
 
 
-def listed(system: GNNSystem, table: str) -> list[Any]:
-    """What a graph's features are of, by the ids of questions and passages."""
-    qids = pl.read_parquet(system.nodes / "questions.parquet")["qid"]
-    edges = pl.read_parquet(system.graph / "edges.parquet")
+def listed(graph: GraphArtifacts, table: str) -> list[Any]:
+    """What a graph's features are of, by the ids of queries and passages."""
+    qids = pl.read_parquet(graph.queries)["qid"]
+    edges = pl.read_parquet(graph.edges)
     if table == "query_loops":
         return qids.to_list()
     if table == "passage_loops":

@@ -18,8 +18,8 @@ def folder(reproduced: tuple[Any, Any]) -> Path:
     return found
 
 
-def values(folder: Path, kind: str, name: str) -> pl.DataFrame:
-    return pl.read_parquet(folder / "data" / "trials" / kind / name / "values.parquet")
+def values(folder: Path, name: str) -> pl.DataFrame:
+    return pl.read_parquet(folder / "data" / "trials" / name / "values.parquet")
 
 
 def metrics(folder: Path, name: str) -> Any:
@@ -29,7 +29,7 @@ def metrics(folder: Path, name: str) -> Any:
 @pytest.mark.parametrize(("ablation", "system"), [("full", "gnn_encoder"), ("no_gnn", "no_gnn")])
 def test_the_first_seed_is_the_system_of_the_pipeline(folder: Path, ablation: str, system: str) -> None:
     """Another path to the same figures: the pipeline encodes, indexes and searches in stages of their own."""
-    mine = values(folder, "ablations", ablation).filter(seed=7).drop("seed")
+    mine = values(folder, ablation).filter(seed=7).drop("seed")
     theirs = pl.read_parquet(folder / "data" / "measures" / "gnn_encoder" / system / "values.parquet")
     both = mine.join(theirs, on=["split", "qid", "measure"], suffix="_of_system", validate="1:1")
     assert len(both) == len(mine) == 2 * 15 * 2
@@ -37,17 +37,15 @@ def test_the_first_seed_is_the_system_of_the_pipeline(folder: Path, ablation: st
 
 
 def test_every_trial_has_every_seed_and_question(folder: Path) -> None:
-    params = yaml.safe_load((folder / "params.yaml").read_text())["evidence"]
-    for kind in ("ablations", "k", "beta"):
-        assert sorted(path.name for path in (folder / "data" / "trials" / kind).iterdir()) == sorted(
-            map(str, params[kind])
-        )
-        for name in map(str, params[kind]):
-            found = values(folder, kind, name)
-            assert found.columns == ["seed", "split", "qid", "measure", "value"]
-            counted = found.group_by("seed", "split", "measure").len()
-            assert counted["len"].to_list() == [15] * 8, "two seeds, splits and measures"
-            assert found["seed"].unique().sort().to_list() == [7, 8]
+    trials = yaml.safe_load((folder / "params.yaml").read_text())["evidence"]["trials"]
+    assert list(trials) == ["full", "no_mgt", "no_gnn", "k_2", "k_8", "beta_50"]
+    assert sorted(path.name for path in (folder / "data" / "trials").iterdir()) == sorted(trials)
+    for name in trials:
+        found = values(folder, name)
+        assert found.columns == ["seed", "split", "qid", "measure", "value"]
+        counted = found.group_by("seed", "split", "measure").len()
+        assert counted["len"].to_list() == [15] * 8, "two seeds, splits and measures"
+        assert found["seed"].unique().sort().to_list() == [7, 8]
 
 
 def test_seeds_and_changes_make_a_difference(folder: Path) -> None:
@@ -74,7 +72,7 @@ def test_a_graph_with_fewer_passages_is_the_widest_one_cut(folder: Path) -> None
 
 @pytest.mark.parametrize("name", ["full", "no_mgt"])
 def test_attention_of_every_edge(folder: Path, name: str) -> None:
-    found = pl.read_parquet(folder / "data" / "trials" / "ablations" / name / "attention.parquet")
+    found = pl.read_parquet(folder / "data" / "trials" / name / "attention.parquet")
     edges = pl.read_parquet(folder / "data" / "graph" / "gnn_encoder" / "edges.parquet")
     asked = found.filter(pl.col("query") >= 0).select("query", "passage").sort("query", "passage")
     assert asked.equals(edges.select("query", "passage").sort("query", "passage"))
@@ -104,7 +102,7 @@ def test_means_and_differences_come_from_the_values(folder: Path) -> None:
     written = metrics(folder, "ablations")["test"]
     assert list(written["means"]["RR@10"]) == ["full", "no_mgt", "no_gnn"]
     for name, mean in written["means"]["RR@10"].items():
-        own = values(folder, "ablations", name).filter(split="test", measure="RR@10")["value"].mean()
+        own = values(folder, name).filter(split="test", measure="RR@10")["value"].mean()
         assert mean["mean"] == pytest.approx(own) and mean["low"] <= mean["mean"] <= mean["high"]
     difference = written["against"]["full"]["no_gnn"]
     means = written["means"]["RR@10"]

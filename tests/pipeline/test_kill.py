@@ -20,10 +20,10 @@ OFTEN = {
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.core.storage.arrays:ArrayWriter.write"
-FEATURES = "gnn_encoder.encoding.pairs:write_table"
+FEATURES = "gnn_encoder.encoding.pairs:write_part"
 SCORES = "gnn_encoder.encoding.pairs:np.save"
 RUN_PARTS = "gnn_encoder.evidence.runs:publish"  # a run's model, then its values
-QUESTIONS = "gnn_encoder.dual_cross.generator.generation:write_table"
+QUERIES = "gnn_encoder.dual_cross.generator.generation:write_part"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
 
 
@@ -47,9 +47,9 @@ class Case:
 
 
 TRAINING = {
-    "train_retriever": ("data/retriever", "contrastive: resuming at step 3 of 8", 3),
-    "train_cross_encoder": ("data/cross_encoder", "cross-encoder: resuming at step 3 of", 3),
-    "train_dual_encoder": ("data/dual_encoder", "contrastive: resuming at step 3 of 8", 3),
+    "train_dual_encoder retriever": ("data/retriever", "contrastive: resuming at step 3 of 8", 3),
+    "train_cross_encoder cross_encoder": ("data/cross_encoder", "cross-encoder: resuming at step 3 of", 3),
+    "train_dual_encoder dual_encoder": ("data/dual_encoder", "contrastive: resuming at step 3 of 8", 3),
 }
 CASES = [
     *(Case(name, folder, CHECKPOINT, after, 0, line) for name, (folder, line, after) in TRAINING.items()),
@@ -61,19 +61,33 @@ CASES = [
     Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
     Case("denoise", "data/examples", SCORES, 2, 1),
     Case("pair_label", "data/pair_labels", SCORES, 2, 1),
-    Case("pair_pretrain pair", "data/pair_pretrained", CHECKPOINT, 2, 0, "contrastive: resuming at step 2 of"),
+    Case(
+        "train_dual_encoder pair_pretrained",
+        "data/pair_pretrained",
+        CHECKPOINT,
+        2,
+        0,
+        "contrastive: resuming at step 2 of",
+    ),
     Case("train_generator", "data/generator", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
-    Case("generate_questions", "data/generated", QUESTIONS, 3, 1),
-    Case("dual_cross_pretrain dual_cross", "data/dual_cross_pretrained", CHECKPOINT, 2, 0, "contrastive: resuming at"),
-    Case("encode_views", "data/embeddings/dual_cross", BLOCK, 3, 0),
+    Case("generate_queries", "data/generated", QUERIES, 3, 1),
+    Case(
+        "train_dual_cross dual_cross_pretrained",
+        "data/dual_cross_pretrained",
+        CHECKPOINT,
+        2,
+        0,
+        "contrastive: resuming at",
+    ),
+    Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
-    Case("extend_edges widest", "data/edge_features/widest", FEATURES, 4, 1),
+    Case("embed_edges widest", "data/edge_features/widest", FEATURES, 4, 1),
     # A trial's runs follow one another: in the first one's training, and after the first one's model and values.
-    Case("trial ablations full", "data/trials/ablations/full", CHECKPOINT, 14, 0, "joint: resuming at step"),
-    Case("trial ablations full", "data/trials/ablations/full", RUN_PARTS, 1, 0),
-    Case("trial k 2", "data/trials/k/2", RUN_PARTS, 2, 0),
-    Case("trial ablations no_gnn", "data/trials/ablations/no_gnn", BLOCK, 3, 0),
+    Case("trial full", "data/trials/full", CHECKPOINT, 14, 0, "joint: resuming at step"),
+    Case("trial full", "data/trials/full", RUN_PARTS, 1, 0),
+    Case("trial k_2", "data/trials/k_2", RUN_PARTS, 2, 0),
+    Case("trial no_gnn", "data/trials/no_gnn", BLOCK, 3, 0),
     Case("evidence", "data/evidence", SCORES, 1, 1),
 ]
 
@@ -128,9 +142,9 @@ def test_a_kill_while_the_artifact_is_replaced(
 @pytest.mark.parametrize("change", [{"seed": 8}, {"train_retriever__learning_rate": 2.0e-3}])
 def test_another_experiment_does_not_resume(stages: Any, run_stage: Callable[..., Any], change: dict[str, Any]) -> None:
     order = {"settings": OFTEN, "counted": CHECKPOINT}
-    assert run_stage(stages, "train_retriever", **order, kill_after=3).status == -signal.SIGKILL
+    assert run_stage(stages, "train_dual_encoder", "retriever", **order, kill_after=3).status == -signal.SIGKILL
     stages.set_params(**change)
-    other = run_stage(stages, "train_retriever", **order)
+    other = run_stage(stages, "train_dual_encoder", "retriever", **order)
     assert other.status == 0, other.stderr
     assert "resuming" not in other.stderr
     assert other.calls == 8

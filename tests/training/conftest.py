@@ -14,7 +14,7 @@ from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, to_examples
 
-from ..encoders.conftest import text, write_passages, write_questions
+from ..texts import text, write_passages, write_queries
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
     monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
     write_passages(tmp_path / "passages.parquet", [""] * 12, [text(i, 3 + i) for i in range(12)])
-    write_questions(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])
+    write_queries(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])
     return tmp_path
 
 
@@ -65,4 +65,4 @@ def small_examples() -> Examples:
     )
     pairs = table.select("query", pl.col("positives").alias("passage")).explode("passage")
     also = pl.DataFrame({"query": [2], "passage": [11]}, schema={"query": pl.Int32, "passage": pl.Int32})
-    return to_examples(table, pl.concat([pairs, also]), 12)
+    return to_examples(table, 12, pl.concat([pairs, also]))

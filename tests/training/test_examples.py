@@ -84,7 +84,7 @@ def test_candidates_that_are_not_judged_relevant_are_negatives() -> None:
 
 def test_positives_found_by_denoising_are_known() -> None:
     table = pl.DataFrame({"query": [4], "positives": [[2, 7]], "negatives": [[1]]}, schema=LISTS)
-    examples = to_examples(table, pairs((4, 2), (5, 1)), 10)
+    examples = to_examples(table, 10, pairs((4, 2), (5, 1)))
     assert examples.is_known(np.array([4, 5]), np.array([1, 2, 7])).tolist() == [
         [False, True, True],
         [True, False, False],
@@ -94,13 +94,15 @@ def test_positives_found_by_denoising_are_known() -> None:
 def test_examples_on_disk(tmp_path: Path) -> None:
     table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [[], [1, 3]]}, schema=LISTS)
     write_table(tmp_path / "examples.parquet", EXAMPLES, [table.to_arrow()])
-    examples = read_examples(tmp_path / "examples.parquet", pairs((0, 1)), 10)
+    examples = read_examples(tmp_path / "examples.parquet", 10)
     assert examples.queries.tolist() == [0, 4]
     assert (examples.positives.values.tolist(), examples.positives.offsets.tolist()) == ([1, 2, 7], [0, 1, 3])
     assert (examples.negatives.values.tolist(), examples.negatives.offsets.tolist()) == ([1, 3], [0, 0, 2])
+    known = examples.is_known(np.array([0, 4]), np.array([1, 2, 7]))
+    assert known.tolist() == [[True, False, False], [False, True, True]]
     pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "other.parquet")
     with pytest.raises(UserError, match=r"other.parquet: columns are query int64, expected query int32, positives"):
-        read_examples(tmp_path / "other.parquet", pairs((0, 1)), 10)
+        read_examples(tmp_path / "other.parquet", 10)
 
 
 def test_batch_holds_positives_first_then_each_questions_negatives(examples: Examples) -> None:

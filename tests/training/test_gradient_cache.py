@@ -53,7 +53,7 @@ def test_chunks_equal_one_batch(
 def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embeddings are float32 by contract; that rounding would hide what is compared here."""
     monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
-    from gnn_encoder.encoding import dual_encoder
+    from gnn_encoder.models import dual_encoder
 
     def mean(states: torch.Tensor, mask: torch.Tensor, *, pooling: str, similarity: str) -> torch.Tensor:
         assert (pooling, similarity) == ("mean", "cosine")

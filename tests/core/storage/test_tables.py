@@ -20,7 +20,8 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path) -> None:
             texts = [f"{part} {row} {TEXT}" for row in range(ROWS)]
             yield pa.table([[f"{part}-{row}" for row in range(ROWS)], [""] * ROWS, texts], schema=PASSAGES)
 
-    assert write_table(path, PASSAGES, parts()) == count_rows(path) == ROWS * PARTS
+    write_table(path, PASSAGES, parts())
+    assert count_rows(path) == ROWS * PARTS
     before, held, rows = pa.total_allocated_bytes(), [], 0
     for texts in iterate_texts(path, PASSAGES, ["text"], rows=500):
         held.append(pa.total_allocated_bytes() - before)

@@ -12,7 +12,8 @@ from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.pretrained import Source
 
-from ...encoders.conftest import WORDS, scratch, text, write_passages, write_questions
+from ...encoding.conftest import scratch
+from ...texts import WORDS, text, write_passages, write_queries
 
 __all__ = ["scratch"]  # the fixture of that name, for these tests too
 
@@ -88,4 +89,4 @@ def passages(passages_table: Path, model: QueryGenerator) -> TextTokens:
 
 @pytest.fixture
 def questions_table(tmp_path: Path) -> Path:
-    return write_questions(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])
+    return write_queries(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.dual_cross import decoding
+from gnn_encoder.dual_cross.generator import decoding
 from gnn_encoder.dual_cross.generator.decoding import Sampling, forbidden, write_questions
 from gnn_encoder.dual_cross.generator.generation import sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gnn_encoder.core.records import QUERIES
-from gnn_encoder.dual_cross import generation as module
+from gnn_encoder.dual_cross.generator import generation as module
 from gnn_encoder.dual_cross.generator.decoding import write_questions
-from gnn_encoder.dual_cross.generator.generation import generate_questions, sampling
+from gnn_encoder.dual_cross.generator.generation import generate_queries, sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 
@@ -26,8 +26,8 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def generate(model: QueryGenerator, passages: TextTokens, table: Path, folder: Path, batch_tokens: int = 50) -> Path:
     folder.mkdir(exist_ok=True)
     how = sampling(model, seed=11, views=3, top_k=6, query_length=12)
-    target = folder / "questions.parquet"
-    generate_questions(
+    target = folder / "queries.parquet"
+    generate_queries(
         model, passages, table, target, folder / "parts", how, passage_length=LENGTH, batch_tokens=batch_tokens
     )
     return target
@@ -71,7 +71,7 @@ def test_resumes(
         "part-000000.parquet",
         "part-000001.parquet",
     ]
-    assert not (tmp_path / "part" / "questions.parquet").exists()
+    assert not (tmp_path / "part" / "queries.parquet").exists()
     written = fail_after(monkeypatch, passages=99)
     assert generate(model, passages, passages_table, tmp_path / "part").read_bytes() == whole
     assert sorted(written) == list(range(10, 23))

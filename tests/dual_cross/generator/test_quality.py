@@ -7,7 +7,7 @@ import pytest
 
 from gnn_encoder.dual_cross.generator.quality import first_sentence, measure, rouge_l, self_bleu, texts_of_rows
 
-from ...encoders.conftest import write_passages, write_questions
+from ...texts import write_passages, write_queries
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_first_sentence() -> None:
 
 def test_measure(tmp_path: Path) -> None:
     passages = write_passages(tmp_path / "passages.parquet", [""] * 3, ["a b. c", "never judged", "c d e f. g"])
-    asked = write_questions(tmp_path / "dev.parquet", ["a b c d", "c d e f", "unjudged"])
+    asked = write_queries(tmp_path / "dev.parquet", ["a b c d", "c d e f", "unjudged"])
     generated = ["a b", "a b c d", "no", "no", "x", "c d e y"]  # two views of three passages
-    written = write_questions(tmp_path / "questions.parquet", generated)
+    written = write_queries(tmp_path / "questions.parquet", generated)
     pairs = pl.DataFrame({"query": [0, 1, 0], "passage": [0, 2, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
     found = measure(pairs, asked, passages, written, views=2)
     assert found.pairs == 3
@@ -65,5 +65,5 @@ def test_measure(tmp_path: Path) -> None:
 
 
 def test_texts_of_rows_come_as_asked(tmp_path: Path) -> None:
-    table = write_questions(tmp_path / "dev.parquet", list("abcdef"))
+    table = write_queries(tmp_path / "dev.parquet", list("abcdef"))
     assert texts_of_rows(table, [4, 0, 4, 5]) == ["e", "a", "e", "f"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gnn_encoder.dual_cross import training as module
+from gnn_encoder.dual_cross.generator import training as module
 from gnn_encoder.dual_cross.generator.decoding import write_questions
 from gnn_encoder.dual_cross.generator.generation import sampling
 from gnn_encoder.dual_cross.generator.model import IGNORED, QueryGenerator, shifted
@@ -18,7 +18,7 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.training import loop
 from gnn_encoder.training.loop import Settings, fit
 
-from ...encoders.conftest import text
+from ...texts import text
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
 LENGTHS = {"query_length": 8, "passage_length": 16}

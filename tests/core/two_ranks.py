@@ -1,0 +1,27 @@
+"""One of two processes of test_stage.py: in the folder it is given, it runs the stage that the file `order` names."""
+
+import os
+import sys
+from pathlib import Path
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core.storage.atomic import write_text
+
+RANK = os.environ.get("RANK", "0")
+
+
+def main(stage: Stage) -> None:
+    distributed.barrier()  # of the first rank alone where the work is not shared, or it would wait for ever
+    Path(f"ran-{RANK}").write_text(f"{distributed.rank()} of {distributed.world_size()}")
+    if distributed.is_first():
+        write_text(stage.scratch / "made.txt", f"made by rank {RANK}")
+    distributed.barrier()
+
+
+if __name__ == "__main__":
+    os.chdir(sys.argv[1])
+    mode, made = Path("order").read_text().split()
+    sys.argv = [f"stages/{mode}.py"]
+    run(main, shared=mode == "shared")
+    Path(f"after-{RANK}").write_text(Path(made).read_text())

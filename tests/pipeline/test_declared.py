@@ -1,0 +1,82 @@
+"""A stage reads what dvc.yaml declares for it and nothing else.
+
+Each one runs in a folder that holds only its declared inputs, and leaves the same bytes as in the whole project. One
+that reads something undeclared, which DVC would never run again for, misses a file here.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnn_encoder.core.experiment import init
+from gnn_encoder.core.pipeline import Declared, read_stages
+
+from ..project import DECLARED, declare
+from .conftest import TIMED, TINY_PARAMS, Project
+
+MADE = ("data", "metrics", "plots", "report")
+# Not of this experiment's: the stage `report` shows what artifacts there are, so that it declares none on purpose.
+LEFT_OUT = ("report",)
+
+
+def stages_of_the_tiny_experiment() -> list[Declared]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        declare(folder)
+        init([str(TINY_PARAMS)], folder / "params.yaml")
+        return [stage for stage in read_stages(folder) if stage.name not in LEFT_OUT]
+
+
+STAGES = stages_of_the_tiny_experiment()
+
+
+def test_all_of_them(reproduced: tuple[Any, Any]) -> None:
+    assert STAGES == [stage for stage in read_stages(reproduced[0].folder) if stage.name not in LEFT_OUT]
+    assert len(STAGES) > 80
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.address)
+def test_it_makes_the_same_of_what_is_declared(
+    reproduced: tuple[Any, Any], run_stage: Callable[..., Any], tmp_path: Path, stage: Declared
+) -> None:
+    project = reproduced[0]
+    alone = Project(tmp_path / "alone", project.environment)
+    for name in (*DECLARED, f"stages/{stage.name}.py", "tests/tiny", ".scratch/times", *stage.inputs):
+        copy(project.folder / name, alone.folder / name)
+    given = hashes(alone, MADE)
+    ran = run_stage(alone, stage.name, *([stage.key] if stage.key else []))
+    assert ran.status == 0, ran.output
+    declared = [str(path) for path in (*stage.outs, *stage.metrics, *stage.plots)]
+    made = hashes(alone, declared)
+    expected = hashes(project, declared)
+    assert made.keys() == expected.keys()
+    timed = {name for name in expected if name.startswith(TIMED)}
+    assert {name: made[name] for name in made.keys() - timed} == {
+        name: expected[name] for name in expected.keys() - timed
+    }
+    assert hashes(alone, MADE) == given | made, "no input has changed, and nothing else was made"
+
+
+def copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)  # an input may lie in another one
+    else:
+        shutil.copy(source, target)
+
+
+def hashes(project: Project, places: Iterable[str]) -> dict[str, str]:
+    """Content of some files, and of every file below some folders, by path."""
+    found: dict[str, str] = {}
+    for place in places:
+        path = project.folder / place
+        if path.is_file():
+            found[place] = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            found |= project.hashes(place)
+    return found
