@@ -2,7 +2,7 @@
 
 Runs on the project's own artifacts (after `dvc repro`). `encode` is the plain dual-encoder over all passages, tokens
 made beforehand, matrix written. `GNN` is all that encode_corpus does more: it opens the graph, encodes the training
-questions, computes h'_q once (Eq. 6, 7) and h'_p for every passage (Eq. 8-10), and writes the matrix again.
+queries, computes h'_q once (Eq. 6, 7) and h'_p for every passage (Eq. 8-10), and writes the matrix again.
 Requirement: the GNN takes at most 5% of encoding (the paper's Table 4: 0.41 and 0.46 ms a document on an A100, 12%).
 
     python benchmarks/corpus_gnn.py
@@ -20,7 +20,7 @@ from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.core.systems import MAIN
-from gnn_encoder.encoding.corpus import alone, embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
@@ -44,7 +44,7 @@ class Corpus:
         model, precision = project.gnn(MAIN), params.encoder.precision
         self._encoder = DualEncoder.load(model / "encoder", precision=precision).for_inference()
         self._passages: TextTokens = open_passages(self._encoder)
-        self._questions: TextTokens = open_queries(self._graph.queries, self._encoder)
+        self._queries: TextTokens = open_queries(self._graph.queries, self._encoder)
         self._gnn = QueryPassageGNN.load(model)
         self._neighbourhood()  # train_mgt has unpacked the edge features
 
@@ -65,8 +65,8 @@ class Corpus:
 
     def _inform(self) -> None:
         near = self._neighbourhood()
-        questions = embed_questions(self._encoder, self._questions, self._params.encoder.batch_tokens)
-        inform = CorpusGNN(self._gnn.to(near.device), near, questions)
+        queries = embed_queries(self._encoder, self._queries, self._params.encoder.batch_tokens)
+        inform = CorpusGNN(self._gnn.to(near.device), near, queries)
         dtype = self._params.cache_passages.dtype
         transform_corpus(self._plain, self._informed, dtype=dtype, origin=ORIGIN, transform=inform)
 
@@ -90,13 +90,13 @@ def main() -> None:
         sides = {"encode": corpus.encode, "GNN": corpus.inform}
         times = harness.take_turns(sides, options.repeats or (1 if options.quick else 3))
     middle = harness.medians(times)
-    n_passages, n_questions = (count_rows(path) for path in (project.PASSAGES, project.queries("train")))
+    n_passages, n_queries = (count_rows(path) for path in (project.PASSAGES, project.queries("train")))
     added = middle["GNN"] / middle["encode"]
     milliseconds = {
         "dual_encoder": 1e3 * middle["encode"] / n_passages,
         "gnn_encoder": 1e3 * (middle["encode"] + middle["GNN"]) / n_passages,
     }
-    print(f"{n_passages} passages, {n_questions} training questions of {params.build_graph.k} passages each")
+    print(f"{n_passages} passages, {n_queries} training queries of {params.build_graph.k} passages each")
     rows: list[list[object]] = [
         ["dual_encoder", f"{middle['encode']:.2f}", f"{milliseconds['dual_encoder']:.3f}", PAPER_MS["dual_encoder"]],
         ["gnn_encoder", f"{sum(middle.values()):.2f}", f"{milliseconds['gnn_encoder']:.3f}", PAPER_MS["gnn_encoder"]],
@@ -106,7 +106,7 @@ def main() -> None:
     verdict = harness.requirement("the GNN adds at most 5%", added <= ALLOWED, options.quick)
     record = {
         "passages": n_passages,
-        "questions": n_questions,
+        "queries": n_queries,
         "k": params.build_graph.k,
         "passage_length": params.encoder.passage_length,
         "seconds": times,

@@ -1,6 +1,6 @@
 """Edge features a second: our `embed_pairs` against `CrossEncoder.predict` at its defaults.
 
-Same model folder, pairs and length, from texts to results: ours reads tables of questions and passages, tokenises
+Same model folder, pairs and length, from texts to results: ours reads tables of queries and passages, tokenises
 each text once, runs the cross-encoder in the working precision and writes [CLS] embeddings to Parquet; the peer gets
 a list of pairs in memory (batches of 32, float32) and returns scores. Requirement: at least 3 times the peer's rate.
 Ours in float32 stands beside them. The model is data/cross_encoder, or, before that exists, the base model of
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import torch
 from sentence_transformers import CrossEncoder as PeerCrossEncoder
-from texts import SEED, cosines, sample_passages, sample_questions, write_passages, write_questions
+from texts import SEED, cosines, sample_passages, sample_queries, write_passages, write_queries
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
@@ -30,12 +30,12 @@ from gnn_encoder.models.pretrained import Source
 
 FACTOR = 3.0
 AGREEMENT = 0.99
-PASSAGES_A_QUESTION = 10
+PASSAGES_A_QUERY = 10
 CHECKED = 256  # pairs whose results are compared
 
 
 class Ours:
-    """Our path over tables in the present folder. *Shape:* `rows` (2, pairs): questions, passages."""
+    """Our path over tables in the present folder. *Shape:* `rows` (2, pairs): queries, passages."""
 
     def __init__(self, model: Path, rows: np.ndarray, params: Params, precision: str) -> None:
         self._model = CrossEncoder.load(model, precision=precision).for_inference()
@@ -112,18 +112,18 @@ def model_folder(params: Params) -> Path:
 
 def main() -> None:
     parser = harness.parser("edge_features", __doc__)
-    parser.add_argument("--questions", type=int, help=f"of {PASSAGES_A_QUESTION} passages each; default: 400")
+    parser.add_argument("--queries", type=int, help=f"of {PASSAGES_A_QUERY} passages each; default: 400")
     parser.add_argument("--repeats", type=int, help="default: 5")
     options = parser.parse_args()
     params = load_params()
-    questions = sample_questions(options.questions or (30 if options.quick else 400))
-    passages = sample_passages(4 * len(questions))  # on InsuranceQA a retrieved passage has 2 to 3 questions
+    queries = sample_queries(options.queries or (30 if options.quick else 400))
+    passages = sample_passages(4 * len(queries))  # on InsuranceQA a retrieved passage has 2 to 3 queries
     max_length = params.train_cross_encoder.max_length
-    drawn = np.random.default_rng(SEED).integers(len(passages), size=len(questions) * PASSAGES_A_QUESTION)
-    rows = np.stack([np.repeat(np.arange(len(questions)), PASSAGES_A_QUESTION), drawn])
-    texts = [(questions[query], passages[passage]) for query, passage in rows.T]
+    drawn = np.random.default_rng(SEED).integers(len(passages), size=len(queries) * PASSAGES_A_QUERY)
+    rows = np.stack([np.repeat(np.arange(len(queries)), PASSAGES_A_QUERY), drawn])
+    texts = [(queries[query], passages[passage]) for query, passage in rows.T]
     with harness.temporary_project():
-        write_questions(Path("queries.parquet"), questions)
+        write_queries(Path("queries.parquet"), queries)
         write_passages(Path("passages.parquet"), passages)
         model = model_folder(params)
         ours, plain = (Ours(model, rows, params, precision) for precision in (params.encoder.precision, "fp32"))

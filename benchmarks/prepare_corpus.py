@@ -21,18 +21,18 @@ from memory import run_stage
 
 # Nothing heavy is imported before the stage has run: a child's account begins with what its parent held.
 PASSAGES = 10_000_000
-QUESTIONS = {"train": 500_000, "dev.small": 7_000}
+QUERIES = {"train": 500_000, "dev.small": 7_000}
 ALLOWED_MIB = 2048
 
 
 def write_source(folder: Path, n_passages: int) -> None:
-    """A folder in MS MARCO's format; each question has one relevant passage."""
+    """A folder in MS MARCO's format; each query has one relevant passage."""
     folder.mkdir(parents=True)
     _write(folder / "collection.tsv", _rows(n_passages, words=10))
-    for split, most in QUESTIONS.items():
-        n_questions = min(most, n_passages // 10)
-        _write(folder / f"queries.{split}.tsv", _rows(n_questions, words=6))
-        qrels = (f"{row}\t0\t{row * 7919 % n_passages}\t1\n" for row in range(n_questions))
+    for split, most in QUERIES.items():
+        n_queries = min(most, n_passages // 10)
+        _write(folder / f"queries.{split}.tsv", _rows(n_queries, words=6))
+        qrels = (f"{row}\t0\t{row * 7919 % n_passages}\t1\n" for row in range(n_queries))
         _write(folder / f"qrels.{split}.tsv", qrels)
 
 
@@ -62,13 +62,13 @@ def write_project(folder: Path, n_passages: int) -> None:
 
 
 def check(folder: Path, n_passages: int) -> None:
-    """Stop unless every passage and question was written."""
+    """Stop unless every passage and query was written."""
     code = "import sys, pyarrow.parquet as pq; print(*(pq.read_metadata(name).num_rows for name in sys.argv[1:]))"
     tables = ["passages", "queries/train", "queries/dev", "queries/test"]
     paths = [str(folder / "data" / "prepared" / f"{name}.parquet") for name in tables]
     counts = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True).stdout
     passages, train, dev, test = map(int, counts.split())
-    expected = [min(most, n_passages // 10) for most in QUESTIONS.values()]
+    expected = [min(most, n_passages // 10) for most in QUERIES.values()]
     if (passages, [train + dev, test]) != (n_passages, expected):
         raise SystemExit(
             f"prepare wrote {counts.strip()} rows of {', '.join(tables)}: not all of the work was measured"

@@ -1,8 +1,8 @@
-"""Milliseconds a question online: the index of the GNN-encoder against that of M_de, question by question in turn.
+"""Milliseconds a query online: the index of the GNN-encoder against that of M_de, query by query in turn.
 
-Runs on the project's own artifacts (after `dvc repro`). One question at a time: encode, search, ids. M_de's index
+Runs on the project's own artifacts (after `dvc repro`). One query at a time: encode, search, ids. M_de's index
 is measured twice, as two sides of its own, which shows how far equal things differ on this machine. Requirement: the
-GNN's index is as fast as M_de's within noise: the 95% interval of the ratio (bootstrap over questions) holds 1, or the
+GNN's index is as fast as M_de's within noise: the 95% interval of the ratio (bootstrap over queries) holds 1, or the
 ratio is within 5% of it. Beside it the cold start of `gnn-encoder search`.
 
     python benchmarks/search_latency.py
@@ -30,7 +30,7 @@ K = 10
 WARM_UP = 20
 NEAR = 0.05
 COMMAND = Path(sys.executable).with_name("gnn-encoder")
-COLD_QUESTION = "Does Medicare cover hearing aids?"
+COLD_QUERY = "Does Medicare cover hearing aids?"
 
 
 class Searcher:
@@ -41,28 +41,28 @@ class Searcher:
         self._index = PassageIndex.open(project.index(system))
         self._pids = self._index.pids()
 
-    def __call__(self, question: str) -> list[str]:
+    def __call__(self, query: str) -> list[str]:
         """Ids of the best passages."""
-        rows, _ = self._index.search(self._encoder.embed_queries([question]), K)
+        rows, _ = self._index.search(self._encoder.embed_queries([query]), K)
         found: list[str] = self._pids.take(pa.array(rows[0])).to_pylist()
         return found
 
 
-def measure(searchers: dict[str, Searcher], questions: list[str], seed: int) -> dict[str, np.ndarray]:
-    """Milliseconds of every question on every side, the sides in random order. *Shape:* (questions,) each."""
+def measure(searchers: dict[str, Searcher], queries: list[str], seed: int) -> dict[str, np.ndarray]:
+    """Milliseconds of every query on every side, the sides in random order. *Shape:* (queries,) each."""
     generator = np.random.default_rng(seed)
     names = list(searchers)
-    taken = {name: np.empty(len(questions)) for name in names}
-    for i, question in enumerate(questions):
+    taken = {name: np.empty(len(queries)) for name in names}
+    for i, query in enumerate(queries):
         for place in generator.permutation(len(names)):
             start = time.perf_counter()
-            searchers[names[place]](question)
+            searchers[names[place]](query)
             taken[names[place]][i] = 1e3 * (time.perf_counter() - start)
     return {name: values[WARM_UP:] for name, values in taken.items()}
 
 
 def ratio(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
-    """Ratio of medians with its 95% interval, by bootstrap over questions."""
+    """Ratio of medians with its 95% interval, by bootstrap over queries."""
     rows = np.random.default_rng(0).integers(len(one), size=(2_000, len(one)))
     drawn = np.median(one[rows], axis=1) / np.median(other[rows], axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
@@ -76,7 +76,7 @@ def cold_start(repeats: int) -> list[float] | None:
     found = []
     for _ in range(repeats):
         start = time.perf_counter()
-        done = subprocess.run([COMMAND, "search", COLD_QUESTION], capture_output=True, text=True)
+        done = subprocess.run([COMMAND, "search", COLD_QUERY], capture_output=True, text=True)
         found.append(time.perf_counter() - start)
         if done.returncode != 0:
             harness.note(f"gnn-encoder search failed, not measured: {done.stderr.strip().splitlines()[-1:]}")
@@ -86,13 +86,13 @@ def cold_start(repeats: int) -> list[float] | None:
 
 def main() -> None:
     parser = harness.parser("search_latency", __doc__)
-    parser.add_argument("--questions", type=int, help="of the test split; default: 1000")
+    parser.add_argument("--queries", type=int, help="of the test split; default: 1000")
     options = parser.parse_args()
     params = load_params()
     texts = pl.read_parquet(project.queries("test"))["text"].to_list()
-    questions = texts[: WARM_UP + (options.questions or (50 if options.quick else 1_000))]
+    queries = texts[: WARM_UP + (options.queries or (50 if options.quick else 1_000))]
     searchers = {side: Searcher(system, params.encoder.precision) for side, system in SIDES.items()}
-    taken = measure(searchers, questions, params.seed)
+    taken = measure(searchers, queries, params.seed)
     sides = {
         name: {f"p{q}_ms": float(np.percentile(values, q)) for q in (50, 95)} | {"mean_ms": float(values.mean())}
         for name, values in taken.items()
@@ -111,7 +111,7 @@ def main() -> None:
     met = ours["low"] <= 1 <= ours["high"] or abs(ours["ratio"] - 1) <= NEAR
     verdict = harness.requirement("latency of the GNN's index equals M_de's within noise", met, options.quick)
     record = {
-        "questions": len(questions) - WARM_UP,
+        "queries": len(queries) - WARM_UP,
         "k": K,
         "sides": sides,
         "ratio": ours,

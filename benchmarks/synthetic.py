@@ -28,11 +28,11 @@ from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 
-QUESTIONS = 2_000
+N_QUERIES = 2_000
 WORDS = (8, 12)  # a text
 HIDDEN = 32
 VIEWS = 2
-ASKED = 6  # tokens of a generated question, special ones included: a random model never ends one by itself
+ASKED = 6  # tokens of a generated query, special ones included: a random model never ends one by itself
 # Stages that write a matrix, whose it is, and rows a passage.
 MATRICES = {
     "cache_passages": ("dual_encoder", 1),
@@ -110,14 +110,14 @@ def _gnn(params: Params) -> QueryPassageGNN:
 def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) -> None:
     generator = np.random.default_rng(seed)
     write_table(folder / project.PASSAGES, PASSAGES, _passages(generator, n_passages, words))
-    qids = [f"q{i}" for i in range(QUESTIONS)]
-    answers: list[list[str]] = [[]] * QUESTIONS
-    questions = pa.table([qids, _texts(generator, QUESTIONS, words), answers], schema=QUERIES)
+    qids = [f"q{i}" for i in range(N_QUERIES)]
+    answers: list[list[str]] = [[]] * N_QUERIES
+    queries = pa.table([qids, _texts(generator, N_QUERIES, words), answers], schema=QUERIES)
     for split in ("train", "dev"):
-        write_table(folder / project.queries(split), QUERIES, [questions])
-    pids = [f"p{row}" for row in generator.integers(n_passages, size=QUESTIONS)]
+        write_table(folder / project.queries(split), QUERIES, [queries])
+    pids = [f"p{row}" for row in generator.integers(n_passages, size=N_QUERIES)]
     for path in (project.qrels("train"), project.qrels("dev"), project.POSITIVES):
-        write_table(folder / path, QRELS, [pa.table([qids, pids, [1] * QUESTIONS], schema=QRELS)])
+        write_table(folder / path, QRELS, [pa.table([qids, pids, [1] * N_QUERIES], schema=QRELS)])
 
 
 def _passages(generator: np.random.Generator, n_passages: int, words: list[str]) -> Iterator[pa.Table]:
@@ -150,7 +150,7 @@ def verify(folder: Path, n_passages: int, stage: str) -> None:
         tables = {"build_graph": GraphArtifacts(name=MAIN).edges, "embed_edges": project.edge_features(MAIN) / "edges"}
         place = folder / tables[stage]
         parts = [place] if place.is_file() else sorted(place.glob("*.parquet"))
-        expected, found = QUESTIONS * params.build_graph.k, sum(count_rows(part) for part in parts)
+        expected, found = N_QUERIES * params.build_graph.k, sum(count_rows(part) for part in parts)
     if found != expected:
         raise SystemExit(f"{stage}: wrote {found} rows, expected {expected}: what was measured is not the whole stage")
 

@@ -24,9 +24,9 @@ def edge_features(record: Record) -> str:
     return f"{rates['ours']:.0f} pairs/s in {record['precision']}, peer {peer:.0f}: {record['ratio']:.2f}x"
 
 
-def generate_questions(record: Record) -> str:
-    rates, ratios = record["questions_per_second"], record["ratios"]
-    ours = f"{rates['ours']:.0f} questions/s in {record['precision']}, peer {rates['generate']:.0f}"
+def generate_queries(record: Record) -> str:
+    rates, ratios = record["queries_per_second"], record["ratios"]
+    ours = f"{rates['ours']:.0f} queries/s in {record['precision']}, peer {rates['generate']:.0f}"
     return f"{ours}: {ratios['working']:.2f}x; in float32 {ratios['float32']:.2f}x"
 
 
@@ -61,7 +61,7 @@ def attention(record: Record) -> str:
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
-    "generate_questions": generate_questions,
+    "generate_queries": generate_queries,
     "corpus_gnn": corpus_gnn,
     "search_latency": search_latency,
     "memory": memory,

@@ -18,8 +18,8 @@ def sample_passages(size: int) -> list[str]:
     return _sample((passage.text for _, passage in InsuranceQA().passages()), size)
 
 
-def sample_questions(size: int) -> list[str]:
-    """Training questions drawn at random."""
+def sample_queries(size: int) -> list[str]:
+    """Training queries drawn at random."""
     return _sample((query.text for _, query in InsuranceQA().queries("train")), size)
 
 
@@ -29,7 +29,7 @@ def write_passages(path: Path, texts: list[str]) -> None:
     write_table(path, PASSAGES, [pa.table(columns, schema=PASSAGES)])
 
 
-def write_questions(path: Path, texts: list[str]) -> None:
+def write_queries(path: Path, texts: list[str]) -> None:
     """Texts as a queries table."""
     answers: list[list[str]] = [[]] * len(texts)
     write_table(path, QUERIES, [pa.table([[str(row) for row in range(len(texts))], texts, answers], schema=QUERIES)])

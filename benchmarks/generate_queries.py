@@ -1,12 +1,12 @@
-"""Questions generated a second: our streaming path against transformers' `generate` called plainly.
+"""Queries generated a second: our streaming path against transformers' `generate` called plainly.
 
 Same model, passages, sampling, lengths and batch size, from texts to texts: ours reads a passages table, tokenises it,
-writes `views` questions a passage and puts them into a Parquet table; the peer gets a list of texts in memory, takes
+writes `views` queries a passage and puts them into a Parquet table; the peer gets a list of texts in memory, takes
 them in the corpus's own order, one batch after another, and calls `generate(do_sample=True, top_k=...,
 num_return_sequences=views)`. Both sides run in the working precision and in float32. Requirement, in the working
 precision: at least 1.5 times the peer's rate. The model is data/generator, or what --model names.
 
-    python benchmarks/generate_questions.py
+    python benchmarks/generate_queries.py
 """
 
 import shutil
@@ -35,7 +35,7 @@ class Ours:
 
     def __init__(self, table: Path, model: Path, params: Params, precision: str) -> None:
         self._table, self._params = table, params
-        self._folder = Path("questions") / precision
+        self._folder = Path("queries") / precision
         self._model = QueryGenerator.load(Source(str(model)), precision=precision).for_inference()
 
     def __call__(self) -> float:
@@ -58,7 +58,7 @@ class Ours:
             batch_tokens=self._params.encoder.batch_tokens,
         )
 
-    def questions(self) -> list[str]:
+    def queries(self) -> list[str]:
         """What the last pass wrote."""
         return pq.read_table(self._folder / "queries.parquet").column("text").to_pylist()
 
@@ -90,13 +90,13 @@ class Peer:
             written = self._model.generate(**inputs, **how, max_new_tokens=lengths.query_length - 2)
             self._found += self._tokenizer.batch_decode(written, skip_special_tokens=True)
 
-    def questions(self) -> list[str]:
+    def queries(self) -> list[str]:
         """What the last pass wrote."""
         return self._found
 
 
 def main() -> None:
-    parser = harness.parser("generate_questions", __doc__)
+    parser = harness.parser("generate_queries", __doc__)
     parser.add_argument("--passages", type=int, help="default: 2048")
     parser.add_argument("--repeats", type=int, help="default: 3")
     parser.add_argument("--model", type=Path, default=harness.ROOT / project.GENERATOR, help="default: data/generator")
@@ -117,18 +117,16 @@ def main() -> None:
             "generate, float32": Peer(texts, model, params, torch.float32),
         }
         times = harness.take_turns(sides, options.repeats or (1 if options.quick else 3))
-        words = {
-            name: sum(len(text.split()) for text in s.questions()) / len(s.questions()) for name, s in sides.items()
-        }
-    questions = len(texts) * params.dual_cross.views
-    rates = {name: questions / time for name, time in harness.medians(times).items()}
+        words = {name: sum(len(text.split()) for text in s.queries()) / len(s.queries()) for name, s in sides.items()}
+    queries = len(texts) * params.dual_cross.views
+    rates = {name: queries / time for name, time in harness.medians(times).items()}
     ratios = {
         "working": rates["ours"] / rates["generate"],
         "float32": rates["ours, float32"] / rates["generate, float32"],
     }
-    print(f"{params.dual_cross.views} questions of each of {len(texts)} InsuranceQA passages, working in {precision}")
+    print(f"{params.dual_cross.views} queries of each of {len(texts)} InsuranceQA passages, working in {precision}")
     harness.print_table(
-        ["", "questions/s", "words a question"],
+        ["", "queries/s", "words a query"],
         [[name, f"{rate:.0f}", f"{words[name]:.2f}"] for name, rate in rates.items()],
     )
     print(f"times the peer: {ratios['working']:.2f} in {precision}, {ratios['float32']:.2f} in float32")
@@ -140,12 +138,12 @@ def main() -> None:
         "lengths": [params.dual_cross.generator.passage_length, params.dual_cross.generator.query_length],
         "precision": precision,
         "seconds": times,
-        "questions_per_second": rates,
-        "words_a_question": words,
+        "queries_per_second": rates,
+        "words_a_query": words,
         "ratios": ratios,
         "verdict": harness.requirement("at least 1.5 times the peer in the same precision", met, options.quick),
     }
-    harness.finish("generate_questions", options, record)
+    harness.finish("generate_queries", options, record)
 
 
 if __name__ == "__main__":
