@@ -30,7 +30,7 @@ class Corpus:
 
 CORPORA = (
     Corpus("MS MARCO", 8_841_823, 502_939, 144, 32, 4096),
-    Corpus("Natural Queries", 21_015_324, 79_168, 256, 32, 4096),
+    Corpus("Natural Questions", 21_015_324, 79_168, 256, 32, 4096),
 )
 
 
