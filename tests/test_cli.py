@@ -64,7 +64,7 @@ def test_search_prints_rank_score_id_title_and_wrapped_text(root: Path) -> None:
 def test_json(root: Path) -> None:
     code, out, _ = call("search", "life", "--top", "1", "--json")
     answer = json.loads(out)
-    assert code == 0 and answer["question"] == "life" and answer["milliseconds"] >= 0
+    assert code == 0 and answer["query"] == "life" and answer["milliseconds"] >= 0
     assert answer["passages"] == [{"rank": 1, "score": 2.0, "pid": "p1", "title": "Lives", "text": TEXTS[1]}]
 
 
@@ -87,11 +87,11 @@ def test_top_beyond_the_corpus_prints_all(root: Path) -> None:
     assert [hit["pid"] for hit in json.loads(out)["passages"]] == ["p1", "p2", "p0"]
 
 
-def test_interactive_reads_questions_line_by_line(root: Path) -> None:
+def test_interactive_reads_queries_line_by_line(root: Path) -> None:
     code, out, _ = call("search", "--interactive", "--json", "--top", "1", stdin="medicare\n\n  life \ncar")
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0
-    assert [(a["question"], a["passages"][0]["pid"]) for a in answers] == [
+    assert [(a["query"], a["passages"][0]["pid"]) for a in answers] == [
         *(("medicare", "p0"), ("life", "p1"), ("car", "p2"))
     ]
 
@@ -104,8 +104,8 @@ def test_interactive_prints_the_time(root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["search"], "no question: put one in quotes"),
-        (["search", "  "], "the question is empty"),
+        (["search"], "no query: put one in quotes"),
+        (["search", "  "], "the query is empty"),
         (["search", "x", "--system", "dual_encoder"], "data/indexes/dual_encoder/manifest.json: no such file"),
     ],
 )

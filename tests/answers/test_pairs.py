@@ -17,7 +17,7 @@ from gnn_encoder.core.records import PASSAGES, QUERIES
 WORDS = ["oven", "pan", "salt", "yeast", "flour", "steam", "dough"]
 
 
-def write_questions(path: Path, answers: list[list[str] | None]) -> Path:
+def write_queries(path: Path, answers: list[list[str] | None]) -> Path:
     rows = {"qid": [f"q{i}" for i in range(len(answers))], "text": ["why?"] * len(answers), "answers": answers}
     pq.write_table(pa.table(rows, schema=QUERIES), path)
     return path
@@ -30,8 +30,8 @@ def write_passages(path: Path, texts: list[str], row_group: int = 3) -> Path:
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    return write_questions(tmp_path / "test.parquet", [["Oven"], ["pan", "salt"], [], None, [""], ["hot oven"]])
+def queries(tmp_path: Path) -> Path:
+    return write_queries(tmp_path / "test.parquet", [["Oven"], ["pan", "salt"], [], None, [""], ["hot oven"]])
 
 
 @pytest.fixture
@@ -40,47 +40,47 @@ def passages(tmp_path: Path) -> Path:
     return write_passages(tmp_path / "passages.parquet", [*texts, "the last"])
 
 
-def every_pair(n_questions: int, n_passages: int) -> pl.DataFrame:
-    query, passage = np.divmod(np.random.default_rng(0).permutation(n_questions * n_passages), n_passages)
+def every_pair(n_queries: int, n_passages: int) -> pl.DataFrame:
+    query, passage = np.divmod(np.random.default_rng(0).permutation(n_queries * n_passages), n_passages)
     columns = {"query": query.astype(np.int32), "passage": passage.astype(np.int32)}
     return pl.DataFrame(columns).with_row_index("place")
 
 
-def test_by_hand(questions: Path, passages: Path) -> None:
+def test_by_hand(queries: Path, passages: Path) -> None:
     pairs = every_pair(6, 10)
-    found = answered(pairs, questions, passages, "string")
+    found = answered(pairs, queries, passages, "string")
     expected = {(0, 0), (0, 4), (0, 5), (0, 8), (1, 1), (1, 2), (1, 8), (5, 4)}
     assert set(found.select("query", "passage").rows()) == expected, "titles do not count"
     assert found["place"].is_sorted() and found.columns == ["place", "query", "passage"]
 
 
 def test_expressions(tmp_path: Path, passages: Path) -> None:
-    questions = write_questions(tmp_path / "dev.parquet", [["ov.n$"], [r"^salt\w"]])
-    found = answered(every_pair(2, 10), questions, passages, "regex")
+    queries = write_queries(tmp_path / "dev.parquet", [["ov.n$"], [r"^salt\w"]])
+    found = answered(every_pair(2, 10), queries, passages, "regex")
     assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
 
 
-def test_no_pairs(questions: Path, passages: Path) -> None:
-    assert answered(every_pair(6, 10).clear(), questions, passages, "string").is_empty()
+def test_no_pairs(queries: Path, passages: Path) -> None:
+    assert answered(every_pair(6, 10).clear(), queries, passages, "string").is_empty()
 
 
 def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
     texts = [" ".join(generator.choice(WORDS, 3)) for _ in range(40)]
     answers = [[" ".join(generator.choice(WORDS, 2))] for _ in range(30)]
-    questions = write_questions(tmp_path / "test.parquet", answers)
+    queries = write_queries(tmp_path / "test.parquet", answers)
     passages = write_passages(tmp_path / "passages.parquet", texts, row_group=7)
-    alone = answered(every_pair(30, 40), questions, passages, "string")
+    alone = answered(every_pair(30, 40), queries, passages, "string")
     matchers = [StringAnswers(one) for one in answers]
     expected = sum(m.found_in(StringAnswers.prepare(text)) for m in matchers for text in texts)
     assert len(alone) == expected > 10
     monkeypatch.setattr(module, "PAIRS_A_PROCESS", 600)
     monkeypatch.setattr(module.os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(module.Worker, "match", None)  # of this process: the others import the module anew
-    assert answered(every_pair(30, 40), questions, passages, "string").equals(alone)
+    assert answered(every_pair(30, 40), queries, passages, "string").equals(alone)
 
 
-def test_each_passage_is_prepared_once(questions: Path, passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_passage_is_prepared_once(queries: Path, passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[str] = []
     real = StringAnswers.prepare
 
@@ -89,22 +89,22 @@ def test_each_passage_is_prepared_once(questions: Path, passages: Path, monkeypa
         return real(text)
 
     monkeypatch.setattr(StringAnswers, "prepare", staticmethod(count))
-    answered(every_pair(6, 10), questions, passages, "string")
+    answered(every_pair(6, 10), queries, passages, "string")
     assert len(prepared) == 10
 
 
 def test_what_is_no_expression_is_named(tmp_path: Path, passages: Path) -> None:
-    questions = write_questions(tmp_path / "dev.parquet", [["fine"], ["("]])
-    with pytest.raises(UserError, match=r"dev.parquet, question 'q1', answers: '\(' is no regular expression"):
-        answered(every_pair(1, 10), questions, passages, "regex")
+    queries = write_queries(tmp_path / "dev.parquet", [["fine"], ["("]])
+    with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: '\(' is no regular expression"):
+        answered(every_pair(1, 10), queries, passages, "regex")
 
 
 def test_an_expression_that_never_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.answers.matching.SECONDS", 0.05)
-    questions = write_questions(tmp_path / "dev.parquet", [["(a|aa)+$"]])
+    queries = write_queries(tmp_path / "dev.parquet", [["(a|aa)+$"]])
     passages = write_passages(tmp_path / "passages.parquet", ["a" * 80 + "!"])
-    with pytest.raises(UserError, match=r"dev.parquet, question 'q0', answers: '\(a\|aa\)\+\$' searched one passage"):
-        answered(every_pair(1, 1), questions, passages, "regex")
+    with pytest.raises(UserError, match=r"dev.parquet, query 'q0', answers: '\(a\|aa\)\+\$' searched one passage"):
+        answered(every_pair(1, 1), queries, passages, "regex")
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_an_expression_that_never_ends_is_named(tmp_path: Path, monkeypatch: pyt
     [([[], []], False), ([[], ["x"]], True), ([None, None], False), ([None, [""]], True), ([], False)],
 )
 def test_judged_by_answers(tmp_path: Path, answers: list[list[str] | None], expected: bool) -> None:
-    assert judged_by_answers(write_questions(tmp_path / "test.parquet", answers)) is expected
+    assert judged_by_answers(write_queries(tmp_path / "test.parquet", answers)) is expected

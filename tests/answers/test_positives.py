@@ -1,4 +1,4 @@
-"""The positive of a question that has only answers: BM25's first passage that holds one."""
+"""The positive of a query that has only answers: BM25's first passage that holds one."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ TEXTS = ["nothing", "a hot oven", "the oven", "a pan", "oven and pan"]
 
 @pytest.fixture
 def tables(tmp_path: Path) -> tuple[Path, Path]:
-    questions, passages = tmp_path / "dev.parquet", tmp_path / "passages.parquet"
+    queries, passages = tmp_path / "dev.parquet", tmp_path / "passages.parquet"
     answers = [["oven"], ["pan", "salt"], ["gas"], []]
-    pq.write_table(pa.table([["q0", "q1", "q2", "q3"], ["?"] * 4, answers], schema=QUERIES), questions)
+    pq.write_table(pa.table([["q0", "q1", "q2", "q3"], ["?"] * 4, answers], schema=QUERIES), queries)
     pids = [f"p{i}" for i in range(len(TEXTS))]
     pq.write_table(pa.table([pids, [""] * len(TEXTS), TEXTS], schema=PASSAGES), passages)
-    return questions, passages
+    return queries, passages
 
 
 def bm25(rankings: dict[str, list[str]]) -> pl.DataFrame:
@@ -43,6 +43,6 @@ def test_passages_further_down_are_not_taken(tables: tuple[Path, Path], monkeypa
     assert best_answered(run, *tables, "string").rows() == [("q1", "p3", 1)]
 
 
-def test_no_question_has_one(tables: tuple[Path, Path]) -> None:
-    with pytest.raises(UserError, match="dev.parquet: BM25's first 100 passages hold an answer of no question; "):
+def test_no_query_has_one(tables: tuple[Path, Path]) -> None:
+    with pytest.raises(UserError, match="dev.parquet: BM25's first 100 passages hold an answer of no query; "):
         best_answered(bm25({"q0": ["p0"], "q2": ["p1"]}), *tables, "string")

@@ -32,7 +32,7 @@ def test_train_has_positives_and_no_answers(
 ) -> None:
     caplog.set_level(logging.INFO)
     target = prepared(source="dpr", path=str(folder), name="nq")
-    # Question 2 has no positive; question 1 names passage 2 twice.
+    # Query 2 has no positive; query 1 names passage 2 twice.
     assert rows(target / "queries" / "train.parquet") == [
         ("0", "who built the first railway over the alps", []),
         ("1", "how could the flying scotsman run without a stop", []),
@@ -54,9 +54,9 @@ def test_dev_and_test_are_judged_by_answers(folder: Path, prepared: Prepared, ro
     ]
     assert rows(target / "qrels" / "dev.parquet") == rows(target / "qrels" / "test.parquet") == []
     statistics = json.loads((target / "statistics.json").read_text())
-    assert statistics["train"]["judgements_per_question"] == 1.333
+    assert statistics["train"]["judgements_per_query"] == 1.333
     assert statistics["test"] == {
-        "questions": 3, "answers": 6, "answers_per_question": 2.0, "mean_characters": 28.7
+        "queries": 3, "answers": 6, "answers_per_query": 2.0, "mean_characters": 28.7
     }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_trivia_names_its_passages_otherwise(folder: Path, prepared: Prepared, r
 
 
 def test_numbers_as_passage_ids(folder: Path, prepared: Prepared, rows: Rows) -> None:
-    items = [{"question": "what", "positive_ctxs": [{"psg_id": 4}]}, {"question": "why", "positive_ctxs": []}]
+    items = [{"query": "what", "positive_ctxs": [{"psg_id": 4}]}, {"query": "why", "positive_ctxs": []}]
     (folder / "biencoder-nq-train.json").write_text(json.dumps(items))
     assert rows(prepared(source="dpr", path=str(folder), name="nq") / "qrels" / "train.parquet") == [("0", "4", 1)]
 
@@ -107,9 +107,9 @@ def test_gzip(folder: Path, prepared: Prepared, rows: Rows, pack: Callable[[Path
 
 
 def test_the_array_is_read_item_by_item(folder: Path) -> None:
-    """The first question comes before the end of the file has been looked at."""
+    """The first query comes before the end of the file has been looked at."""
     path = folder / "biencoder-nq-train.json"
-    item = json.dumps({"question": "what " * 1000, "positive_ctxs": [{"passage_id": "1"}]})
+    item = json.dumps({"query": "what " * 1000, "positive_ctxs": [{"passage_id": "1"}]})
     path.write_text("[" + f"{item}," * 1000 + "this is no JSON")
     place, judgement = next(DPR(folder, "nq").judgements("train"))
     assert (place.row, judgement.pid) == ("item 0", "1")
@@ -123,8 +123,8 @@ BAD = {
     "empty passage": ("psgs_w100.tsv", "7\t\tt\n", "psgs_w100.tsv, line 8, text: '' is empty"),
     "duplicate passage": ("psgs_w100.tsv", "2\tx\tt\n", "psgs_w100.tsv, line 8, passage id: '2' is also the id in lin"),
     "not UTF-8": ("psgs_w100.tsv", b"7\tcaf\xe9\tt\n", "psgs_w100.tsv, line 8, byte 6: 0xe9 is not UTF-8"),
-    "columns of answers": (TEST, "who\n", "nq-test.qa.csv, line 4: 1 columns, not 2; write question, answers with a t"),
-    "no question": (TEST, " \t['a']\n", "nq-test.qa.csv, line 4, question: ' ' is empty"),
+    "columns of answers": (TEST, "who\n", "nq-test.qa.csv, line 4: 1 columns, not 2; write query, answers with a t"),
+    "no query": (TEST, " \t['a']\n", "nq-test.qa.csv, line 4, query: ' ' is empty"),
     "code as answers": (TEST, "who\t__import__('os')\n", "line 4, answers: \"__import__('os')\" is no Python list (Va"),
     "half a list": (TEST, "who\t['a'\n", "line 4, answers: \"['a'\" is no Python list (SyntaxError); write ['answer',"),
     "deep list": (TEST, f"who\t{'[' * 5000}\n", "is no Python list (SyntaxError)"),
@@ -142,20 +142,20 @@ def test_bad_rows(name: str, folder: Path, refused: Callable[..., None], append:
     refused(message, source="dpr", path=str(folder), name="nq")
 
 
-GOOD = '{"question": "what", "positive_ctxs": [{"passage_id": "1"}]}'
+GOOD = '{"query": "what", "positive_ctxs": [{"passage_id": "1"}]}'
 BAD_ARRAYS = {
     "cut off": (f"[{GOOD}, {GOOD[:20]}".encode(), "after item 0: not JSON ("),
-    "not UTF-8": (f"[{GOOD}, ".encode() + b'{"question": "caf\xe9"}]', "after item 0: not JSON ("),
+    "not UTF-8": (f"[{GOOD}, ".encode() + b'{"query": "caf\xe9"}]', "after item 0: not JSON ("),
     "JSON lines": (f"{GOOD}\n{GOOD}\n".encode(), "biencoder-nq-train.json"),
-    "an object": (GOOD.encode(), "biencoder-nq-train.json: no items; it must be a JSON array of questions"),
-    "empty": (b"[]", "biencoder-nq-train.json: no items; it must be a JSON array of questions"),
+    "an object": (GOOD.encode(), "biencoder-nq-train.json: no items; it must be a JSON array of queries"),
+    "empty": (b"[]", "biencoder-nq-train.json: no items; it must be a JSON array of queries"),
     "no file": (b"", "biencoder-nq-train.json, after item -1: not JSON ("),
-    "number": (f"[{GOOD}, 5]".encode(), "item 1: 5 is no JSON object; write one a question"),
-    "no question": (b'[{"positive_ctxs": [{"passage_id": "1"}]}]', "item 0, question: missing; add it"),
-    "no positives": (b'[{"question": "what"}]', "item 0, positive_ctxs: None is no list of objects; give one, perhaps"),
-    "no passage id": (b'[{"question": "what", "positive_ctxs": [{}]}]', "item 0, passage_id: missing; give every row"),
+    "number": (f"[{GOOD}, 5]".encode(), "item 1: 5 is no JSON object; write one a query"),
+    "no query": (b'[{"positive_ctxs": [{"passage_id": "1"}]}]', "item 0, query: missing; add it"),
+    "no positives": (b'[{"query": "what"}]', "item 0, positive_ctxs: None is no list of objects; give one, perhaps"),
+    "no passage id": (b'[{"query": "what", "positive_ctxs": [{}]}]', "item 0, passage_id: missing; give every row"),
     "unknown passage": (GOOD.replace('"1"', '"9"').join("[]").encode(), "item 0: passage '9' is not in the corpus; ad"),
-    "only questions without": (b'[{"question": "what", "positive_ctxs": []}]', "split train: no question has a positi"),
+    "only queries without": (b'[{"query": "what", "positive_ctxs": []}]', "split train: no query has a positi"),
 }  # fmt: skip
 
 
@@ -186,9 +186,9 @@ def test_missing_files(gone: str, message: str, folder: Path, refused: Callable[
     refused(message, source="dpr", path=str(folder), name="nq")
 
 
-def test_no_questions(folder: Path, refused: Callable[..., None]) -> None:
+def test_no_queries(folder: Path, refused: Callable[..., None]) -> None:
     (folder / TEST).write_text("")
-    refused("questions of split test: there are none; add some with answers", source="dpr", path=str(folder), name="nq")
+    refused("queries of split test: there are none; add some with answers", source="dpr", path=str(folder), name="nq")
 
 
 def test_the_set_must_be_named(folder: Path, refused: Callable[..., None]) -> None:

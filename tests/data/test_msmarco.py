@@ -26,7 +26,7 @@ def test_dev_is_reported_and_choices_are_made_on_a_part_of_train(
         ("2001", "when is eel caught", []),
     ]
     assert rows(target / "qrels" / "test.parquet") == [("2000", "3", 1), ("2001", "4", 1)]
-    assert "no dev split in the source: 1 training questions, drawn with seed 1, become dev" in caplog.text
+    assert "no dev split in the source: 1 training queries, drawn with seed 1, become dev" in caplog.text
     train, dev = (rows(target / "queries" / f"{split}.parquet") for split in ("train", "dev"))
     assert len(dev) == 1 and sorted(row[0] for row in train + dev) == ["1000", "1001", "1002", "1004"]
 
@@ -41,7 +41,7 @@ def test_a_judgement_that_is_repeated_counts_once(
     assert "train: 1 judgements are given more than once, and taken once" in caplog.text
 
 
-def test_trec_dl_questions_keep_their_grades_and_leave_dev_to_msmarco(
+def test_trec_dl_queries_keep_their_grades_and_leave_dev_to_msmarco(
     sample: Sample, prepared: Prepared, rows: Rows
 ) -> None:
     target = prepared(source="msmarco", path=str(sample("msmarco")), test="trec_dl_2019")
@@ -97,21 +97,21 @@ BAD = {
         "3\ta\n",
         "collection.tsv, line 9, passage id: '3' is also the id in line 4",
     ),
-    "duplicate question": ("queries.train.tsv", "1003\ta\n", "line 6, question id: '1003' is also the id in line 4"),
+    "duplicate query": ("queries.train.tsv", "1003\ta\n", "line 6, query id: '1003' is also the id in line 4"),
     "not UTF-8": ("collection.tsv", b"9\tcaf\xe9\n", "collection.tsv, line 9, byte 6: 0xe9 is not UTF-8"),
     "empty line": ("qrels.train.tsv", "\n", "qrels.train.tsv, line 7: empty; remove the line"),
     "columns of qrels": (
         "qrels.train.tsv",
         "1000\t0\t1\n",
-        "qrels.train.tsv, line 7: 3 columns; write question id, 0,",
+        "qrels.train.tsv, line 7: 3 columns; write query id, 0,",
     ),
     "grade": ("qrels.train.tsv", "1000\t0\t2\tyes\n", "qrels.train.tsv, line 7, grade: 'yes' is not an integer"),
     "unknown passage": ("qrels.train.tsv", "1000\t0\t99\t1\n", "line 7: passage '99' is not in the corpus"),
-    "unknown question": ("qrels.dev.small.tsv", "1\t0\t2\t1\n", "line 3: question '1' is not among the queries"),
+    "unknown query": ("qrels.dev.small.tsv", "1\t0\t2\t1\n", "line 3: query '1' is not among the queries"),
     "two grades": (
         "qrels.train.tsv",
         "1000\t0\t1\t0\n",
-        "line 7: question '1000' and passage '1' were judged otherwise",
+        "line 7: query '1000' and passage '1' were judged otherwise",
     ),
 }
 

@@ -30,8 +30,8 @@ QUERIES_ROWS = [
     {"_id": "q3", "text": "What are oars made of?"},
     {"_id": "q1", "text": "Which tree has black buds?"},
     {"_id": "q2", "text": "Is yew poisonous?"},
-    {"_id": "q4", "text": "A question of no split"},
-    {"_id": "q5", "text": "A question without an answer"},
+    {"_id": "q4", "text": "A query of no split"},
+    {"_id": "q5", "text": "A query without an answer"},
 ]
 QRELS_ROWS = {
     "train": "q1\tp1\t2\nq3\tp3\t1\nq3\tp2\t0\nq1\tp3\t-1\nq5\tp1\t0\n",
@@ -100,9 +100,9 @@ def test_statistics(beir: Path, tmp_path: Path) -> None:
     statistics = json.loads((run(beir, tmp_path / "out") / "statistics.json").read_text())
     assert statistics["passages"] == {"passages": 3, "mean_characters": 20.3}  # (23 + 17 + 21) / 3
     assert statistics["train"] == {
-        "questions": 2,
+        "queries": 2,
         "judgements": 4,
-        "judgements_per_question": 2.0,
+        "judgements_per_query": 2.0,
         "mean_characters": 24.0,
     }
 
@@ -123,10 +123,10 @@ def test_gzip_files_give_the_same_tables(beir: Path, tmp_path: Path) -> None:
         assert path.read_bytes() == (packed / path.relative_to(plain)).read_bytes()
 
 
-def test_questions_in_two_splits_are_said(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_queries_in_two_splits_are_said(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(beir, tmp_path / "out")
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "warning: 1 questions are in both dev and test: measures will flatter"
+        "warning: 1 queries are in both dev and test: measures will flatter"
     ]
 
 
@@ -138,7 +138,7 @@ def test_dev_is_cut_from_train(tmp_path: Path, caplog: pytest.LogCaptureFixture,
     caplog.set_level(logging.INFO)
     target = run(folder, tmp_path / "out", seed=seed)
     train, dev = qids(target, "train"), qids(target, "dev")
-    assert f"no dev split in the source: 12 training questions, drawn with seed {seed}, become dev" in caplog.text
+    assert f"no dev split in the source: 12 training queries, drawn with seed {seed}, become dev" in caplog.text
     assert len(train) == 48 and len(dev) == 12
     assert sorted(train + dev) == sorted(full)
     assert train == [qid for qid in full if qid in train]  # in the source's order
@@ -161,15 +161,15 @@ def test_draws_depend_on_the_seed_only(tmp_path: Path) -> None:
 def test_train_sample(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     target = run(TINY, tmp_path / "out", train_queries=20)
-    assert "train: a sample of 20 of 60 questions, seed 1" in caplog.text
+    assert "train: a sample of 20 of 60 queries, seed 1" in caplog.text
     assert len(qids(target, "train")) == 20
     assert len(qids(target, "test")) == 15
     run(TINY, tmp_path / "all", train_queries=61)
-    assert "data.train_queries is 61, there are 60 questions: all taken" in caplog.text
+    assert "data.train_queries is 61, there are 60 queries: all taken" in caplog.text
 
 
 def test_hidden_labels(tmp_path: Path) -> None:
-    """Questions of no other split, with the judgements that pseudo-labels are judged by; the sample stays as it was."""
+    """Queries of no other split, with the judgements that pseudo-labels are judged by; the sample stays as it was."""
     plain, target = run(TINY, tmp_path / "plain", train_queries=20), tmp_path / "out"
     data = Data(source="beir", path=str(TINY), train_queries=20, dev_fraction=0.2)
     prepare(data, open_source(data), target, seed=1, unlabelled_fraction=0.5)
@@ -177,7 +177,7 @@ def test_hidden_labels(tmp_path: Path) -> None:
     assert not set(qids(target, "unlabelled")) & set(qids(target, "train"))
     judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
     assert set(judged) == set(qids(target, "unlabelled"))
-    assert json.loads((target / "statistics.json").read_text())["unlabelled"]["questions"] == 30
+    assert json.loads((target / "statistics.json").read_text())["unlabelled"]["queries"] == 30
     assert qids(plain, "unlabelled") == []
 
 
@@ -213,7 +213,7 @@ def truncate_corpus(folder: Path) -> None:
     (folder / "corpus.jsonl.gz").write_bytes(data[: len(data) // 2])
 
 
-def cut_one_question(folder: Path) -> None:
+def cut_one_query(folder: Path) -> None:
     (folder / "qrels" / "dev.tsv").unlink()
     (folder / "qrels" / "train.tsv").write_text("q1\tp1\t1\n")
 
@@ -223,13 +223,13 @@ BAD = {
         append("corpus.jsonl", '{"_id": "p2", "text": "again"}\n'),
         "corpus.jsonl, line 4, passage id: 'p2' is also the id in line 2; give each row its own",
     ),
-    "duplicate question": (
+    "duplicate query": (
         append("queries.jsonl", '{"_id": "q4", "text": "again"}\n'),
-        "queries.jsonl, line 6, question id: 'q4' is also the id in line 4; give each row its own",
+        "queries.jsonl, line 6, query id: 'q4' is also the id in line 4; give each row its own",
     ),
     "duplicate judgement": (
         append("qrels/train.tsv", "q1\tp1\t1\n"),
-        "train.tsv, line 7: question 'q1' and passage 'p1' were judged otherwise before; keep one judgement",
+        "train.tsv, line 7: query 'q1' and passage 'p1' were judged otherwise before; keep one judgement",
     ),
     "missing id": (
         append("corpus.jsonl", '{"text": "a"}\n'),
@@ -256,11 +256,11 @@ BAD = {
         append("qrels/dev.tsv", "q1\tp9\t1\n"),
         "dev.tsv, line 3: passage 'p9' is not in the corpus; add it or remove the judgement",
     ),
-    "unknown question": (
+    "unknown query": (
         append("qrels/test.tsv", "q9\tp1\t1\n"),
-        "test.tsv, line 3: question 'q9' is not among the queries; add it or remove the judgement",
+        "test.tsv, line 3: query 'q9' is not among the queries; add it or remove the judgement",
     ),
-    "unknown question with grade 0": (append("qrels/test.tsv", "q9\tp1\t0\n"), "test.tsv, line 3: question 'q9'"),
+    "unknown query with grade 0": (append("qrels/test.tsv", "q9\tp1\t0\n"), "test.tsv, line 3: query 'q9'"),
     "fraction as grade": (append("qrels/train.tsv", "q2\tp1\t0.5\n"), "line 7, score: '0.5' is not an integer"),
     "grade too large": (append("qrels/train.tsv", "q2\tp1\t3000000000\n"), "score: '3000000000' is not an integer"),
     "other header": (replace("qrels/dev.tsv", "qid\tpid\tgrade\n"), "line 1, score: 'grade' is not an integer"),
@@ -270,11 +270,11 @@ BAD = {
     ),
     "no judgements": (
         replace("qrels/dev.tsv", HEADER),
-        "qrels of split dev: no question has a positive grade; add judgements with grade 1",
+        "qrels of split dev: no query has a positive grade; add judgements with grade 1",
     ),
-    "no positives": (replace("qrels/test.tsv", "q2\tp2\t0\n"), "qrels of split test: no question has a positive grade"),
+    "no positives": (replace("qrels/test.tsv", "q2\tp2\t0\n"), "qrels of split test: no query has a positive grade"),
     "no passages": (replace("corpus.jsonl", ""), "corpus.jsonl: no passages; add some"),
-    "nothing left for train": (cut_one_question, "1 question is too few to cut a dev split from; add questions"),
+    "nothing left for train": (cut_one_query, "1 query is too few to cut a dev split from; add queries"),
     "no corpus": (remove("corpus.jsonl"), "corpus.jsonl: no such file, nor corpus.jsonl.gz; add it, or"),
     "no queries": (remove("queries.jsonl"), "queries.jsonl: no such file"),
     "no train": (remove("qrels/train.tsv"), "train.tsv: no such file"),
@@ -316,14 +316,14 @@ def test_batches_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_tiny_corpus(tmp_path: Path) -> None:
     statistics = json.loads((run(TINY, tmp_path / "out") / "statistics.json").read_text())
     assert statistics["passages"]["passages"] == 120
-    assert [statistics[split]["questions"] for split in SPLITS] == [60, 15, 15]
+    assert [statistics[split]["queries"] for split in SPLITS] == [60, 15, 15]
 
 
 def write_insuranceqa(folder: Path) -> Path:
     answers = {"1": {"zh": "", "en": " Coverage  follows\tthe car. "}, "2": {"en": "No."}}
-    question = {"en": "Is  It  Required?", "domain": "d", "answers": ["2", "1"], "negatives": ["1"]}
+    query = {"en": "Is  It  Required?", "domain": "d", "answers": ["2", "1"], "negatives": ["1"]}
     folder.mkdir()
-    for name, entries in (("answers", answers), *((n, {"0": question}) for n in ("train", "valid", "test"))):
+    for name, entries in (("answers", answers), *((n, {"0": query}) for n in ("train", "valid", "test"))):
         (folder / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(entries).encode()))
     return folder
 

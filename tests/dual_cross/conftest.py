@@ -1,4 +1,4 @@
-"""The small task of the training tests, with generated questions and an encoder that reads pairs."""
+"""The small task of the training tests, with generated queries and an encoder that reads pairs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ PAIR_LENGTH = 20
 
 
 def pair_encoder(model: Path, *, dropout: float = 0.0, shared: bool = True) -> DualEncoder:
-    """In float64; questions of 10 tokens, pairs of 20, passages alone of 16."""
+    """In float64; queries of 10 tokens, pairs of 20, passages alone of 16."""
     encoder = tiny_encoder(model, dropout=dropout, shared=shared)
     encoder.settings = replace(encoder.settings, pair_length=PAIR_LENGTH)
     return encoder
@@ -26,10 +26,10 @@ def pair_encoder(model: Path, *, dropout: float = 0.0, shared: bool = True) -> D
 
 @pytest.fixture
 def generated(tables: Path, tiny_model: Path) -> TextTokens:
-    """Three questions for each of the 12 passages."""
+    """Three queries for each of the 12 passages."""
     (tables / "generated").mkdir()
     asked = [text(40 + i, 1 + (i * 5) % 9) for i in range(12 * VIEWS)]
-    table = write_queries(tables / "generated" / "questions.parquet", asked)
+    table = write_queries(tables / "generated" / "queries.parquet", asked)
     return open_tokens(table, pair_encoder(tiny_model).tokenizer, 32)
 
 

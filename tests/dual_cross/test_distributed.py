@@ -19,7 +19,7 @@ from .conftest import pair_encoder
 def folder(tmp_path: Path, tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens) -> Path:
     """What the processes share: an encoder and the tokens."""
     pair_encoder(tiny_model, shared=False).float().save(tmp_path / "encoder")
-    for name, tokens in (("questions", generated), ("passages", passage_tokens)):
+    for name, tokens in (("queries", generated), ("passages", passage_tokens)):
         (tmp_path / name).symlink_to(Path(tokens.ids.filename).parent)
     return tmp_path
 

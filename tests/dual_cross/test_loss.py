@@ -18,25 +18,25 @@ from gnn_encoder.training.examples import Examples, TrainingBatch
 from ..training.test_gradient_cache import gradients, keep_float64
 from .conftest import PAIR_LENGTH, pair_encoder
 
-# Five questions, their positives, then two hard negatives each. Of question 2, passage 11 is also judged relevant; of
-# questions 0 and 1, passage 0, which is the positive of one and a hard negative of another.
+# Five queries, their positives, then two hard negatives each. Of query 2, passage 11 is also judged relevant; of
+# queries 0 and 1, passage 0, which is the positive of one and a hard negative of another.
 BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 10, 10, 11, 0, 2, 9, 3, 1, 2]))
 
 
 class Oracle:
-    """Encodes one question, or one question with one passage, at a time, from their texts, by transformers alone."""
+    """Encodes one query, or one query with one passage, at a time, from their texts, by transformers alone."""
 
     def __init__(self, encoder: DualEncoder, model: Path, tables: Path) -> None:
         self._encoder, self._tokenizer = encoder, load_tokenizer(Source(str(model)))
-        self.questions = pl.read_parquet(tables / "train.parquet")["text"].to_list()
+        self.queries = pl.read_parquet(tables / "train.parquet")["text"].to_list()
         self.passages = pl.read_parquet(tables / "passages.parquet")["text"].to_list()
 
-    def question(self, row: int) -> Tensor:
-        encoded = self._tokenizer(self.questions[row], truncation=True, max_length=10, return_tensors="pt")
+    def query(self, row: int) -> Tensor:
+        encoded = self._tokenizer(self.queries[row], truncation=True, max_length=10, return_tensors="pt")
         return self._pooled(self._encoder.query, encoded)
 
-    def pair(self, question: int, passage: int) -> Tensor:
-        texts = self.questions[question], self.passages[passage]
+    def pair(self, query: int, passage: int) -> Tensor:
+        texts = self.queries[query], self.passages[passage]
         options = {"truncation": "longest_first", "max_length": PAIR_LENGTH, "return_tensors": "pt"}
         return self._pooled(self._encoder.passage, self._tokenizer(*texts, **options))
 
@@ -45,13 +45,13 @@ class Oracle:
 
 
 def written_out(oracle: Oracle, scale: float, relevant: set[tuple[int, int]], asked: list[int]) -> Tensor:
-    """Mean over questions of -log( e^{s(q,q+d+)} / sum over {d+} and D- of e^{s(q,d)} )        (Eq. 7)."""
+    """Mean over queries of -log( e^{s(q,q+d+)} / sum over {d+} and D- of e^{s(q,d)} )        (Eq. 7)."""
     losses = []
-    for own, question in enumerate(BATCH.queries.tolist()):
-        vector = oracle.question(question)
+    for own, query in enumerate(BATCH.queries.tolist()):
+        vector = oracle.query(query)
         terms = []
         for place, (other, passage) in enumerate(zip(asked, BATCH.passages.tolist(), strict=True)):
-            if place != own and (question, passage) in relevant:
+            if place != own and (query, passage) in relevant:
                 continue  # no negative
             score = scale * vector @ oracle.pair(other, passage)
             terms.append(torch.exp(score))
@@ -61,7 +61,7 @@ def written_out(oracle: Oracle, scale: float, relevant: set[tuple[int, int]], as
     return torch.stack(losses).mean()
 
 
-# The question that each passage stands beside: positives and hard negatives their own, by hand.
+# The query that each passage stands beside: positives and hard negatives their own, by hand.
 ASKED = [0, 1, 2, 4, 5, 0, 0, 1, 1, 2, 2, 4, 4, 5, 5]
 RELEVANT = {(0, 0), (1, 0), (1, 3), (2, 1), (3, 2), (4, 4), (4, 5), (5, 6), (6, 7), (7, 8), (2, 11)}
 
@@ -93,13 +93,13 @@ def test_loss_and_gradients(
 @pytest.mark.parametrize(
     "wrong",
     [
-        [0, 1, 2, 4, 5, 5, 5, 4, 4, 0, 0, 1, 1, 2, 2],  # hard negatives beside other questions
-        [0, 1, 2, 4, 5, 0, 1, 2, 4, 5, 0, 1, 2, 4, 5],  # one question a column, not two in a row
-        [0] * 15,  # in-batch negatives beside the question that is asked
+        [0, 1, 2, 4, 5, 5, 5, 4, 4, 0, 0, 1, 1, 2, 2],  # hard negatives beside other queries
+        [0, 1, 2, 4, 5, 0, 1, 2, 4, 5, 0, 1, 2, 4, 5],  # one query a column, not two in a row
+        [0] * 15,  # in-batch negatives beside the query that is asked
     ],
 )
 def test_another_mapping_has_another_loss(tiny_model: Path, tables: Path, wrong: list[int]) -> None:
-    """What the test above would let pass if it did not matter which question a passage stands beside."""
+    """What the test above would let pass if it did not matter which query a passage stands beside."""
     oracle = Oracle(pair_encoder(tiny_model), tiny_model, tables)
     with torch.no_grad():
         right = written_out(oracle, 10.0, RELEVANT, ASKED).item()
@@ -112,14 +112,14 @@ def test_asked() -> None:
 
 
 @pytest.mark.parametrize("views", [1, 3])
-def test_passages_beside_their_own_generated_questions(
+def test_passages_beside_their_own_generated_queries(
     tiny_model: Path, texts: Texts, generated: TextTokens, views: int
 ) -> None:
-    """As they are searched: whatever is asked, and never the generated question that is asked itself."""
+    """As they are searched: whatever is asked, and never the generated query that is asked itself."""
     encoder = pair_encoder(tiny_model)
     made = Texts(encoder, generated, texts.passage_tokens, Generated(generated, views))
     batch = TrainingBatch(np.array([4, 6]), np.array([4 // views, 6 // views, 9, 0]))
-    # Of passage p the views are 3 p, 3 p + 1, 3 p + 2; question 4 is view 1 of passage 1, 6 view 0 of passage 2.
+    # Of passage p the views are 3 p, 3 p + 1, 3 p + 2; query 4 is view 1 of passage 1, 6 view 0 of passage 2.
     beside = [5, 7, 29, 1] if views == 3 else [4, 6, 9, 0]
     expected = pair_batch(
         generated, np.array(beside), texts.passage_tokens, batch.passages, encoder.template, PAIR_LENGTH
@@ -130,17 +130,17 @@ def test_passages_beside_their_own_generated_questions(
     assert views == 1 or alone.input_ids.tolist() != found.input_ids.tolist()
 
 
-def test_pairs_of_generated_questions(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
-    """In pre-training the questions are those of another table; token types tell question from passage."""
+def test_pairs_of_generated_queries(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
+    """In pre-training the queries are those of another table; token types tell query from passage."""
     encoder = pair_encoder(tiny_model)
     batch = TrainingBatch(np.array([31, 2]), np.array([10, 0]))
     made = Texts(encoder, generated, texts.passage_tokens).passages_of(batch, np.array([0]))
-    question, passage = (
+    query, passage = (
         generated.ids[generated.offsets[31] :],
         texts.passage_tokens.ids[texts.passage_tokens.offsets[10] :],
     )
     n = int(generated.lengths(np.array([31]))[0])
     ids = made.input_ids[0].tolist()
-    assert n == 5 and ids[1 : 1 + n] == question[:n].tolist()
+    assert n == 5 and ids[1 : 1 + n] == query[:n].tolist()
     assert ids[2 + n : 19] == passage[: 17 - n].tolist()
     assert made.token_type_ids[0].tolist() == [0] * (n + 2) + [1] * (18 - n)

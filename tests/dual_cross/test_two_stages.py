@@ -1,4 +1,4 @@
-"""From generated questions to an index of views: the stages on the tiny corpus, against plain computations."""
+"""From generated queries to an index of views: the stages on the tiny corpus, against plain computations."""
 
 import shutil
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Change = Callable[[Params], Params]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
-    """A project with prepared tables, two generated questions a passage, and training examples."""
+    """A project with prepared tables, two generated queries a passage, and training examples."""
     folder = tmp_path_factory.mktemp("project")
     values = tiny_params.model_dump()
     values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
@@ -89,13 +89,13 @@ def test_generated_examples_by_hand() -> None:
     assert examples.positives.draw(np.arange(12), 1, np.random.default_rng(0))[:, 0].tolist() == [
         *(0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3)
     ]
-    # Questions 3, 4 and 5 are of passage 1: whichever of them is asked, that passage is no negative.
+    # Queries 3, 4 and 5 are of passage 1: whichever of them is asked, that passage is no negative.
     known = examples.is_known(np.array([3, 4, 5, 6]), np.array([1, 2]))
     assert known.tolist() == [[True, False], [True, False], [True, False], [False, True]]
     assert np.diff(examples.negatives.offsets).tolist() == [0] * 12
 
 
-def test_some_generated_questions_are_drawn_by_the_seed() -> None:
+def test_some_generated_queries_are_drawn_by_the_seed() -> None:
     one, again, other = (generated_examples(100, 3, 40, seed) for seed in (1, 1, 2))
     rows = one.queries.tolist()
     assert len(set(rows)) == 40 and rows == sorted(rows) and 0 <= rows[0] and rows[-1] < 300
@@ -106,12 +106,12 @@ def test_some_generated_questions_are_drawn_by_the_seed() -> None:
 
 
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
-    changed = change(params, questions=50)
+    changed = change(params, queries=50)
     found = [batches_of(paired, changed, tmp_path / str(paired)) for paired in (False, True)]
     assert len(found[0]) == len(found[1]) == 2 * 3  # two passes of 50 / 16 batches
     for one, other in zip(*found, strict=True):
         assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()
-        assert one.passages.tolist() == (one.queries // 2).tolist()  # the question's own passage, and no hard negative
+        assert one.passages.tolist() == (one.queries // 2).tolist()  # the query's own passage, and no hard negative
     assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
 
 
@@ -128,8 +128,8 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
     np.testing.assert_array_equal(found.embed_queries(ASKED), base.embed_queries(ASKED))
 
 
-def test_generated_questions_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"240 questions, expected dual_cross.views = 3 for each of 120 passages"):
+def test_generated_queries_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"240 queries, expected dual_cross.views = 3 for each of 120 passages"):
         pretrain(change(params, views=3), tmp_path, paired=True)
 
 
@@ -180,7 +180,7 @@ def test_models(inside: Path) -> None:
         embedded = [DualEncoder.load(f, precision="fp32").for_inference().embed_queries(ASKED) for f in (first, second)]
         assert np.abs(embedded[0] - base).max() > 1e-3 and np.abs(embedded[1] - embedded[0]).max() > 1e-3
         quick = QuickEncoder.open(second)
-        assert quick is not None  # the command line embeds questions without torch
+        assert quick is not None  # the command line embeds queries without torch
         np.testing.assert_allclose(quick.embed_queries(ASKED), embedded[1], atol=2e-6)
 
 
@@ -198,17 +198,17 @@ def test_views_are_indexed_and_searched(inside: Path) -> None:
 
 
 def reciprocal_rank(views: int) -> float:
-    """RR@10 of the dev questions by the first views, written out."""
+    """RR@10 of the dev queries by the first views, written out."""
     matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32).reshape(120, 2, 32)[:, :views]
     encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
     pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
     judged = pl.read_parquet(project.qrels("dev")).filter(pl.col("grade") > 0)
     values = []
-    for qid, question in pl.read_parquet(project.queries("dev")).select("qid", "text").iter_rows():
+    for qid, query in pl.read_parquet(project.queries("dev")).select("qid", "text").iter_rows():
         relevant = set(judged.filter(pl.col("qid") == qid)["pid"])
         if not relevant:
             continue
-        scores = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([question])[0]).max(axis=1)
+        scores = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([query])[0]).max(axis=1)
         ranked = [pids[row] for row in np.argsort(-scores, kind="stable")[:10]]
         values.append(next((1 / rank for rank, pid in enumerate(ranked, 1) if pid in relevant), 0.0))
     return float(np.mean(values))

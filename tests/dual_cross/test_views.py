@@ -43,13 +43,13 @@ def test_equals_each_pair_by_itself(
     encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tables: Path, tmp_path: Path
 ) -> None:
     write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "out")
-    questions = pl.read_parquet(tables / "generated" / "questions.parquet")["text"].to_list()
+    queries = pl.read_parquet(tables / "generated" / "queries.parquet")["text"].to_list()
     texts = pl.read_parquet(tables / "passages.parquet")["text"].to_list()
     expected = []
-    for row, question in enumerate(questions):
+    for row, query in enumerate(queries):
         passage = texts[row // 3]
         options = {"truncation": "longest_first", "max_length": PAIR_LENGTH, "return_tensors": "pt"}
-        encoded = encoder.tokenizer(question, passage, **options)
+        encoded = encoder.tokenizer(query, passage, **options)
         with torch.no_grad():
             states = encoder.passage(**encoded).last_hidden_state[0]
         expected.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
@@ -88,7 +88,7 @@ def test_interrupted_and_resumed_equals_undisturbed(
 
 
 def test_an_encoder_of_pairs_does_not_encode_passages_alone(encoder: DualEncoder, passage_tokens: TextTokens) -> None:
-    with pytest.raises(UserError, match=r"reads passages together with a question, not alone; encode views"):
+    with pytest.raises(UserError, match=r"reads passages together with a query, not alone; encode views"):
         embed_passages(encoder, passage_tokens, 64, np.arange(3))
 
 
@@ -101,10 +101,8 @@ def test_an_encoder_of_passages_has_no_views(
         view_inputs(encoder, generated, passage_tokens, VIEWS)
 
 
-def test_questions_of_another_number_of_views(
+def test_queries_of_another_number_of_views(
     encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
-    with pytest.raises(
-        UserError, match=r"36 questions, expected dual_cross.views = 4 for each of 12 passages; generate"
-    ):
+    with pytest.raises(UserError, match=r"36 queries, expected dual_cross.views = 4 for each of 12 passages; generate"):
         view_inputs(encoder, generated, passage_tokens, 4)

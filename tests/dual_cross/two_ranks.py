@@ -22,9 +22,9 @@ CHUNK = 3
 ASKED = np.array([0, 7, 35, 1, 12, 20])  # 0 and 1 are of one passage, on different ranks
 
 
-def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, questions: np.ndarray = ASKED) -> float:
-    """This rank's share of some generated questions, with a hard negative each."""
-    asked = local_share(questions)
+def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, queries: np.ndarray = ASKED) -> float:
+    """This rank's share of some generated queries, with a hard negative each."""
+    asked = local_share(queries)
     batch = TrainingBatch(asked, np.concatenate([asked // 3, (asked + 10) % 12]))
     examples = generated_examples(12, 3, None, 0)
     return contrastive_step(encoder, Texts(encoder, generated, passages), batch, examples, CHUNK)
@@ -41,7 +41,7 @@ def open_encoder(folder: Path) -> DualEncoder:
 
 
 def open_texts(folder: Path) -> tuple[TextTokens, TextTokens]:
-    return TextTokens(folder / "questions"), TextTokens(folder / "passages")
+    return TextTokens(folder / "queries"), TextTokens(folder / "passages")
 
 
 def main(folder: Path) -> None:

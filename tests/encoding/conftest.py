@@ -1,4 +1,4 @@
-"""A table of passages and one of questions on disk, with their tokens."""
+"""A table of passages and one of queries on disk, with their tokens."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ..texts import text, write_passages, write_queries
 
 TITLES = ["", "Baking bread", "", "A long title about the oven and the flour", "x", ""]
 TEXTS = [text(0, 3), text(1, 5), "a", text(3, 40), "Ünïcode, 12.5% & more!", text(5, 90)]
-QUESTIONS = [text(10, 2), text(11, 60), "why?", text(13, 9), text(14, 30), text(15, 12)]
+QUERIES = [text(10, 2), text(11, 60), "why?", text(13, 9), text(14, 30), text(15, 12)]
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def passages_table(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def questions_table(tmp_path: Path) -> Path:
-    return write_queries(tmp_path / "train.parquet", QUESTIONS)
+def queries_table(tmp_path: Path) -> Path:
+    return write_queries(tmp_path / "train.parquet", QUERIES)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def passages(passages_table: Path, tiny_model: Path) -> TextTokens:
 
 
 @pytest.fixture
-def questions(questions_table: Path, tiny_model: Path) -> TextTokens:
-    return open_tokens(questions_table, load_tokenizer(Source(str(tiny_model))), 128)
+def queries(queries_table: Path, tiny_model: Path) -> TextTokens:
+    return open_tokens(queries_table, load_tokenizer(Source(str(tiny_model))), 128)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import torch
 
 from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
 from gnn_encoder.encoding import corpus
-from gnn_encoder.encoding.corpus import alone, embed_passages, embed_questions, encode_corpus, transform_corpus
+from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
@@ -91,7 +91,7 @@ def test_transform_gets_its_rows(encoder: DualEncoder, many: TextTokens, tmp_pat
     np.testing.assert_array_equal(open_matrix(tmp_path / "later"), open_matrix(tmp_path / "shifted"))
 
 
-@pytest.mark.parametrize(("embed", "side"), [(embed_questions, "queries"), (embed_passages, "passages")])
+@pytest.mark.parametrize(("embed", "side"), [(embed_queries, "queries"), (embed_passages, "passages")])
 def test_some_rows(encoder: DualEncoder, many: TextTokens, embed: Callable[..., np.ndarray], side: str) -> None:
     rows = np.array([7, 0, 22, 7])
     found = embed(encoder, many, 40, rows)
@@ -99,5 +99,5 @@ def test_some_rows(encoder: DualEncoder, many: TextTokens, embed: Callable[..., 
     assert embed(encoder, many, 40, np.array([], dtype=np.int64)).shape == (0, 32)
 
 
-def test_all_questions_by_default(encoder: DualEncoder, many: TextTokens) -> None:
-    assert embed_questions(encoder, many, 40).shape == (23, 32)
+def test_all_queries_by_default(encoder: DualEncoder, many: TextTokens) -> None:
+    assert embed_queries(encoder, many, 40).shape == (23, 32)

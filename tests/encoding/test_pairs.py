@@ -36,9 +36,9 @@ def model(tiny_model: Path) -> CrossEncoder:
 
 
 @pytest.fixture
-def pairs(questions: TextTokens, passages: TextTokens) -> Pairs:
+def pairs(queries: TextTokens, passages: TextTokens) -> Pairs:
     first, second = np.arange(12) % 6, np.arange(12) * 5 % 6
-    return Pairs(first=questions, first_rows=first, second=passages, second_rows=second)
+    return Pairs(first=queries, first_rows=first, second=passages, second_rows=second)
 
 
 def each(pairs: Pairs, model: CrossEncoder) -> Any:

@@ -80,15 +80,15 @@ def test_single_equals_the_tokenizer(make: Make, max_length: int, tiny_model: Pa
 @KINDS
 @pytest.mark.parametrize("max_length", [9, 12, 16, 21, 32, 64, 127, 128])
 def test_pair_equals_the_tokenizer(
-    make: Make, max_length: int, tiny_model: Path, passages_table: Path, questions_table: Path
+    make: Make, max_length: int, tiny_model: Path, passages_table: Path, queries_table: Path
 ) -> None:
     tokenizer = plain(make, tiny_model)
     # Longer than any text here: of two that are both cut on disk, the longer one is not known.
-    first, second = (open_tokens(table, tokenizer, 1000) for table in (questions_table, passages_table))
+    first, second = (open_tokens(table, tokenizer, 1000) for table in (queries_table, passages_table))
     a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
     batch = pair_batch(first, a, second, b, Template(tokenizer), max_length)
     texts = passage_texts(passages_table, str(tokenizer.sep_token))
-    asked = pl.read_parquet(questions_table)["text"].to_list()
+    asked = pl.read_parquet(queries_table)["text"].to_list()
     expected = make(tiny_model)(
         [asked[row] for row in a],
         [texts[row] for row in b],
@@ -124,13 +124,13 @@ def test_pair_lengths(first: int, second: int, budget: int, kept: tuple[int, int
     assert (int(a[0]), int(b[0])) == kept
 
 
-def test_a_bert_template_in_full(tiny_model: Path, questions_table: Path) -> None:
+def test_a_bert_template_in_full(tiny_model: Path, queries_table: Path) -> None:
     tokenizer = plain(bert, tiny_model)
     template = Template(tokenizer)
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     assert (template.prefix, template.middle, template.suffix) == ([cls], [sep], [sep])
     assert (template.single_suffix, template.second_type, template.pad) == ([sep], 1, 0)
-    tokens = open_tokens(questions_table, tokenizer, 128)
+    tokens = open_tokens(queries_table, tokenizer, 128)
     w = [int(i) for i in tokens.ids[tokens.offsets[2] : tokens.offsets[3]]]  # why?
     batch = pair_batch(tokens, np.array([2]), tokens, np.array([2]), template, 64)
     n = len(w)
@@ -146,37 +146,37 @@ def test_a_roberta_template_in_full(tiny_model: Path) -> None:
 
 
 @KINDS
-def test_ids_on_disk_are_the_tokenizers(make: Make, tiny_model: Path, questions_table: Path) -> None:
+def test_ids_on_disk_are_the_tokenizers(make: Make, tiny_model: Path, queries_table: Path) -> None:
     tokenizer = plain(make, tiny_model)
-    tokens = open_tokens(questions_table, tokenizer, 10)
-    texts = pl.read_parquet(questions_table)["text"].to_list()
+    tokens = open_tokens(queries_table, tokenizer, 10)
+    texts = pl.read_parquet(queries_table)["text"].to_list()
     assert len(tokens) == len(texts)
     for row, text in enumerate(texts):
         expected = make(tiny_model)(text, add_special_tokens=False)["input_ids"][:10]
         assert tokens.ids[tokens.offsets[row] : tokens.offsets[row + 1]].tolist() == expected
 
 
-def test_tokens_are_made_once(tiny_model: Path, questions_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
     made = []
     tokenise = module._tokenise
     monkeypatch.setattr(module, "_tokenise", lambda *arguments: made.append(1) or tokenise(*arguments))
-    first, second = (open_tokens(questions_table, tokenizer, 20) for _ in range(2))
+    first, second = (open_tokens(queries_table, tokenizer, 20) for _ in range(2))
     assert len(made) == 1
     np.testing.assert_array_equal(first.ids, second.ids)
-    open_tokens(questions_table, tokenizer, 21)
+    open_tokens(queries_table, tokenizer, 21)
     assert len(made) == 2
 
 
-def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, questions_table: Path) -> None:
+def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, queries_table: Path) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
-    expected = np.array(open_tokens(questions_table, tokenizer, 1000).ids)
+    expected = np.array(open_tokens(queries_table, tokenizer, 1000).ids)
     used = load_tokenizer(Source(str(tiny_model)))
     used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-    np.testing.assert_array_equal(open_tokens(questions_table, used, 1000).ids, expected)
+    np.testing.assert_array_equal(open_tokens(queries_table, used, 1000).ids, expected)
     # Made anew rather than read back.
     used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-    np.testing.assert_array_equal(open_tokens(questions_table, used, 1001).ids, expected)
+    np.testing.assert_array_equal(open_tokens(queries_table, used, 1001).ids, expected)
 
 
 def test_a_tokenizer_without_padding_is_refused(tiny_model: Path) -> None:

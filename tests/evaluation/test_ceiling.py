@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from pydantic import TypeAdapter
 
-from gnn_encoder.evaluation.ceiling import Ceiling, Share, measure_ceiling, on_shared_questions
+from gnn_encoder.evaluation.ceiling import Ceiling, Share, measure_ceiling, on_shared_queries
 
 SCHEMA = {"system": pl.String, "split": pl.String, "qid": pl.String, "measure": pl.String, "value": pl.Float64}
 
@@ -31,7 +31,7 @@ def test_shares_by_hand() -> None:
         }
     )
     found = measure_ceiling(table, "RR@10", seed=0)["test"]
-    assert (found.questions, found.base, found.ceiling) == (2, 0.25, 0.75)
+    assert (found.queries, found.base, found.ceiling) == (2, 0.25, 0.75)
     assert {name: (share.mean, share.share) for name, share in found.systems.items()} == {
         "quarter": (0.375, 0.25),
         "same": (0.25, 0.0),
@@ -43,7 +43,7 @@ def test_shares_by_hand() -> None:
     assert found.systems["same"] == Share(mean=0.25, share=0.0, low=0.0, high=0.0)
 
 
-def test_interval_equals_a_bootstrap_of_drawn_questions() -> None:
+def test_interval_equals_a_bootstrap_of_drawn_queries() -> None:
     generator = np.random.default_rng(3)
     base = generator.random(60)
     ceiling, system = base + generator.normal(0.3, 0.2, 60), base + generator.normal(0.1, 0.2, 60)
@@ -58,8 +58,8 @@ def test_interval_equals_a_bootstrap_of_drawn_questions() -> None:
     assert found.low is not None and found.high is not None and found.low < found.share < found.high
 
 
-def test_the_questions_are_resampled_together() -> None:
-    """A system whose gain is half of the ceiling's in every question covers half of the way in every sample."""
+def test_the_queries_are_resampled_together() -> None:
+    """A system whose gain is half of the ceiling's in every query covers half of the way in every sample."""
     base = np.random.default_rng(0).random(30)
     way = np.random.default_rng(1).random(30)
     systems = {"dual_encoder": base, "reranked": base + way, "half": base + way / 2}
@@ -83,13 +83,13 @@ def test_an_interval_without_bounds() -> None:
     assert share.low is not None and share.low > 0 and share.high is None
 
 
-def test_only_questions_that_all_systems_have_count() -> None:
+def test_only_queries_that_all_systems_have_count() -> None:
     table = values({"dual_encoder": [0.0, 0.0, 1.0], "reranked": [1.0, 1.0], "system": [0.5, 0.5, 0.0]})
     other = values({"dual_encoder": [0.0], "reranked": [0.5], "system": [0.5]}, split="dev")
     both = pl.concat([table, other])
-    assert on_shared_questions(both).group_by("split").len().sort("split").rows() == [("dev", 3), ("test", 6)]
+    assert on_shared_queries(both).group_by("split").len().sort("split").rows() == [("dev", 3), ("test", 6)]
     found = measure_ceiling(both, "RR@10", seed=0)
-    assert found["test"].questions == 2 and found["test"].systems["system"].share == 0.5
+    assert found["test"].queries == 2 and found["test"].systems["system"].share == 0.5
     assert found["dev"].systems["system"].share == 1.0
 
 

@@ -78,7 +78,7 @@ def test_forms_of_qrels(tmp_path: Path, text: str, packed: bool) -> None:
         ("q a\n", "line 1: 2 fields"),
         ("q 0 a 1\n\nq 0 b one\n", "line 3: grade is 'one'; must be a whole number"),
         ("q 0 a 1.0\n", "line 1: grade is '1.0'"),
-        ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: question 'q' and passage 'a' were judged before"),
+        ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: query 'q' and passage 'a' were judged before"),
     ],
 )
 def test_malformed_qrels_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -90,7 +90,7 @@ def test_malformed_qrels_are_named(tmp_path: Path, text: str, message: str) -> N
 
 def test_a_table_of_one_run(files: Path) -> None:
     code, out, err = call("run.trec", "qrels.txt", "-m", "RR@10", "-m", "MRR@1", "-m", "R(rel=2)@1000")
-    assert (code, err) == (0, "run.trec: 1 judged questions are not in it and count as 0\n")
+    assert (code, err) == (0, "run.trec: 1 judged queries are not in it and count as 0\n")
     assert out.splitlines() == [
         "| measure       |    run |",
         "| ------------- | -----: |",
@@ -103,7 +103,7 @@ def test_a_table_of_one_run(files: Path) -> None:
 def test_two_runs_as_json(files: Path) -> None:
     code, out, _ = call("run.trec", "qrels.txt", "--against", "other.trec.gz", "--json", "-m", "RR@10", "-m", "R@1")
     found = json.loads(out)
-    assert code == 0 and found["questions"] == 3
+    assert code == 0 and found["queries"] == 3
     assert found["missing"] == {"run.trec": 1, "other.trec.gz": 0}
     assert found["measures"] == pytest.approx({"RR@10": 1 / 3, "R@1": 0.0})
     assert found["against"] == pytest.approx({"RR@10": 2 / 3, "R@1": 2 / 3})
@@ -117,11 +117,10 @@ def test_two_runs_as_json(files: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])
-def test_values_of_each_question(files: Path, ending: str) -> None:
+def test_values_of_each_query(files: Path, ending: str) -> None:
     target = files / f"values.{ending}"
     assert (
-        call("run.trec", "qrels.txt", "-m", "RR@10", "--against", "other.trec.gz", "--per-question", str(target))[0]
-        == 0
+        call("run.trec", "qrels.txt", "-m", "RR@10", "--against", "other.trec.gz", "--per-query", str(target))[0] == 0
     )
     table = pl.read_csv(target) if ending == "csv" else pl.read_json(target)
     assert table.columns == ["qid", "measure", "value", "against"]
@@ -134,15 +133,15 @@ def tables(files: Path) -> Path:
     passages = pa.table([["a", "b", "c"], [""] * 3, ["a hot oven", "Zürich", "zurich, ZÜRICH"]], schema=PASSAGES)
     write_table(files / "data" / "prepared" / "passages.parquet", PASSAGES, [passages])
     answers = [["Oven"], ["zürich"], ["pan"]]
-    questions = pa.table([["q1", "q2", "q3"], ["?"] * 3, answers], schema=QUERIES)
-    write_table(files / "test.parquet", QUERIES, [questions])
+    queries = pa.table([["q1", "q2", "q3"], ["?"] * 3, answers], schema=QUERIES)
+    write_table(files / "test.parquet", QUERIES, [queries])
     return files
 
 
 def test_by_answers(tables: Path) -> None:
     code, out, _ = call("run.trec", "--answers", "test.parquet", "--json")
     found = json.loads(out)
-    assert code == 0 and found["questions"] == 3
+    assert code == 0 and found["queries"] == 3
     # q1: b before a; q2: c before a, for their scores tie, then b.
     assert found["measures"] == pytest.approx(
         {"RR@10": (1 / 2 + 1 + 0) / 3, "Success@5": 2 / 3, "Success@20": 2 / 3, "Success@100": 2 / 3}
@@ -159,11 +158,11 @@ def test_by_answers(tables: Path) -> None:
         (["none.trec", "qrels.txt"], "none.trec: no such file"),
         (["run.trec", "none.txt"], "none.txt: no such file"),
         (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),
-        (["run.trec", "--answers", "test.parquet", "-m", "R@10"], "--measure has 'R@10': the questions are judged by"),
-        (["run.trec", "qrels.txt", "--per-question", "values.txt"], "values.txt: must end in .csv or .json"),
-        (["run.trec", "qrels.txt", "--per-question", "no/values.csv"], "no/values.csv: its folder is not there"),
-        (["strange.trec", "qrels.txt"], "strange.trec: none of its questions is judged"),
-        (["twice.trec", "qrels.txt"], "twice.trec: question 'q1' has pid 'a' twice"),
+        (["run.trec", "--answers", "test.parquet", "-m", "R@10"], "--measure has 'R@10': the queries are judged by"),
+        (["run.trec", "qrels.txt", "--per-query", "values.txt"], "values.txt: must end in .csv or .json"),
+        (["run.trec", "qrels.txt", "--per-query", "no/values.csv"], "no/values.csv: its folder is not there"),
+        (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
+        (["twice.trec", "qrels.txt"], "twice.trec: query 'q1' has pid 'a' twice"),
         (["bad.trec", "qrels.txt"], "bad.trec, line 2: score is 'high'"),
         (["run.trec", "--answers", "test.parquet", "--passages", "no.parquet"], "no.parquet: no such file"),
     ],

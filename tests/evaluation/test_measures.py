@@ -64,7 +64,7 @@ def oracle(ranking: list[str], grades: dict[str, int], name: str) -> float:
 
 
 def test_default_measures_equal_their_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "QUESTIONS_AT_A_TIME", 7)
+    monkeypatch.setattr(measures, "QUERIES_AT_A_TIME", 7)
     generator = np.random.default_rng(0)
     pids = [f"p{i}" for i in range(1200)]
     grades = {
@@ -83,7 +83,7 @@ def test_default_measures_equal_their_definitions(monkeypatch: pytest.MonkeyPatc
         assert value == pytest.approx(oracle(rankings[qid], grades[qid], name), abs=1e-12), (qid, name)
 
 
-def test_missing_questions_count_as_zero() -> None:
+def test_missing_queries_count_as_zero() -> None:
     table = per_query(run({"q1": ["a"]}), qrels([("q1", "a", 1), ("q2", "b", 1)]), DEFAULT)
     assert mean(table) == dict.fromkeys(DEFAULT, 0.5)
 
@@ -92,7 +92,7 @@ def test_an_empty_run_is_zero() -> None:
     assert mean(per_query(run({}), qrels([("q1", "a", 1)]), DEFAULT)) == dict.fromkeys(DEFAULT, 0.0)
 
 
-def test_questions_without_judgement_are_left_out() -> None:
+def test_queries_without_judgement_are_left_out() -> None:
     table = per_query(run({"q1": ["a"], "q9": ["a"]}), qrels([("q1", "a", 1), ("q2", "b", 0)]), ["RR@10"])
     assert table.rows() == [("q1", "RR@10", 1.0)]
 

@@ -1,6 +1,6 @@
 """Measures against references: trec_eval's own C code, MS MARCO's script, the definitions written out.
 
-Random runs as others write them: scores that tie (some in single precision alone), ranks that mean nothing, questions
+Random runs as others write them: scores that tie (some in single precision alone), ranks that mean nothing, queries
 that are missing, empty rankings, passages that nobody judged, grades from 0 to 3.
 """
 
@@ -63,7 +63,7 @@ def random_task(seed: int) -> tuple[Grades, Scores]:
         values = generator.integers(0, [3, 40, 10_000][number % 3], len(found)) / 8 + 1000  # many ties, few, hardly any
         values = values + generator.integers(0, 2, len(found)) * 1e-9  # equal in single precision
         scores[qid] = dict(zip(found, values.tolist(), strict=True))
-    scores["q999"] = {"p1": 1.0}  # a question that nobody judged
+    scores["q999"] = {"p1": 1.0}  # a query that nobody judged
     return grades, scores
 
 
@@ -87,14 +87,14 @@ def as_values(table: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 
 def test_trec_eval(task: tuple[Grades, Scores], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "QUESTIONS_AT_A_TIME", 13)
+    monkeypatch.setattr(measures, "QUERIES_AT_A_TIME", 13)
     grades, scores = task
     table = per_query(*write(tmp_path, grades, scores), NAMES)
     found = as_values(table)
     for name, (reference, level) in TREC_EVAL.items():
         asked = re.sub(r"_(\d+)$", r".\1", reference)
         evaluator = pytrec_eval.RelevanceEvaluator(grades, {asked}, relevance_level=level)
-        # trec_eval -c: a question that is missing from the run counts as 0.
+        # trec_eval -c: a query that is missing from the run counts as 0.
         values = {qid: one[reference] for qid, one in evaluator.evaluate(scores).items()}
         assert set(values) == set(grades) & set(scores) and len(values) < len(grades)
         for qid in grades:
@@ -153,7 +153,7 @@ def test_reciprocal_rank_of_trec_eval_on_ten_passages(
 
 
 def test_only_the_lower_grade_and_a_measure_of_the_higher(tmp_path: Path) -> None:
-    """As in trec_eval -l 2, such a question counts as 0; one with grade 0 alone is not judged in either."""
+    """As in trec_eval -l 2, such a query counts as 0; one with grade 0 alone is not judged in either."""
     grades = {"q1": {"a": 1, "b": 0}, "q2": {"a": 2, "b": 1}, "q3": {"a": 0}}
     scores = {qid: {"a": 2.0, "b": 1.0} for qid in grades}
     table = per_query(*write(tmp_path, grades, scores), ["R(rel=2)@1000", "nDCG@10"])
@@ -169,12 +169,12 @@ def test_an_empty_run(tmp_path: Path) -> None:
     assert mean(table) == dict.fromkeys(NAMES, 0.0)
 
 
-def test_answers_by_hand_and_questions_without_a_hit(tmp_path: Path) -> None:
-    """Judged by answers the qrels are the hits; every question counts."""
+def test_answers_by_hand_and_queries_without_a_hit(tmp_path: Path) -> None:
+    """Judged by answers the qrels are the hits; every query counts."""
     run, qrels = write(tmp_path, {"q1": {"b": 1, "c": 1}}, {"q1": {"a": 3, "b": 2, "c": 1}, "q2": {"a": 1}})
     names = ["RR@10", "Success@1", "Success@2", "P@2"]
-    table = per_query(run, qrels, names, questions=pl.Series(["q2", "q1", "q3"]))
+    table = per_query(run, qrels, names, queries=pl.Series(["q2", "q1", "q3"]))
     assert table["qid"].unique(maintain_order=True).to_list() == ["q2", "q1", "q3"]
     assert mean(table) == pytest.approx({"RR@10": 1 / 6, "Success@1": 0.0, "Success@2": 1 / 3, "P@2": 1 / 6})
-    nothing = per_query(run, qrels.clear(), names, questions=pl.Series(["q1", "q2"]))
+    nothing = per_query(run, qrels.clear(), names, queries=pl.Series(["q1", "q2"]))
     assert mean(nothing) == dict.fromkeys(names, 0.0)

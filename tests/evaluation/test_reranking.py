@@ -111,14 +111,14 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def scores_alone(run: pl.DataFrame, split: str, model: Path) -> dict[tuple[str, str], float]:
-    """Of each question's first passages, one pair at a time."""
+    """Of each query's first passages, one pair at a time."""
     reranker = CrossEncoder.load(model, precision="fp32").for_inference()
     asked, read = open_queries(project.queries(split), reranker), open_passages(reranker)
-    questions = {qid: row for row, qid in enumerate(pl.read_parquet(project.queries(split))["qid"])}
+    queries = {qid: row for row, qid in enumerate(pl.read_parquet(project.queries(split))["qid"])}
     passages = {pid: row for row, pid in enumerate(pl.read_parquet(project.PASSAGES)["pid"])}
     found = {}
     for qid, pid in run.filter(pl.col("rank") <= DEPTH).select("qid", "pid").iter_rows():
-        rows = np.array([questions[qid]]), np.array([passages[pid]])
+        rows = np.array([queries[qid]]), np.array([passages[pid]])
         batch = pair_batch(asked, rows[0], read, rows[1], reranker.template, LENGTH)
         found[qid, pid] = reranker.scores(batch).item()
     return found
@@ -126,7 +126,7 @@ def scores_alone(run: pl.DataFrame, split: str, model: Path) -> dict[tuple[str, 
 
 @pytest.mark.parametrize("model", ["cross_encoder", "pair_teacher"])
 def test_runs_are_in_the_cross_encoders_order(folder: Path, model: str) -> None:
-    set_rerank(folder, model=model, questions=6)
+    set_rerank(folder, model=model, queries=6)
     call_stage("rerank")
     for split in ("dev", "test"):
         before, after = (read_run(project.run_file(system, split)) for system in ("dual_encoder", "reranked"))
@@ -144,14 +144,14 @@ def test_runs_are_in_the_cross_encoders_order(folder: Path, model: str) -> None:
         assert before["pid"].to_list() != after["pid"].to_list()
 
 
-def test_it_tells_the_time_of_a_question(folder: Path) -> None:
+def test_it_tells_the_time_of_a_query(folder: Path) -> None:
     call_stage("rerank")
     told = json.loads((project.METRICS / "reranked" / "latency.json").read_text())
     assert told["passages"] == DEPTH and 0.1 < told["rerank_ms"] < 60_000
 
 
-def test_all_questions(folder: Path) -> None:
-    set_rerank(folder, questions=None)
+def test_all_queries(folder: Path) -> None:
+    set_rerank(folder, queries=None)
     call_stage("rerank")
     assert read_run(project.run_file("reranked", "test"))["qid"].n_unique() == 15
 
@@ -174,7 +174,7 @@ def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         call_stage("rerank")
     assert not project.run_file("reranked", "dev").exists()
     call_stage("rerank")
-    timed = 12  # questions, each alone
+    timed = 12  # queries, each alone
     assert len(encoded) == 7 + 4 + timed
     assert {split: project.run_file("reranked", split).read_bytes() for split in whole} == whole
 

@@ -74,8 +74,8 @@ def test_empty_run(tmp_path: Path) -> None:
         ("q Q0 p 1.5 0.5 t\n", "line 1: rank is '1.5'"),
         ("q Q0 p 1 high t\n", "line 1: score is 'high'"),
         ("q Q0 p 1 3 t\nq Q0 r 2 nan t\n", "line 2: score is 'nan'"),
-        ("q Q0 p 1 3 t\nq Q0 p 2 2 t\n", "question 'q' has pid 'p' twice"),
-        ("q Q0 p 1 3 t\nq Q0 r 1 2 t\n", "question 'q' has rank 1 twice"),
+        ("q Q0 p 1 3 t\nq Q0 p 2 2 t\n", "query 'q' has pid 'p' twice"),
+        ("q Q0 p 1 3 t\nq Q0 r 1 2 t\n", "query 'q' has rank 1 twice"),
     ],
 )
 def test_malformed_lines_are_named(tmp_path: Path, text: str, message: str) -> None:

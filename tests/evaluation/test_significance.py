@@ -47,12 +47,12 @@ def test_one_and_the_same_difference() -> None:
     assert found == comparison(difference=0.5, low=0.5, high=0.5, p=0.0, queries=2)
 
 
-def test_a_single_question_proves_nothing() -> None:
+def test_a_single_query_proves_nothing() -> None:
     found = compare(np.array([1.0]), np.array([0.5]))
     assert found == comparison(difference=0.5, low=-1.0, high=1.0, p=1.0, queries=1)
 
 
-def test_pairs_by_question_whatever_the_order() -> None:
+def test_pairs_by_query_whatever_the_order() -> None:
     values = pl.DataFrame(
         [
             ("dual_encoder", "q1", 0.2),

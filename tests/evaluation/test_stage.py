@@ -1,4 +1,4 @@
-"""stages/measure.py, evaluate.py on runs of a few questions."""
+"""stages/measure.py, evaluate.py on runs of a few queries."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from gnn_encoder.evaluation.runs import write_run
 from ..project import ROOT, declare
 
 PIDS = pa.chunked_array([["p0", "p1", "p2"]])
-# Passage rows by question: q0's answer is p0, q1's p1, q2's p2.
+# Passage rows by query: q0's answer is p0, q1's p1, q2's p2.
 RANKINGS = {
     "bm25": [[1, 0, -1], [-1, -1, -1], [0, 1, 2]],
     "retriever": [[1, 0, 2], [0, 1, 2], [0, 1, 2]],
@@ -167,7 +167,7 @@ def test_answers_that_are_expressions(answers: Path) -> None:
     done = stage(answers, "measure", "dual_encoder")
     assert (done.returncode, done.stderr) == (
         2,
-        "error: data/prepared/queries/dev.parquet, question 'q0', answers: '(' is no regular expression "
+        "error: data/prepared/queries/dev.parquet, query 'q0', answers: '(' is no regular expression "
         "(missing ) at position 1); correct it\n",
     )
 
@@ -177,7 +177,7 @@ def test_measures_that_answers_cannot_tell(answers: Path, name: str) -> None:
     set_evaluate(answers, measures=["RR@10", name])
     done = stage(answers, "measure", "bm25")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: evaluate.measures has '{name}': the questions are judged by answers")
+    assert done.stderr.startswith(f"error: evaluate.measures has '{name}': the queries are judged by answers")
     assert done.stderr.count("\n") == 1
 
 
@@ -186,7 +186,7 @@ def test_a_run_of_other_passages(answers: Path) -> None:
     passages = pa.table([["p0", "p1"], [""] * 2, ["a hot oven", "a pan"]], schema=PASSAGES)
     write_table(answers / project.PASSAGES, PASSAGES, [passages])
     done = stage(answers, "measure", "bm25")
-    assert done.returncode == 2 and "no passage 'p2', which the run has for question 'q2'" in done.stderr
+    assert done.returncode == 2 and "no passage 'p2', which the run has for query 'q2'" in done.stderr
 
 
 def test_a_bad_run_leaves_everything_as_it_was(folder: Path) -> None:

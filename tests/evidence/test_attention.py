@@ -1,4 +1,4 @@
-"""Kinds of questions, shares and examples of a small table, worked out by hand."""
+"""Kinds of queries, shares and examples of a small table, worked out by hand."""
 
 import numpy as np
 import polars as pl
@@ -19,13 +19,13 @@ from gnn_encoder.evidence.attention import (
     with_kinds,
 )
 
-# Passage 4: questions 0 (labelled, 0.7), 1 (0.8), 2 (0.6), itself. Passage 5: only unlabelled. Passage 6: 1 labelled.
+# Passage 4: queries 0 (labelled, 0.7), 1 (0.8), 2 (0.6), itself. Passage 5: only unlabelled. Passage 6: 1 labelled.
 QUERY = [0, 1, 2, -1, 1, -1, 2, -1]
 PASSAGE = [4, 4, 4, 4, 5, 5, 6, 6]
 WITH = [0.2, 0.4, 0.1, 0.3, 0.5, 0.5, 0.9, 0.1]
 WITHOUT = [0.6, 0.1, 0.1, 0.2, 0.4, 0.6, 0.8, 0.2]
 PAIRS = pl.DataFrame({"query": [0, 2, 7], "passage": [4, 6, 4]}, schema={"query": pl.Int32, "passage": pl.Int32})
-SCORES = np.array([0.7, 0.8, 0.6, 0.3])  # of the rows with a question around passages 4 and 6
+SCORES = np.array([0.7, 0.8, 0.6, 0.3])  # of the rows with a query around passages 4 and 6
 
 
 def attention(values: list[float], gate: float) -> pl.DataFrame:
@@ -41,7 +41,7 @@ def table() -> pl.DataFrame:
 
 
 def test_kinds(table: pl.DataFrame) -> None:
-    assert table["passage"].to_list() == [4, 4, 4, 4, 6, 6], "no labelled question retrieved passage 5"
+    assert table["passage"].to_list() == [4, 4, 4, 4, 6, 6], "no labelled query retrieved passage 5"
     assert table["kind"].to_list() == [LABELLED, POTENTIAL, OTHER, ITSELF, LABELLED, ITSELF]
     assert table["score"].to_list() == [0.7, 0.8, 0.6, None, 0.3, None]
     assert table["without"].to_list() == pytest.approx([0.6, 0.1, 0.1, 0.2, 0.8, 0.2])
@@ -59,7 +59,7 @@ def test_the_lowest_labelled_score_decides() -> None:
 def test_shares_of_contested_passages(table: pl.DataFrame) -> None:
     found = shares(table)
     assert list(found) == [LABELLED, POTENTIAL, OTHER, ITSELF]
-    # Passage 6 has a labelled question only: left out.
+    # Passage 6 has a labelled query only: left out.
     assert found[LABELLED]["with"]["passages"] == 1
     assert found[LABELLED]["with"]["mean"] == pytest.approx(0.2)
     assert found[LABELLED]["without"]["mean"] == pytest.approx(0.6)
@@ -90,7 +90,7 @@ def test_shares_average_over_passages() -> None:
 
 
 def test_examples(table: pl.DataFrame) -> None:
-    (only,) = examples(table, 3)  # passage 6 has no potential question
+    (only,) = examples(table, 3)  # passage 6 has no potential query
     assert only["query"].to_list() == [0, 1, 2, -1], "most attention without MGT first, the passage itself last"
     assert labels(only, ["zero", "one", "two"]) == ["zero", "one", "two", "(the passage itself)"]
     assert examples(table.filter(passage=6), 3) == []

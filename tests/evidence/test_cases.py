@@ -29,7 +29,7 @@ def test_cases_by_hand() -> None:
     found = find_cases(OURS, THEIRS, measure)
     # b is right in both, e wrong in both (p7 has grade 0), c the other way about.
     assert found.won.rows() == [("d", "p5", None, "p9"), ("a", "p1", 3, "p9")], "not found at all comes first"
-    assert (found.lost, found.questions) == (1, 5)
+    assert (found.lost, found.queries) == (1, 5)
 
 
 def test_no_case() -> None:

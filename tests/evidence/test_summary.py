@@ -9,16 +9,16 @@ from scipy import stats
 from gnn_encoder.evaluation.significance import holm
 from gnn_encoder.evidence.summary import Summary, as_json, as_table, middle, summarise
 
-QUESTIONS, SEEDS = 60, 4
+QUERIES, SEEDS = 60, 4
 
 
 def table(systems: dict[str, np.ndarray], measure: str = "RR@10") -> pl.DataFrame:
-    """Rows of values given as (seeds, questions) by system."""
+    """Rows of values given as (seeds, queries) by system."""
     rows = [
-        (system, seed, f"q{question}", measure, float(value))
+        (system, seed, f"q{query}", measure, float(value))
         for system, values in systems.items()
-        for seed, per_question in enumerate(values)
-        for question, value in enumerate(per_question)
+        for seed, per_query in enumerate(values)
+        for query, value in enumerate(per_query)
     ]
     return pl.DataFrame(rows, schema=["system", "seed", "qid", "measure", "value"], orient="row")
 
@@ -26,12 +26,12 @@ def table(systems: dict[str, np.ndarray], measure: str = "RR@10") -> pl.DataFram
 @pytest.fixture
 def systems() -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
-    full = generator.integers(0, 65, (SEEDS, QUESTIONS)) / 64  # exact in binary, as their means over seeds are
+    full = generator.integers(0, 65, (SEEDS, QUERIES)) / 64  # exact in binary, as their means over seeds are
     return {
         "full": full,
-        "ablated": full - 0.05 - 0.1 * generator.random((SEEDS, QUESTIONS)),
+        "ablated": full - 0.05 - 0.1 * generator.random((SEEDS, QUERIES)),
         "shifted": full - 0.25,
-        "no_gnn": generator.random((SEEDS, QUESTIONS)),
+        "no_gnn": generator.random((SEEDS, QUERIES)),
     }
 
 
@@ -47,7 +47,7 @@ def test_means_by_hand() -> None:
     assert found["no_gnn"].mean == 0.25 and found["no_gnn"].seeds == [0.0, 0.5]
     # Seeds 0 and .5: standard error .25, t of one degree of freedom at 97.5% is 12.7062.
     assert found["no_gnn"].seed_high == pytest.approx(0.25 + 12.7062 * 0.25, abs=1e-4)
-    # Two questions of .75 and .25 (mean over seeds): a resample's mean is .25, .5 or .75.
+    # Two queries of .75 and .25 (mean over seeds): a resample's mean is .25, .5 or .75.
     assert (found["full"].low, found["full"].high) == (0.25, 0.75)
 
 
@@ -69,7 +69,7 @@ def test_intervals_are_those_of_another_bootstrap(systems: dict[str, np.ndarray]
 
 
 def test_differences_are_paired(systems: dict[str, np.ndarray]) -> None:
-    """Every question differs by one number: resampling questions cannot blur it, however wide the means' intervals."""
+    """Every query differs by one number: resampling queries cannot blur it, however wide the means' intervals."""
     found = summary(table(systems))
     shifted = found.against["full"]["shifted"]
     assert (shifted.difference, shifted.low, shifted.high) == pytest.approx((-0.25,) * 3)
@@ -89,7 +89,7 @@ def test_every_pair_is_compared_once_and_corrected_together(systems: dict[str, n
         assert found.against[baseline][system].p == pytest.approx(p)
     every = [row for rows in found.against.values() for row in rows.values()]
     np.testing.assert_allclose([row.p_holm for row in every], holm(np.array([row.p for row in every])))
-    assert all(row.queries == QUESTIONS for row in every)
+    assert all(row.queries == QUERIES for row in every)
 
 
 def test_the_order_of_rows_does_not_matter(systems: dict[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""Masked Graph Training: folds, and no way from a supervised question into its batch."""
+"""Masked Graph Training: folds, and no way from a supervised query into its batch."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from gnn_encoder.graph.structure import Graph
 
 
 @pytest.mark.parametrize(("beta", "count"), [(0.05, 20), (0.3, 3), (0.5, 2), (0.9, 2)])
-def test_every_question_is_in_exactly_one_fold(beta: float, count: int) -> None:
+def test_every_query_is_in_exactly_one_fold(beta: float, count: int) -> None:
     rows = np.arange(10, 113)  # not from 0, and no multiple
     parts = folds(rows, beta=beta, seed=1, epoch=0)
     assert len(parts) == count
@@ -33,8 +33,8 @@ def test_beta_outside_its_bounds_is_told(beta: float) -> None:
         folds(np.arange(50), beta=beta, seed=0, epoch=0)
 
 
-def test_too_few_questions_are_told() -> None:
-    with pytest.raises(UserError, match="3 training questions make no 20 folds"):
+def test_too_few_queries_are_told() -> None:
+    with pytest.raises(UserError, match="3 training queries make no 20 folds"):
         folds(np.arange(3), beta=0.05, seed=0, epoch=0)
 
 
@@ -54,7 +54,7 @@ def random_graph() -> Graph:
     return Graph.from_edges(columns, n, m)
 
 
-def test_no_supervised_question_is_reachable() -> None:
+def test_no_supervised_query_is_reachable() -> None:
     graph, seen = random_graph(), 0
     for fold in folds(np.arange(graph.n), beta=0.2, seed=0, epoch=0):
         propagation = propagation_mask(graph.n, fold)
@@ -74,5 +74,5 @@ def test_a_planted_leak_is_found() -> None:
     propagation = propagation_mask(graph.n, fold)
     propagation[fold[0]] = True
     edges, _ = graph.passage_edges(np.unique(graph.passages[fold]), propagation)
-    with pytest.raises(RuntimeError, match=f"1 masked questions can be reached in the graph, such as row {fold[0]}"):
+    with pytest.raises(RuntimeError, match=f"1 masked queries can be reached in the graph, such as row {fold[0]}"):
         check_no_leak(fold, edges // graph.k)

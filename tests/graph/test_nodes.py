@@ -1,4 +1,4 @@
-"""Which questions are in the graph, and which of them must be out of it while others train."""
+"""Which queries are in the graph, and which of them must be out of it while others train."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.graph import nodes as module
 from gnn_encoder.graph.nodes import NO_NODES, Nodes, draw, read_nodes, write_nodes
 
-# Three training questions, then questions generated from passages 7, 4, 7 and 9.
+# Three training queries, then queries generated from passages 7, 4, 7 and 9.
 NODES = Nodes(training=3, sources=np.array([7, 4, 7, 9], dtype=np.int32))
 
 
@@ -31,7 +31,7 @@ def test_masked_by_hand() -> None:
     assert NODES.masked(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)).tolist() == []
 
 
-def test_training_questions_that_are_no_nodes_are_not_masked_but_their_passages_questions_are() -> None:
+def test_training_queries_that_are_no_nodes_are_not_masked_but_their_passages_queries_are() -> None:
     generated = Nodes(training=0, sources=np.array([7, 4], dtype=np.int32))
     assert generated.masked(np.array([0, 1]), np.array([4])).tolist() == [1]
     assert NO_NODES.masked(np.array([0, 1]), np.array([4])).tolist() == []

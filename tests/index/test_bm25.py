@@ -51,13 +51,13 @@ def words(text: str) -> list[str]:
     return [word for word in re.findall(r"\w\w+", text.lower()) if word not in STOP_WORDS]
 
 
-def oracle(question: str, k1: float, b: float) -> list[float]:
+def oracle(query: str, k1: float, b: float) -> list[float]:
     documents = [words(f"{title} {text}") for title, text in TEXTS]
     average = sum(map(len, documents)) / len(documents)
     scores = []
     for document in documents:
         score = 0.0
-        for word in words(question):
+        for word in words(query):
             containing = sum(word in other for other in documents)
             frequency = Counter(document)[word]
             idf = math.log(1 + (len(documents) - containing + 0.5) / (containing + 0.5))
@@ -68,10 +68,10 @@ def oracle(question: str, k1: float, b: float) -> list[float]:
 
 
 @pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.5, 0.75), (0.0, 0.0), (1.2, 1.0)])
-@pytest.mark.parametrize("question", ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood"])
-def test_scores_equal_plain_loops(passages: Path, question: str, k1: float, b: float) -> None:
-    rows, scores = BM25Index(passages, BM25(k1=k1, b=b, depth=5)).search([question], depth=6)
-    expected = oracle(question, k1, b)
+@pytest.mark.parametrize("query", ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood"])
+def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: float) -> None:
+    rows, scores = BM25Index(passages, BM25(k1=k1, b=b, depth=5)).search([query], depth=6)
+    expected = oracle(query, k1, b)
     order = sorted((i for i, score in enumerate(expected) if score > 0), key=lambda i: (-round(expected[i], 9), i))
     assert rows[0].tolist() == order + [-1] * (6 - len(order))
     np.testing.assert_allclose(scores[0, : len(order)], [expected[i] for i in order], rtol=1e-6)
@@ -102,7 +102,7 @@ def test_top_equals_a_full_sort() -> None:
 
 
 def test_candidates_table(passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.index.bm25.BATCH", 2)  # rows of questions go on over batches
+    monkeypatch.setattr("gnn_encoder.index.bm25.BATCH", 2)  # rows of queries go on over batches
     queries = write_queries(tmp_path / "q.parquet", ["yew", "xylophone", "black", "smooth bark"])
     index = BM25Index(passages, BM25(k1=0.9, b=0.4, depth=2))
     write_table(tmp_path / "c.parquet", CANDIDATES, candidates(index, queries, 2))

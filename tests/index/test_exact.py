@@ -56,16 +56,16 @@ def test_all_passages_equal(save_matrix: Save) -> None:
     assert rows.tolist() == [list(range(120))] * 2
 
 
-def test_questions_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, queries = save_matrix(whole_numbers(0, 90, 4)), whole_numbers(1, 11, 4)
     whole = top_k(folder, queries, 5, block_rows=40)
-    monkeypatch.setattr(exact, "MERGE_ENTRIES", 15)  # three questions at a time
+    monkeypatch.setattr(exact, "MERGE_ENTRIES", 15)  # three queries at a time
     parts = top_k(folder, queries, 5, block_rows=40)
     np.testing.assert_array_equal(parts[0], whole[0])
     np.testing.assert_array_equal(parts[1], whole[1])
 
 
-def test_no_questions(save_matrix: Save) -> None:
+def test_no_queries(save_matrix: Save) -> None:
     rows, scores = top_k(save_matrix(whole_numbers(0, 9, 4)), np.empty((0, 4), dtype=np.float32), 5)
     assert rows.shape == scores.shape == (0, 5)
 
@@ -84,10 +84,10 @@ def test_passages_must_be_finite(save_matrix: Save, value: float) -> None:
         top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3, block_rows=4)
 
 
-def test_questions_must_be_finite(save_matrix: Save) -> None:
+def test_queries_must_be_finite(save_matrix: Save) -> None:
     queries = whole_numbers(1, 3, 4)
     queries[2, 0] = np.nan
-    with pytest.raises(UserError, match="question embeddings: row 2 holds NaN"):
+    with pytest.raises(UserError, match="query embeddings: row 2 holds NaN"):
         top_k(save_matrix(whole_numbers(0, 9, 4)), queries, 3)
 
 
@@ -98,7 +98,7 @@ def test_dimensions_must_agree(save_matrix: Save) -> None:
 
 @pytest.mark.parametrize("k", [1, 10, 77])
 def test_fewer_passages_are_the_first_of_more(save_matrix: Save, k: int) -> None:
-    """Ties included: a graph with k passages a question is one with more, cut by rank."""
+    """Ties included: a graph with k passages a query is one with more, cut by rank."""
     folder, queries = save_matrix(whole_numbers(0, 150, 4)), whole_numbers(1, 30, 4)
     (rows, scores), (more, more_scores) = top_k(folder, queries, k), top_k(folder, queries, 120)
     np.testing.assert_array_equal(rows, more[:, :k])

@@ -83,7 +83,7 @@ def test_index_against_brute_force_on_real_numbers() -> None:
     np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
 
 
-# Scores of four passages' views for the questions [1, 0] and [0, 1].
+# Scores of four passages' views for the queries [1, 0] and [0, 1].
 BY_HAND = np.array(
     [[9, 0], [8, 1], [7, 2], [6, 5], [6, 4], [6, 3], [5, 9], [1, 0], [1, 1], [0, 7], [0, 8], [0, 6]], dtype=np.float32
 )
@@ -91,14 +91,14 @@ BY_HAND = np.array(
 
 def test_views_of_one_passage_fill_the_first_ranks() -> None:
     found = search_views(flat(BY_HAND), VIEWS, np.eye(2, dtype=np.float32), 3)
-    # Question 0: 9 8 7 6 6 6 are of passages 0 and 1 alone, so it needs more. Question 1: 9 8 7 6 5 4 are of three.
+    # Query 0: 9 8 7 6 6 6 are of passages 0 and 1 alone, so it needs more. Query 1: 9 8 7 6 5 4 are of three.
     assert found.passages.tolist() == [[0, 1, 2], [2, 3, 1]]
     assert found.scores.tolist() == [[9, 6, 5], [9, 8, 5]]
     assert found.vectors.tolist() == [9, 6]
 
 
 def test_most_vectors_are_fetched_only_where_they_are_needed() -> None:
-    """Passage 0 has 16 views, all best for question 0: 4 + 4 vectors do not do there, 16 + 1 would; 2k are fetched."""
+    """Passage 0 has 16 views, all best for query 0: 4 + 4 vectors do not do there, 16 + 1 would; 2k are fetched."""
     views, matrix = 16, np.zeros((4 * 16, 2), dtype=np.float32)
     matrix[:16, 0] = 5
     matrix[16::16] = [[3, 1], [2, 2], [1, 3]]
@@ -124,9 +124,9 @@ def test_one_view_is_the_plain_search(matrix: np.ndarray, queries: np.ndarray) -
     assert (found.vectors == 40).all()
 
 
-def test_questions_in_chunks(matrix: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_in_chunks(matrix: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = search_views(flat(matrix), VIEWS, queries, 10)
-    monkeypatch.setattr(module, "MERGE_ENTRIES", 7 * 30)  # seven questions at a time
+    monkeypatch.setattr(module, "MERGE_ENTRIES", 7 * 30)  # seven queries at a time
     parts = search_views(flat(matrix), VIEWS, queries, 10)
     np.testing.assert_array_equal(parts.passages, whole.passages)
     np.testing.assert_array_equal(parts.vectors, whole.vectors)

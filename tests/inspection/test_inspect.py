@@ -36,16 +36,16 @@ def test_msmarco(inspect: Callable[..., tuple[int, str, str]]) -> None:
     assert lines[0] == f"source msmarco: {TINY / 'msmarco'}"
     assert "  collection.tsv                   624 B" in lines
     assert "passages                     8     8,841,823  differs" in lines
-    assert "dev questions                2         6,980  differs" in lines
-    assert "test questions               2" in lines
+    assert "dev queries                2         6,980  differs" in lines
+    assert "test queries               2" in lines
     assert "passages: 8, 0 with a title" in lines
     assert "  0 with title and text of an earlier one" in lines
-    assert "train: 4 questions, of 5 in the file" in lines
-    assert "  6 positives, 1.50 a question (1 to 2); judgements: 6 of grade 1" in lines
+    assert "train: 4 queries, of 5 in the file" in lines
+    assert "  6 positives, 1.50 a query (1 to 2); judgements: 6 of grade 1" in lines
     assert "    passage 7: Fog horns sounded where the light could not be seen." in lines
     # Of 3000 two, of 3001 two; the judgement of grade 0 is no positive.
     grades = "1 of grade 0, 2 of grade 1, 1 of grade 2, 1 of grade 3"
-    assert f"  4 positives, 2.00 a question (2 to 2); judgements: {grades}" in lines
+    assert f"  4 positives, 2.00 a query (2 to 2); judgements: {grades}" in lines
     assert len(re.findall(r"^  tokens \(all\): mean ", out, re.MULTILINE)) == 4
 
 
@@ -54,7 +54,7 @@ def test_answers(inspect: Callable[..., tuple[int, str, str]]) -> None:
     lines = out.splitlines()
     assert code == 0
     assert "passages: 6, 6 with a title" in lines
-    assert "  2 answers, 2.00 a question (2 to 2)" in lines
+    assert "  2 answers, 2.00 a query (2 to 2)" in lines
     assert "    answers: 'St. Moritz', 'Sankt Moritz'" in lines
     first = 'Flying Scotsman | The "Flying Scotsman" first ran without a stop from London to Edinburgh in 1928.'
     assert f"  example 1: {first}" in lines
@@ -76,15 +76,15 @@ def test_sample_and_duplicates(inspect: Callable[..., tuple[int, str, str]], tmp
 def test_a_set_that_is_not_the_papers_has_no_column_of_theirs(inspect: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = inspect(source="beir", path=str(TINY / "beir"))
     assert code == 0 and "Table 6" not in out
-    assert "train: 60 questions, of 90 in the file" in out.splitlines()
+    assert "train: 60 queries, of 90 in the file" in out.splitlines()
 
 
 def test_equal_counts_are_said(inspect: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(text.TABLE_6, "msmarco", {"passages": 8, "train": 5, "dev": 2})
     lines = inspect(source="msmarco", path=str(TINY / "msmarco"))[1].splitlines()
     assert "passages                     8             8  equal" in lines
-    assert "train questions              4             5  differs" in lines
-    assert "test questions               2             2  equal" in lines
+    assert "train queries              4             5  differs" in lines
+    assert "test queries               2             2  equal" in lines
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gnn_encoder.mgt.dev import (
     mean_reciprocal_rank,
     no_grad_eval,
     retrieved_pairs,
-    sample_questions,
+    sample_queries,
 )
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
@@ -18,7 +18,7 @@ PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, ori
 
 
 def test_mean_reciprocal_rank_by_hand() -> None:
-    # Question i's scores are row i of these; the passages are the unit vectors.
+    # Query i's scores are row i of these; the passages are the unit vectors.
     scores = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])
     relevant = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=bool)  # ranks 1, 3, 2, none
     assert mean_reciprocal_rank(scores, torch.eye(4), relevant) == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
@@ -44,11 +44,11 @@ def test_what_was_retrieved_as_pairs() -> None:
     assert found.rows() == [(4, 8), (4, 5), (1, 0), (1, 40)] and found.schema == PAIR
 
 
-def test_sample_is_of_judged_questions_and_fixed_by_the_seed() -> None:
-    assert sample_questions(PAIRS, 99, 0).tolist() == [1, 4, 6, 9]
-    chosen = {tuple(sample_questions(PAIRS, 2, seed).tolist()) for seed in range(50)}
+def test_sample_is_of_judged_queries_and_fixed_by_the_seed() -> None:
+    assert sample_queries(PAIRS, 99, 0).tolist() == [1, 4, 6, 9]
+    chosen = {tuple(sample_queries(PAIRS, 2, seed).tolist()) for seed in range(50)}
     assert len(chosen) == 6 and all(a < b for a, b in chosen)
-    assert sample_questions(PAIRS, 2, 7).tolist() == sample_questions(PAIRS, 2, 7).tolist()
+    assert sample_queries(PAIRS, 2, 7).tolist() == sample_queries(PAIRS, 2, 7).tolist()
 
 
 @pytest.mark.parametrize("training", [True, False])

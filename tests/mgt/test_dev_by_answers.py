@@ -1,4 +1,4 @@
-"""The watched dev questions where answers judge: what M_de found is relevant if it holds one."""
+"""The watched dev queries where answers judge: what M_de found is relevant if it holds one."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,15 +23,15 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = [f"p{i}" for i in range(len(TEXTS))]
     write_table(project.PASSAGES, PASSAGES, [pa.table([pids, [""] * len(TEXTS), TEXTS], schema=PASSAGES)])
     write_table(project.POSITIVES, QRELS, [pa.table([["q0", "q2"], ["p0", "p5"], [1, 1]], schema=QRELS)])
-    monkeypatch.setattr(phases, "embed_questions", lambda encoder, tokens, size, rows: np.zeros((len(rows), 4)))
+    monkeypatch.setattr(phases, "embed_queries", lambda encoder, tokens, size, rows: np.zeros((len(rows), 4)))
     monkeypatch.setattr(phases, "open_queries", lambda table, encoder: None)
     monkeypatch.setattr(phases, "check_shape", lambda folder, shape: None)
     monkeypatch.setattr(phases, "top_k", lambda folder, queries, k, name: (FOUND[:, :k], None))
 
 
 def sample(answers: list[list[str]]) -> Any:
-    questions = pa.table([["q0", "q1", "q2"], ["?"] * 3, answers], schema=QUERIES)
-    write_table(project.queries("dev"), QUERIES, [questions])
+    queries = pa.table([["q0", "q1", "q2"], ["?"] * 3, answers], schema=QUERIES)
+    write_table(project.queries("dev"), QUERIES, [queries])
     params: Any = SimpleNamespace(
         seed=0,
         mgt=SimpleNamespace(dev_queries=9, dev_depth=2),

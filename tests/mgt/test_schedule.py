@@ -1,4 +1,4 @@
-"""Algorithm 1, lines 3-6: each pass trains every question once, each batch from the fold that is masked."""
+"""Algorithm 1, lines 3-6: each pass trains every query once, each batch from the fold that is masked."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def schedule(beta: float | None, seed: int = 1, n: int = 103, epochs: int = 3) -
 
 @pytest.mark.parametrize("beta", [0.05, 0.1, 0.3, 0.5, None])
 @pytest.mark.parametrize("epoch", [0, 1, 2])
-def test_every_question_trains_once_a_pass(beta: float | None, epoch: int) -> None:
+def test_every_query_trains_once_a_pass(beta: float | None, epoch: int) -> None:
     items = np.concatenate([step.items for step in steps(schedule(beta), epoch)])
     assert sorted(items.tolist()) == list(range(103))
 
@@ -60,6 +60,6 @@ def test_steps_may_be_asked_for_in_any_order() -> None:
         assert straight[number].fold.tolist() == found[number].fold.tolist()
 
 
-def test_too_few_questions_for_the_folds() -> None:
-    with pytest.raises(UserError, match="mgt.beta is 0.05: 19 training questions make no 20 folds"):
+def test_too_few_queries_for_the_folds() -> None:
+    with pytest.raises(UserError, match="mgt.beta is 0.05: 19 training queries make no 20 folds"):
         schedule(0.05, n=19)

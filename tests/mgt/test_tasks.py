@@ -24,8 +24,8 @@ from ..texts import text, write_queries
 from ..training.conftest import tiny_encoder
 
 N, M, K = 8, 12, 3
-SOURCES = {"training": [], "both": [0, 5, 11, 3], "generated": [4, 0, 11, 8, 1]}  # of the generated questions
-STEPS = range(4)  # one pass: 4 folds of 2 questions
+SOURCES = {"training": [], "both": [0, 5, 11, 3], "generated": [4, 0, 11, 8, 1]}  # of the generated queries
+STEPS = range(4)  # one pass: 4 folds of 2 queries
 
 
 class World:
@@ -85,7 +85,7 @@ class World:
         return self.encoder.encode_queries(self.node_texts.queries(np.arange(len(self.nodes))))
 
     def masked(self, number: int) -> list[int]:
-        """Nodes that must be out of the graph in a step, question by question."""
+        """Nodes that must be out of the graph in a step, query by query."""
         fold = self.examples.queries[self.supervision.schedule[number].fold].tolist()
         relevant = {key % M for key in self.examples.known.tolist() if key // M in fold}
         generated = [self.nodes.training + i for i, p in enumerate(self.nodes.sources.tolist()) if p in relevant]
@@ -193,7 +193,7 @@ def test_step_of_the_control(world: World, number: int) -> None:
 
 
 def test_dev_scores(world: World) -> None:
-    """All questions are in the graph then."""
+    """All queries are in the graph then."""
     nobody: list[int] = []
     with torch.no_grad():
         h_q, h_p = world.embeddings()
@@ -209,13 +209,13 @@ def test_dev_scores(world: World) -> None:
     assert len({joint, alone, plain}) > 1
 
 
-def test_every_question_trains_once_a_pass_and_never_informs_its_batch(world: World) -> None:
+def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World) -> None:
     trained = []
     for number in STEPS:
         batch, masked = world.supervision.batch(number)
         subgraph, position = subgraph_of(world.near, batch, masked)
         assert sorted(masked.tolist()) == sorted(world.masked(number))
-        assert not set(subgraph.questions) & set(world.masked(number))
+        assert not set(subgraph.queries) & set(world.masked(number))
         if world.nodes.training:
             assert set(batch.queries) <= set(masked)
         assert (subgraph.passages[position] == batch.passages).all()
@@ -225,7 +225,7 @@ def test_every_question_trains_once_a_pass_and_never_informs_its_batch(world: Wo
 
 def test_a_planted_leak_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.mgt.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
-    with pytest.raises(RuntimeError, match="masked questions can be reached"):
+    with pytest.raises(RuntimeError, match="masked queries can be reached"):
         for number in STEPS:
             joint_task(world).step(number)
 

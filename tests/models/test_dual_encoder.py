@@ -102,7 +102,7 @@ def test_the_fingerprint_is_of_the_weights(tiny_model: Path, tmp_path: Path) -> 
     assert DualEncoder.fingerprint(tmp_path / "one") != DualEncoder.fingerprint(tmp_path / "three")
 
 
-def test_questions_as_texts_equal_questions_as_tokens(tiny_model: Path, questions: TextTokens) -> None:
+def test_queries_as_texts_equal_queries_as_tokens(tiny_model: Path, queries: TextTokens) -> None:
     from_texts = new(tiny_model).for_inference().embed_queries(ASKED)
     assert from_texts.shape == (3, 32) and from_texts.dtype == np.float32
     one_by_one = np.concatenate([new(tiny_model).for_inference().embed_queries([text]) for text in ASKED])
@@ -145,12 +145,12 @@ def test_a_model_without_token_types(tiny_model: Path, passages: TextTokens, tmp
 
 
 def test_cross_encoder_saved_and_loaded_scores_the_same(
-    tiny_model: Path, questions: TextTokens, passages: TextTokens, tmp_path: Path
+    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
 ) -> None:
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model)).eval()
     model.save(tmp_path / "saved")
     loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
-    batch = pair_batch(questions, ROWS, passages, ROWS, model.template, 40)
+    batch = pair_batch(queries, ROWS, passages, ROWS, model.template, 40)
     peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
     with torch.no_grad():
         torch.testing.assert_close(loaded.scores(batch), model.scores(batch), rtol=0, atol=0)

@@ -21,7 +21,7 @@ def test_similarities_by_hand() -> None:
 def test_each_positive_with_the_best_ranked_passage_that_is_not_relevant() -> None:
     pairs = pl.DataFrame([(0, 5), (0, 6), (1, 7), (2, 8)], schema=PAIR, orient="row")
     retrieved = pl.DataFrame(
-        [(0, 9, 2), (0, 5, 0), (0, 4, 1), (1, 3, 0), (2, 8, 0)],  # question 2 retrieved its own passage alone
+        [(0, 9, 2), (0, 5, 0), (0, 4, 1), (1, 3, 0), (2, 8, 0)],  # query 2 retrieved its own passage alone
         schema=PAIR | {"rank": pl.Int16},
         orient="row",
     )

@@ -1,4 +1,4 @@
-"""The table of unlabelled questions, and the mistakes in a user's file."""
+"""The table of unlabelled queries, and the mistakes in a user's file."""
 
 import gzip
 from pathlib import Path
@@ -21,8 +21,8 @@ def hidden(tmp_path: Path) -> Path:
 
 
 def written(tmp_path: Path, hidden: Path, own: Path | None) -> list[tuple[str, str]]:
-    write_queries(tmp_path / "questions.parquet", hidden, own)
-    return pl.read_parquet(tmp_path / "questions.parquet").select("qid", "text").rows()
+    write_queries(tmp_path / "queries.parquet", hidden, own)
+    return pl.read_parquet(tmp_path / "queries.parquet").select("qid", "text").rows()
 
 
 def test_hidden_ones_come_first_then_the_users_own(tmp_path: Path, hidden: Path) -> None:
@@ -33,7 +33,7 @@ def test_hidden_ones_come_first_then_the_users_own(tmp_path: Path, hidden: Path)
     assert written(tmp_path, hidden, own) == [*first, ("unlabelled-0", "what is this?"), ("unlabelled-1", "and that?")]
 
 
-def test_generated_questions_are_a_table_with_texts(tmp_path: Path, hidden: Path) -> None:
+def test_generated_queries_are_a_table_with_texts(tmp_path: Path, hidden: Path) -> None:
     own = tmp_path / "generated.parquet"
     pl.DataFrame({"passage": [3, 3], "text": ["one?", "two?"]}).write_parquet(own)
     assert written(tmp_path, hidden, own)[2:] == [("unlabelled-0", "one?"), ("unlabelled-1", "two?")]
@@ -42,7 +42,7 @@ def test_generated_questions_are_a_table_with_texts(tmp_path: Path, hidden: Path
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("own.txt", b"one?\n \t\ntwo?\n", "own.txt, line 2, question: '' is empty; give it a text or remove the row"),
+        ("own.txt", b"one?\n \t\ntwo?\n", "own.txt, line 2, query: '' is empty; give it a text or remove the row"),
         ("own.txt", b"one?\n\xff\n", "own.txt, line 2, byte 1: 0xff is not UTF-8"),
         ("own.parquet", b"PAR", "own.parquet: not a readable Parquet file"),
     ],
@@ -56,15 +56,15 @@ def test_mistakes(tmp_path: Path, hidden: Path, name: str, content: bytes, messa
 
 def test_a_table_without_texts(tmp_path: Path, hidden: Path) -> None:
     own = tmp_path / "own.parquet"
-    pl.DataFrame({"question": ["one?"]}).write_parquet(own)
+    pl.DataFrame({"query": ["one?"]}).write_parquet(own)
     with pytest.raises(UserError, match="has no column text, which pair.unlabelled must have"):
         written(tmp_path, hidden, own)
 
 
-def test_no_questions_at_all(tmp_path: Path) -> None:
+def test_no_queries_at_all(tmp_path: Path) -> None:
     hidden = tmp_path / "none.parquet"
     write_table(hidden, QUERIES, [])
-    with pytest.raises(UserError, match="no unlabelled questions; set pair.unlabelled_fraction above 0"):
+    with pytest.raises(UserError, match="no unlabelled queries; set pair.unlabelled_fraction above 0"):
         written(tmp_path, hidden, None)
 
 

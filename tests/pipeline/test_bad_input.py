@@ -63,7 +63,7 @@ def cut_gzip(project: Any) -> None:
     corpus.unlink()
 
 
-def no_questions(project: Any) -> None:
+def no_queries(project: Any) -> None:
     (project.folder / QRELS).write_text("query-id\tcorpus-id\tscore\n")
 
 
@@ -118,18 +118,18 @@ def configure_model(**values: Any) -> Change:
 LINE = b'{"_id": "new", "text": "Some text."}'
 SOURCE = {
     "duplicate passage id": (append(CORPUS, LINE.replace(b"new", b"bread-7")), ["corpus.jsonl, line 121", "bread-7"]),
-    "duplicate question id": (append(QUERIES, LINE.replace(b"new", b"q01")), ["queries.jsonl, line 91", "q01"]),
+    "duplicate query id": (append(QUERIES, LINE.replace(b"new", b"q01")), ["queries.jsonl, line 91", "q01"]),
     "missing id": (append(CORPUS, b'{"text": "Some text."}'), ["corpus.jsonl, line 121, _id", "missing"]),
     "empty id": (append(CORPUS, LINE.replace(b"new", b"")), ["corpus.jsonl, line 121, _id", "empty"]),
     "empty text": (append(CORPUS, LINE.replace(b"Some text.", b"  ")), ["corpus.jsonl, line 121, text", "empty"]),
-    "empty question": (append(QUERIES, LINE.replace(b"Some text.", b"")), ["queries.jsonl, line 91, text", "empty"]),
+    "empty query": (append(QUERIES, LINE.replace(b"Some text.", b"")), ["queries.jsonl, line 91, text", "empty"]),
     "not UTF-8": (append(CORPUS, LINE.replace(b"Some", b"S\xffme")), ["corpus.jsonl, line 121", "0xff", "UTF-8"]),
     "malformed JSON": (append(QUERIES, b'{"_id": "new", '), ["queries.jsonl, line 91", "not JSON"]),
     "truncated gzip": (cut_gzip, ["corpus.jsonl.gz", "cut off"]),
     "unknown passage": (append(QRELS, b"q00\tnone-1\t1"), ["qrels/test.tsv, line 18", "none-1"]),
-    "unknown question": (append(QRELS, b"q999\tbread-7\t1"), ["qrels/test.tsv, line 18", "q999"]),
+    "unknown query": (append(QRELS, b"q999\tbread-7\t1"), ["qrels/test.tsv, line 18", "q999"]),
     "grade that is no number": (append(QRELS, b"q00\tbread-7\tgood"), ["qrels/test.tsv, line 18", "score", "good"]),
-    "split without questions": (no_questions, ["split test", "add judgements"]),
+    "split without queries": (no_queries, ["split test", "add judgements"]),
     "file that is not there": (remove(CORPUS), ["corpus.jsonl", "no such file"]),
     "folder that is not there": (params(data__path="nowhere"), ["data.path", "nowhere"]),
 }
@@ -177,7 +177,7 @@ PARAMS = {
     ),
     "no score above s_pos": (params(pair__s_pos=0.999999), "pair_label", ["pair.s_pos is 0.999999", "lower it"]),
     "s_neg above s_pos": (params(pair__s_neg=0.5), "pair_label", ["pair.s_neg is 0.5", "s_pos, 0.25"]),
-    "no such unlabelled questions": (
+    "no such unlabelled queries": (
         params(pair__unlabelled="none.txt"),
         "pair_label",
         ["none.txt", "pair.unlabelled"],
@@ -241,7 +241,7 @@ MODELS = {
         "train_dual_encoder retriever",
         ["encoder.passage_length", "200", "128"],
     ),
-    "longer questions than positions": (
+    "longer queries than positions": (
         params(encoder__query_length=129),
         "train_dual_encoder retriever",
         ["encoder.query_length", "129", "128"],

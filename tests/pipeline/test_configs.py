@@ -50,24 +50,24 @@ def write_msmarco(corpus: Beir, folder: Path) -> None:
 
 
 def write_dpr(corpus: Beir, folder: Path, name: str, key: str) -> None:
-    """DPR's files; a question's answers are the titles, or the first words, of its passages."""
+    """DPR's files; a query's answers are the titles, or the first words, of its passages."""
     passages = {passage.pid: passage for _, passage in corpus.passages()}
     table = [("id", "text", "title"), *((row.pid, one_line(row.text), row.title) for row in passages.values())]
     write_rows(folder / "psgs_w100.tsv", table)
     items = [
-        {"question": text, "answers": [], "positive_ctxs": [{key: pid} for pid in positives]}
-        for text, positives in judged_questions(corpus, "train")
+        {"query": text, "answers": [], "positive_ctxs": [{key: pid} for pid in positives]}
+        for text, positives in judged_queries(corpus, "train")
     ]
     (folder / f"biencoder-{name}-train.json").write_text(json.dumps(items))
     for split in ("dev", "test"):
         rows = []
-        for text, positives in judged_questions(corpus, split):
+        for text, positives in judged_queries(corpus, split):
             found = [passages[pid] for pid in positives]
             rows.append((text, repr([row.title or " ".join(row.text.split()[:3]) for row in found])))
         write_rows(folder / f"{name}-{split}.qa.csv", rows)
 
 
-def judged_questions(corpus: Beir, split: str) -> Iterator[tuple[str, list[str]]]:
+def judged_queries(corpus: Beir, split: str) -> Iterator[tuple[str, list[str]]]:
     positives: dict[str, list[str]] = {}
     for _, judgement in corpus.judgements(split):
         if judgement.grade > 0:
@@ -106,7 +106,7 @@ def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project
     tiny = complete(TINY_PARAMS)
     params = overridden(complete(ROOT / "configs" / f"{name}.yaml"), tiny)
     params["data"]["path"] = "source"
-    # Questions that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
+    # Queries that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
     params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
     # The ablations are the experiment's; the sweeps of few queries have small graphs and few folds.
     own, small = params["evidence"]["trials"], tiny["evidence"]["trials"]

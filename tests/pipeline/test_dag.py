@@ -75,7 +75,7 @@ def test_metrics_of_every_system(project: Any, params: dict[str, Any], split: st
     for values in metrics.values():
         assert set(values) == set(params["evaluate"]["measures"])
         assert all(0 <= value <= 1 for value in values.values())
-    assert metrics["bm25"]["Success@20"] > 0.8, "questions of the tiny corpus share words with their passages"
+    assert metrics["bm25"]["Success@20"] > 0.8, "queries of the tiny corpus share words with their passages"
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
@@ -85,13 +85,13 @@ def test_runs_are_valid_trec(project: Any, params: dict[str, Any], system: str, 
     run = gzip.open(folder / "runs" / system / f"{split}.trec.gz", "rt")
     rows = [line.split(" ") for line in run.read().splitlines()]
     assert {len(row) for row in rows} == {6}
-    questions = pl.read_parquet(folder / "prepared" / "queries" / f"{split}.parquet")["qid"]
+    queries = pl.read_parquet(folder / "prepared" / "queries" / f"{split}.parquet")["qid"]
     corpus = set(pl.read_parquet(folder / "prepared" / "passages.parquet")["pid"])
     found: dict[str, list[list[str]]] = {}
     for row in rows:
         assert (row[1], row[5]) == ("Q0", system)
         found.setdefault(row[0], []).append(row)
-    assert set(found) == set(questions)
+    assert set(found) == set(queries)
     depth = params["retrieve"]["depth"]
     for ranking in found.values():
         assert [int(row[3]) for row in ranking] == list(range(1, len(ranking) + 1))
@@ -106,7 +106,7 @@ def test_per_query_values_average_to_the_metrics(project: Any) -> None:
     values = pl.read_parquet(project.folder / "data" / "comparison" / "values.parquet")
     assert values.columns == ["system", "split", "qid", "measure", "value"]
     means = values.group_by("system", "split", "measure").agg(pl.col("value").mean(), pl.col("qid").n_unique())
-    assert means["qid"].to_list() == [15] * len(means), "each of a split's 15 questions counts"
+    assert means["qid"].to_list() == [15] * len(means), "each of a split's 15 queries counts"
     for split in ("dev", "test"):
         metrics = json.loads((project.folder / "metrics" / f"{split}.json").read_text())
         for system, split_, measure, mean, _ in means.iter_rows():
@@ -150,7 +150,7 @@ def test_every_branch_is_evaluated_against_its_baseline(project: Any, branch: st
 
 
 def test_the_ceiling_and_how_far_systems_come(project: Any, params: dict[str, Any]) -> None:
-    sample = params["rerank"]["questions"]
+    sample = params["rerank"]["queries"]
     found = json.loads((project.folder / "metrics" / "ceiling.json").read_text())
     branch = json.loads((project.folder / "metrics" / "reranked" / "ceiling.json").read_text())
     means = {

@@ -36,7 +36,7 @@ def test_the_first_seed_is_the_system_of_the_pipeline(folder: Path, ablation: st
     assert both["value"].to_list() == both["value_of_system"].to_list()
 
 
-def test_every_trial_has_every_seed_and_question(folder: Path) -> None:
+def test_every_trial_has_every_seed_and_query(folder: Path) -> None:
     trials = yaml.safe_load((folder / "params.yaml").read_text())["evidence"]["trials"]
     assert list(trials) == ["full", "no_mgt", "no_gnn", "k_2", "k_8", "beta_50"]
     assert sorted(path.name for path in (folder / "data" / "trials").iterdir()) == sorted(trials)
@@ -85,10 +85,10 @@ def test_attention_of_every_edge(folder: Path, name: str) -> None:
 def test_attention_side_by_side(folder: Path) -> None:
     table = pl.read_parquet(folder / "data" / "evidence" / "attention.parquet")
     prepared = folder / "data" / "prepared"
-    questions = pl.read_parquet(prepared / "queries" / "train.parquet").with_row_index("query")
+    queries = pl.read_parquet(prepared / "queries" / "train.parquet").with_row_index("query")
     passages = pl.read_parquet(prepared / "passages.parquet").with_row_index("passage")
     qrels = pl.read_parquet(prepared / "qrels" / "train.parquet")
-    labelled = set(qrels.join(questions, on="qid").join(passages, on="pid").select("query", "passage").rows())
+    labelled = set(qrels.join(queries, on="qid").join(passages, on="pid").select("query", "passage").rows())
     assert all(((row["query"], row["passage"]) in labelled) == row["labelled"] for row in table.iter_rows(named=True))
     for rows in table.partition_by("passage"):
         scores = rows.filter("labelled")["score"]

@@ -1,4 +1,4 @@
-"""A project of three questions a split whose passages try to break out of the page."""
+"""A project of three queries a split whose passages try to break out of the page."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ TEXTS = [
     "see http://example.org & \"quotes\" 'too' <b>bold</b>",
     "{{ 7 * 7 }} {% raw %} ünïcode   end",
 ]
-# Rows of passages by question: q0's answer is p0, q1's p1, q2's p2.
+# Rows of passages by query: q0's answer is p0, q1's p1, q2's p2.
 RANKINGS = {
     "dual_encoder": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [0, 1, 3]],
@@ -49,7 +49,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def measure(empty: Path) -> Callable[..., None]:
-    """Writes the runs and the questions' values of systems, as `retrieve` and `measure` do."""
+    """Writes the runs and the queries' values of systems, as `retrieve` and `measure` do."""
 
     def write(*systems: str) -> None:
         for system in systems:
@@ -74,16 +74,16 @@ def measure(empty: Path) -> Callable[..., None]:
 
 @pytest.fixture
 def prepared(empty: Path) -> Path:
-    """The working folder with passages, questions and judgements."""
+    """The working folder with passages, queries and judgements."""
     passages = pa.table([PIDS, ["", "<i>title</i>", "", ""], TEXTS], schema=PASSAGES)
     write_table(project.PASSAGES, PASSAGES, [passages])
     for split in ("dev", "test"):
         asked = ["first?", "<script>alert('second')</script>", "third?"]
-        questions = pa.table([["q0", "q1", "q2"], asked, [[], [], []]], schema=QUERIES)
-        write_table(project.queries(split), QUERIES, [questions])
+        queries = pa.table([["q0", "q1", "q2"], asked, [[], [], []]], schema=QUERIES)
+        write_table(project.queries(split), QUERIES, [queries])
         write_table(project.qrels(split), QRELS, [pa.table([["q0", "q1", "q2"], PIDS[:3], [1, 1, 1]], schema=QRELS)])
     statistics = {"passages": {"passages": 4, "mean_characters": 40.0}}
-    statistics["test"] = {"questions": 3, "judgements": 3, "judgements_per_question": 1.0, "mean_characters": 9.5}
+    statistics["test"] = {"queries": 3, "judgements": 3, "judgements_per_query": 1.0, "mean_characters": 9.5}
     write_json(project.PREPARED / "statistics.json", statistics)
     return empty
 

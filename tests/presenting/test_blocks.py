@@ -19,11 +19,11 @@ def test_object_of_like_objects_has_a_row_a_key() -> None:
 
 
 def test_deeper_ones_get_tables_of_their_own() -> None:
-    value = {"unlabelled": {"questions": 3, "quality": [{"s_pos": 0.9}, {"s_pos": 0.8}]}, "labelled": {"questions": 4}}
+    value = {"unlabelled": {"queries": 3, "quality": [{"s_pos": 0.9}, {"s_pos": 0.8}]}, "labelled": {"queries": 4}}
     assert [(block.title, block.rows) for block in blocks(value, "labels")] == [
-        ("labels, unlabelled", [["questions", "3"]]),
+        ("labels, unlabelled", [["queries", "3"]]),
         ("labels, unlabelled, quality", [["0.9"], ["0.8"]]),
-        ("labels, labelled", [["questions", "4"]]),
+        ("labels, labelled", [["queries", "4"]]),
     ]
 
 

@@ -91,7 +91,7 @@ def test_what_is_judged_on_a_sample_has_a_table_of_its_own(one_branch: Path) -> 
     *others, sample = tables()
     assert [table.queries for table in others] == [3, 3]
     assert (sample.title, sample.queries, sample.outdated) == (
-        "M_de, reranked, on a sample of the questions",
+        "M_de, reranked, on a sample of the queries",
         2,
         False,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder.presenting.dag import HEIGHT, WIDTH, draw_dag
-from gnn_encoder.presenting.lanes import SHARED, Box, Drawing, arrange
+from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.pipeline import Pipeline, Stage, read_pipeline, runs_table, stages_table
 
 from .conftest import ROOT

@@ -37,7 +37,7 @@ def test_table_in_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
         log_results("gnn_encoder", {"test": MEANS}, {}, {"test": GAIN}, section)
     assert caplog.messages[0].splitlines() == [
         "",
-        "Test questions: GNN-encoder, points of 100",
+        "Test queries: GNN-encoder, points of 100",
         "",
         "| System      | RR@10 |  R@5 | R@100 |            RR@10 against its baseline |",
         "| ----------- | ----: | ---: | ----: | ------------------------------------: |",

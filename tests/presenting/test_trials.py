@@ -14,7 +14,7 @@ def test_summary_tables() -> None:
     means = {"R@5": {"full": mean(0.75), "no_gnn": mean(0.7)}, "RR@10": {"full": mean(0.5), "no_gnn": mean(0.4875)}}
     found = {split: Summary(means=means, against={"full": {"no_gnn": loss}}) for split in ("dev", "test")}
     test, dev = summary_tables(found, "Ablations", "System", "RR@10")
-    assert test.title == "Ablations, test questions, points of 100" and dev.title.startswith("Ablations, dev")
+    assert test.title == "Ablations, test queries, points of 100" and dev.title.startswith("Ablations, dev")
     assert markdown(test).splitlines() == [
         "| System              |  R@5 | RR@10 |   RR@10, 95% | RR@10, seeds |                    against full |",
         "| ------------------- | ---: | ----: | -----------: | -----------: | ------------------------------: |",

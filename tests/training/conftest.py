@@ -19,7 +19,7 @@ from ..texts import text, write_passages, write_queries
 
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """12 passages and 8 questions, as the pipeline writes them."""
+    """12 passages and 8 queries, as the pipeline writes them."""
     monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
     monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
     write_passages(tmp_path / "passages.parquet", [""] * 12, [text(i, 3 + i) for i in range(12)])
@@ -56,7 +56,7 @@ def examples() -> Examples:
 
 
 def small_examples() -> Examples:
-    """8 questions over 12 passages; 0 and 1 share positive 0; question 6 has no negative."""
+    """8 queries over 12 passages; 0 and 1 share positive 0; query 6 has no negative."""
     positives = [[0], [0, 3], [1], [2], [4, 5], [6], [7], [8]]
     negatives = [[9, 10, 1], [10, 11], [0, 2], [9], [3, 9, 10, 11], [1, 2], [], [10]]
     table = pl.DataFrame(

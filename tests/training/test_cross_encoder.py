@@ -51,10 +51,10 @@ def test_step(
     batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
     losses = []
     for i, passage in enumerate(batch.passages):
-        question = batch.queries[i if i < 4 else (i - 4) // 2]
-        if i >= 4 and examples.is_known(np.array([question]), np.array([passage])).item():
-            continue  # drawn at random for a question without negatives, and relevant
-        rows = texts.query_tokens, np.array([question]), texts.passage_tokens, np.array([passage])
+        query = batch.queries[i if i < 4 else (i - 4) // 2]
+        if i >= 4 and examples.is_known(np.array([query]), np.array([passage])).item():
+            continue  # drawn at random for a query without negatives, and relevant
+        rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
         score = model.scores(pair_batch(*rows, model.template, LENGTH))
         losses.append(-torch.log(score if i < 4 else 1 - score))
     expected = torch.cat(losses).mean()
@@ -64,7 +64,7 @@ def test_step(
         torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_a_pass_sees_every_question_once(
+def test_a_pass_sees_every_query_once(
     model: CrossEncoder, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []

@@ -105,7 +105,7 @@ def test_examples_on_disk(tmp_path: Path) -> None:
         read_examples(tmp_path / "other.parquet", 10)
 
 
-def test_batch_holds_positives_first_then_each_questions_negatives(examples: Examples) -> None:
+def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examples) -> None:
     items = np.array([4, 1, 0, 4])
     batch = draw_batch(examples, items, 2, np.random.default_rng(1))
     assert batch.queries.tolist() == [4, 1, 0, 4]
@@ -118,7 +118,7 @@ def test_batch_holds_positives_first_then_each_questions_negatives(examples: Exa
         assert set(negatives.tolist()) <= set(examples.negatives.values[span].tolist())
 
 
-def test_a_question_without_negatives_gets_random_passages(examples: Examples) -> None:
+def test_a_query_without_negatives_gets_random_passages(examples: Examples) -> None:
     drawn = [draw_batch(examples, np.array([6]), 4, np.random.default_rng(seed)).passages[1:] for seed in range(60)]
     assert set(np.concatenate(drawn).tolist()) == set(range(12))
     assert draw_batch(examples, np.array([6, 0]), 0, np.random.default_rng(0)).passages.shape == (2,)

@@ -17,7 +17,7 @@ def test_by_hand() -> None:
     positive = torch.tensor([0, 1])
     none = torch.zeros(2, 3, dtype=torch.bool)
     assert contrastive_loss(scores, positive, none).item() == pytest.approx(-math.log(2 / 8) - math.log(4 / 8))
-    # Passage 2 is relevant for question 0; a mask over a positive itself is of no effect.
+    # Passage 2 is relevant for query 0; a mask over a positive itself is of no effect.
     masked = torch.tensor([[True, False, True], [False, True, False]])
     assert contrastive_loss(scores, positive, masked).item() == pytest.approx(-math.log(2 / 3) - math.log(4 / 8))
 
@@ -25,12 +25,12 @@ def test_by_hand() -> None:
 def test_passage_centric_by_hand() -> None:
     """The positive's similarity to itself, log 9, is nobody's term."""
     passages = torch.tensor([[math.log(9), 0.0, math.log(5)], [math.log(3), math.log(9), 0.0]])
-    questions, positive = torch.tensor([math.log(2), math.log(4)]), torch.tensor([0, 1])
+    queries, positive = torch.tensor([math.log(2), math.log(4)]), torch.tensor([0, 1])
     none = torch.zeros(2, 3, dtype=torch.bool)
-    loss = passage_centric_loss(passages, questions, positive, none)
+    loss = passage_centric_loss(passages, queries, positive, none)
     assert loss.item() == pytest.approx(-math.log(2 / (2 + 1 + 5)) - math.log(4 / (4 + 3 + 1)))
     masked = torch.tensor([[True, False, True], [False, True, False]])
-    loss = passage_centric_loss(passages, questions, positive, masked)
+    loss = passage_centric_loss(passages, queries, positive, masked)
     assert loss.item() == pytest.approx(-math.log(2 / (2 + 1)) - math.log(4 / 8))
 
 
@@ -42,16 +42,16 @@ def oracle(
     scale: float,
     alpha: float,
 ) -> Tensor:
-    """Eq. 1, 2 and PAIR's 3, 5, 6 written out: one question, one passage at a time; the mean over questions."""
+    """Eq. 1, 2 and PAIR's 3, 5, 6 written out: one query, one passage at a time; the mean over queries."""
 
     def similarity(one: Tensor, other: Tensor) -> Tensor:
         return torch.exp(scale * sum(one[c] * other[c] for c in range(len(one))))
 
     losses = []
-    for i, question in enumerate(batch.queries.tolist()):
+    for i, query in enumerate(batch.queries.tolist()):
         relevant = similarity(queries[i], passages[i])
         irrelevant = [
-            j for j, passage in enumerate(batch.passages.tolist()) if j != i and (question, passage) not in known
+            j for j, passage in enumerate(batch.passages.tolist()) if j != i and (query, passage) not in known
         ]
         by_query = relevant + sum(similarity(queries[i], passages[j]) for j in irrelevant)
         by_passage = relevant + sum(similarity(passages[i], passages[j]) for j in irrelevant)
@@ -81,7 +81,7 @@ def test_batch_equals_plain_loops(examples: Examples, alpha: float) -> None:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
-def test_a_judged_passage_gets_no_gradient_from_its_question(examples: Examples) -> None:
+def test_a_judged_passage_gets_no_gradient_from_its_query(examples: Examples) -> None:
     batch = TrainingBatch(np.array([2]), np.array([1, 11, 3]))  # 11 is relevant for 2, 3 is not
     passages = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
     batch_loss(torch.ones(1, 2, dtype=torch.float64), passages, batch, examples, 1.0).backward()

@@ -16,7 +16,7 @@ ALPHAS = (0.0, 0.3)  # of PAIR's combined loss
 
 
 def examples() -> Examples:
-    """6 questions over 10 passages; question 0 is also judged with 9, which is the hard negative of question 3."""
+    """6 queries over 10 passages; query 0 is also judged with 9, which is the hard negative of query 3."""
     one_each = np.arange(7)
     known = np.sort([*(q * 10 + q for q in range(6)), 9])
     lists = Ragged(np.arange(6), one_each)
@@ -24,7 +24,7 @@ def examples() -> Examples:
 
 
 def batch_of(items: np.ndarray) -> TrainingBatch:
-    """Each question with its own passage, and as hard negative a fixed one."""
+    """Each query with its own passage, and as hard negative a fixed one."""
     negatives = np.array([6, 7, 8, 9, 0, 7])
     return TrainingBatch(items, np.concatenate([items, negatives[items]]))
 

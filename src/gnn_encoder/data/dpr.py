@@ -68,7 +68,7 @@ class DPR:
         """The queries of a split, with answers where they judge it."""
         if split == "train":
             for number, (place, item) in enumerate(_read_array(self.examples)):
-                yield place, Query(str(number), check_text(place, "query", item.get("query")))
+                yield place, Query(str(number), check_text(place, "query", item.get("question")))
             return
         for number, (place, (text, answers)) in enumerate(_read_table(self.tables[split], ["query", "answers"])):
             yield place, Query(str(number), check_text(place, "query", text), _answers(place, answers))

@@ -88,5 +88,5 @@ def passages(passages_table: Path, model: QueryGenerator) -> TextTokens:
 
 
 @pytest.fixture
-def questions_table(tmp_path: Path) -> Path:
+def queries_table(tmp_path: Path) -> Path:
     return write_queries(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])

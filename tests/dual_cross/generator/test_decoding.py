@@ -1,4 +1,4 @@
-"""Cached, shrinking, batched decoding against one question at a time with whole forward passes."""
+"""Cached, shrinking, batched decoding against one query at a time with whole forward passes."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gnn_encoder.dual_cross.generator import decoding
-from gnn_encoder.dual_cross.generator.decoding import Sampling, forbidden, write_questions
+from gnn_encoder.dual_cross.generator.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.generator.generation import sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
@@ -24,12 +24,12 @@ def settings(model: QueryGenerator, views: int = 3, seed: int = 11) -> Sampling:
 
 def written(model: QueryGenerator, passages: TextTokens, rows: np.ndarray, how: Sampling) -> torch.Tensor:
     batch = single_batch(passages, rows, model.template, LENGTH)
-    return write_questions(model, batch, torch.from_numpy(rows), how, batch_tokens=200)
+    return write_queries(model, batch, torch.from_numpy(rows), how, batch_tokens=200)
 
 
 @torch.inference_mode()
 def slow(model: QueryGenerator, passages: TextTokens, row: int, view: int, how: Sampling) -> list[int]:
-    """Plain Python: the whole passage and the whole question so far, again for every token."""
+    """Plain Python: the whole passage and the whole query so far, again for every token."""
     batch = single_batch(passages, np.array([row]), model.template, LENGTH)
     tokens = [model.start]
     for position in range(how.length):
@@ -58,7 +58,7 @@ def test_equals_whole_forward_passes(model: QueryGenerator, passages: TextTokens
             expected = slow(model, passages, row, view, how)
             assert found[row, view].tolist() == expected + [model.template.pad] * (how.length - len(expected))
             lengths.add(len(expected))
-    assert len(lengths) > 3  # questions of many lengths: some left their batch early
+    assert len(lengths) > 3  # queries of many lengths: some left their batch early
     assert len({tuple(tokens) for tokens in found.flatten(0, 1).tolist()}) > 40
 
 
@@ -89,12 +89,12 @@ def test_more_views_keep_the_first_ones(model: QueryGenerator, passages: TextTok
     assert not torch.equal(written(model, passages, rows, settings(model, 2, seed=12)), few)
 
 
-def test_no_question_is_empty_and_none_holds_a_special_token(model: QueryGenerator, passages: TextTokens) -> None:
+def test_no_query_is_empty_and_none_holds_a_special_token(model: QueryGenerator, passages: TextTokens) -> None:
     how = settings(model, views=20)
     found = written(model, passages, np.arange(23), how).flatten(0, 1)
-    tokens = [[token for token in question if token != model.template.pad] for question in found.tolist()]
-    assert all(tokens) and any(len(question) == 1 for question in tokens)
-    used = {token for question in tokens for token in question}
+    tokens = [[token for token in query if token != model.template.pad] for query in found.tolist()]
+    assert all(tokens) and any(len(query) == 1 for query in tokens)
+    used = {token for query in tokens for token in query}
     assert used.isdisjoint(model.tokenizer.all_special_ids) and max(used) < len(model.tokenizer)
     assert all(text.strip() for text in model.tokenizer.batch_decode(found, skip_special_tokens=True))
 

@@ -1,4 +1,4 @@
-"""The table of questions: its rows, its ids, and the same bytes after an interruption."""
+"""The table of queries: its rows, its ids, and the same bytes after an interruption."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.dual_cross.generator import generation as module
-from gnn_encoder.dual_cross.generator.decoding import write_questions
+from gnn_encoder.dual_cross.generator.decoding import write_queries
 from gnn_encoder.dual_cross.generator.generation import generate_queries, sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
@@ -44,9 +44,9 @@ def test_rows_are_views_of_passages(
     how = sampling(model, seed=11, views=3, top_k=6, query_length=12)
     for row in (0, 7, 22):
         batch = single_batch(passages, np.array([row]), model.template, LENGTH)
-        tokens = write_questions(model, batch, torch.tensor([row]), how, batch_tokens=99)[0]
+        tokens = write_queries(model, batch, torch.tensor([row]), how, batch_tokens=99)[0]
         assert texts[3 * row : 3 * row + 3] == [
-            " ".join(model.tokenizer.decode(question, skip_special_tokens=True).split()) for question in tokens
+            " ".join(model.tokenizer.decode(query, skip_special_tokens=True).split()) for query in tokens
         ]
     assert all(texts) and len(set(texts)) > 40
 
@@ -85,7 +85,7 @@ def fail_after(monkeypatch: pytest.MonkeyPatch, passages: int) -> list[int]:
         if len(written) + len(numbers) > passages:
             raise KeyboardInterrupt
         written.extend(numbers.tolist())
-        return write_questions(model, batch, numbers, how, batch_tokens=batch_tokens)
+        return write_queries(model, batch, numbers, how, batch_tokens=batch_tokens)
 
-    monkeypatch.setattr(module, "write_questions", write)
+    monkeypatch.setattr(module, "write_queries", write)
     return written

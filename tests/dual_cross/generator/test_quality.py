@@ -54,7 +54,7 @@ def test_measure(tmp_path: Path) -> None:
     passages = write_passages(tmp_path / "passages.parquet", [""] * 3, ["a b. c", "never judged", "c d e f. g"])
     asked = write_queries(tmp_path / "dev.parquet", ["a b c d", "c d e f", "unjudged"])
     generated = ["a b", "a b c d", "no", "no", "x", "c d e y"]  # two views of three passages
-    written = write_queries(tmp_path / "questions.parquet", generated)
+    written = write_queries(tmp_path / "queries.parquet", generated)
     pairs = pl.DataFrame({"query": [0, 1, 0], "passage": [0, 2, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
     found = measure(pairs, asked, passages, written, views=2)
     assert found.pairs == 3

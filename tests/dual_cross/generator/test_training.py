@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from gnn_encoder.dual_cross.generator import training as module
-from gnn_encoder.dual_cross.generator.decoding import write_questions
+from gnn_encoder.dual_cross.generator.decoding import write_queries
 from gnn_encoder.dual_cross.generator.generation import sampling
 from gnn_encoder.dual_cross.generator.model import IGNORED, QueryGenerator, shifted
 from gnn_encoder.dual_cross.generator.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
@@ -25,10 +25,10 @@ LENGTHS = {"query_length": 8, "passage_length": 16}
 
 
 @pytest.fixture
-def texts(fresh: QueryGenerator, passages_table: Path, questions_table: Path) -> PairTexts:
+def texts(fresh: QueryGenerator, passages_table: Path, queries_table: Path) -> PairTexts:
     pairs = pl.DataFrame({"query": QUERIES, "passage": PASSAGES})
-    questions, passages = (open_tokens(table, fresh.tokenizer, 64) for table in (questions_table, passages_table))
-    return PairTexts(fresh, pairs, questions, passages, **LENGTHS)
+    queries, passages = (open_tokens(table, fresh.tokenizer, 64) for table in (queries_table, passages_table))
+    return PairTexts(fresh, pairs, queries, passages, **LENGTHS)
 
 
 def test_shifted_by_hand() -> None:
@@ -40,8 +40,8 @@ def test_shifted_by_hand() -> None:
 
 def by_torch(model: QueryGenerator, texts: PairTexts, item: int) -> tuple[torch.Tensor, int]:
     """One pair alone, without padding, by the model's own forward and torch's cross-entropy."""
-    passages, questions = texts.batch(np.array([item]))
-    ids = questions.input_ids[:, : int(questions.attention_mask.sum())]
+    passages, queries = texts.batch(np.array([item]))
+    ids = queries.input_ids[:, : int(queries.attention_mask.sum())]
     logits = model.model(
         input_ids=passages.input_ids, attention_mask=passages.attention_mask, decoder_input_ids=ids[:, :-1]
     ).logits
@@ -76,7 +76,7 @@ def test_mean_loss_is_a_token(fresh: QueryGenerator, texts: PairTexts) -> None:
 
 
 def test_token_counts(fresh: QueryGenerator, texts: PairTexts) -> None:
-    """By the tokenizer itself: a question counts once a pair, is cut to 8 tokens, and its [CLS] is not written."""
+    """By the tokenizer itself: a query counts once a pair, is cut to 8 tokens, and its [CLS] is not written."""
     calls = [fresh.tokenizer(text(20 + row, 2 + row), truncation=True, max_length=8) for row in QUERIES]
     expected = np.bincount([token for call in calls for token in call["input_ids"][1:]], minlength=1174)
     assert texts.token_counts(1174).tolist() == expected.tolist()
@@ -95,18 +95,18 @@ def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None
     assert "model.encoder.embeddings.word_embeddings.weight" in slow
 
 
-def test_learns_which_question_goes_with_which_passage(fresh: QueryGenerator, texts: PairTexts, tmp_path: Path) -> None:
-    """Six pairs by heart: a question is written back word for word, from its passage alone."""
+def test_learns_which_query_goes_with_which_passage(fresh: QueryGenerator, texts: PairTexts, tmp_path: Path) -> None:
+    """Six pairs by heart: a query is written back word for word, from its passage alone."""
     task = GeneratorTask(fresh, texts, epochs=120, batch_size=6, seed=4)
     history = fit(task, parameter_groups(fresh, 3e-3), Settings(name="generator", warmup=0.1, seed=1), tmp_path)
-    assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a question, not one a passage
+    assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a query, not one a passage
     assert mean_loss(fresh, texts) < 0.35
     items = np.array([0, 1, 3, 4, 5])
-    passages, questions = texts.batch(items)
+    passages, queries = texts.batch(items)
     how = sampling(fresh.eval(), seed=1, views=1, top_k=1, query_length=LENGTHS["query_length"])
-    found = write_questions(fresh, passages, torch.from_numpy(items), how, batch_tokens=999)[:, 0]
+    found = write_queries(fresh, passages, torch.from_numpy(items), how, batch_tokens=999)[:, 0]
     end = fresh.template.single_suffix[0]
-    expected = questions.input_ids[:, 1:].masked_fill(questions.input_ids[:, 1:] == end, fresh.template.pad)
+    expected = queries.input_ids[:, 1:].masked_fill(queries.input_ids[:, 1:] == end, fresh.template.pad)
     assert torch.equal(found, expected[:, : found.shape[1]])
 
 

@@ -89,17 +89,17 @@ def test_systems_are_chosen_and_swapped(page: Path) -> None:
     squeezed = json.loads(re.sub(r"\\s+", " ", json.dumps(found)))
     assert squeezed["before"] == squeezed["same"]
     assert found["same"] == {
-        "summary": "Test questions, GNN-encoder against M_de: 1 better, 1 worse, 1 the same.",
+        "summary": "Test queries, GNN-encoder against M_de: 1 better, 1 worse, 1 the same.",
         "won": ["<script>alert('second')</script> 0.50 → 1.00"],
         "lost": ["third? 0.33 → 0.00"],
         "relevant": ["p1", "p1"],
     }
-    assert found["swapped"]["summary"] == "Test questions, M_de against GNN-encoder: 1 better, 1 worse, 1 the same."
+    assert found["swapped"]["summary"] == "Test queries, M_de against GNN-encoder: 1 better, 1 worse, 1 the same."
     assert found["swapped"]["won"] == ["third? 0.00 → 0.33"]
-    assert found["other"]["summary"].startswith("Dev questions, M_de against first retriever (DPR): 2 better, 1 worse")
+    assert found["other"]["summary"].startswith("Dev queries, M_de against first retriever (DPR): 2 better, 1 worse")
 
 
-def test_questions_open_and_close_together(page: Path) -> None:
+def test_queries_open_and_close_together(page: Path) -> None:
     script = (
         READ
         + """

@@ -11,7 +11,7 @@ import pytest
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Report, load_params
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.presenting.page import questions
+from gnn_encoder.presenting.page import queries
 from gnn_encoder.presenting.page.render import render
 
 from ..conftest import TEXTS, embedded
@@ -103,16 +103,16 @@ def test_foreign_text_stays_text(one_branch: Path, params: Params) -> None:
     assert "innerHTML" not in page and "insertAdjacentHTML" not in page and "document.write" not in page
 
 
-def test_embedded_questions(one_branch: Path, params: Params) -> None:
+def test_embedded_queries(one_branch: Path, params: Params) -> None:
     data = embedded(render(params))
     assert data["systems"] == ["retriever", "dual_encoder", "gnn_encoder"] and data["measure"] == "RR@10"
     assert data["start"] == {"split": 0, "first": "dual_encoder", "second": "gnn_encoder"}
     split = data["splits"][0]  # type: ignore[index]
     (pair,) = (one for one in split["pairs"] if (one["first"], one["second"]) == ("dual_encoder", "gnn_encoder"))
-    asked = [question["qid"] for question in split["questions"]]
+    asked = [query["qid"] for query in split["queries"]]
     assert ([asked[place] for place in pair["won"]], [asked[place] for place in pair["lost"]]) == (["q1"], ["q2"])
     assert (pair["better"], pair["worse"], pair["same"]) == (1, 1, 1)
-    second = split["questions"][asked.index("q1")]
+    second = split["queries"][asked.index("q1")]
     pids = [[data["texts"][place]["pid"] for place in places] for places in second["passages"]]  # type: ignore[index]
     assert pids == [["p0", "p3", "p1"], ["p0", "p1", "p2"], ["p1", "p0", "p2"]]
     assert [data["texts"][place]["pid"] for place in second["relevant"]] == ["p1"]  # type: ignore[index]
@@ -125,8 +125,8 @@ def test_a_reciprocal_rank_tells_the_right_passage_where_no_judgement_does(one_b
     for split in ("dev", "test"):
         write_table(project.qrels(split), QRELS, [])
     data = embedded(render(params))
-    questions = {question["qid"]: question for question in data["splits"][0]["questions"]}  # type: ignore[index]
-    assert [data["texts"][place]["pid"] for place in questions["q1"]["relevant"]] == ["p1"]  # type: ignore[index]
+    queries = {query["qid"]: query for query in data["splits"][0]["queries"]}  # type: ignore[index]
+    assert [data["texts"][place]["pid"] for place in queries["q1"]["relevant"]] == ["p1"]  # type: ignore[index]
 
 
 def test_the_same_artifacts_give_the_same_bytes(one_branch: Path, params: Params) -> None:
@@ -134,18 +134,18 @@ def test_the_same_artifacts_give_the_same_bytes(one_branch: Path, params: Params
 
 
 def test_passages_are_cut_to_fit(one_branch: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "BUDGET", 40)
-    monkeypatch.setattr(questions, "SHORTEST", 5)
+    monkeypatch.setattr(queries, "BUDGET", 40)
+    monkeypatch.setattr(queries, "SHORTEST", 5)
     data = embedded(render(params))
     assert data["cut"] == 10
     assert [text["text"] for text in data["texts"]][0] == "plain wor…"  # type: ignore[index, attr-defined]
     assert max(len(text["text"]) for text in data["texts"]) == 10  # type: ignore[index, attr-defined]
 
 
-def test_fewer_questions_and_passages_on_demand(one_branch: Path, params: Params) -> None:
-    fewer = params.model_copy(update={"report": Report(questions=1, passages=1)})
+def test_fewer_queries_and_passages_on_demand(one_branch: Path, params: Params) -> None:
+    fewer = params.model_copy(update={"report": Report(queries=1, passages=1)})
     data = embedded(render(fewer))
-    assert {len(places) for q in data["splits"][0]["questions"] for places in q["passages"]} == {1}  # type: ignore[index]
+    assert {len(places) for q in data["splits"][0]["queries"] for places in q["passages"]} == {1}  # type: ignore[index]
     assert all(len(pair["won"]) <= 1 for pair in data["splits"][0]["pairs"])  # type: ignore[index]
 
 
@@ -157,7 +157,7 @@ def test_nothing_has_run(empty: Path, params: Params) -> None:
         "dvc repro compare",
         "dvc repro pair_similarity",
         "dvc repro pair_label",
-        "dvc repro generate_questions",
+        "dvc repro generate_queries",
         "dvc repro views_curve",
         "dvc repro evidence",
     ):
@@ -167,10 +167,10 @@ def test_nothing_has_run(empty: Path, params: Params) -> None:
 
 def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    assert "Test questions: GNN-encoder and its baseline" in text
+    assert "Test queries: GNN-encoder and its baseline" in text
     assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
     assert "Costs have not been measured. Run dvc repro compare ." in text
-    assert "No questions have been generated" in text and "No model has been trained" not in text
+    assert "No queries have been generated" in text and "No model has been trained" not in text
 
 
 def test_one_system_alone_has_no_pair(prepared: Path, measure: Callable[..., None], params: Params) -> None:

@@ -23,7 +23,7 @@ def test_most_won_and_lost_first() -> None:
     assert third == Pair(first="b", second="c", won=[2], lost=[0], better=2, worse=3, same=0)
 
 
-def test_ties_are_in_the_order_of_questions_unless_shown_before() -> None:
+def test_ties_are_in_the_order_of_queries_unless_shown_before() -> None:
     values = pl.DataFrame({"qid": ["q0", "q1", "q2"], "a": [0.0, 0.0, 0.0], "b": [0.0, 0.5, 1.0], "c": [1.0, 1.0, 1.0]})
     assert [pair.won for pair in pairs(values, top=2)] == [[2, 1], [1, 2], [0, 1]]
 
