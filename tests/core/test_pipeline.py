@@ -188,7 +188,7 @@ def test_lookup() -> None:
     ("name", "arguments", "message"),
     [
         ("fitt", [], "dvc.yaml: has no stage fitt; its stages and the scripts in stages/ share names"),
-        ("fit", ["plain"], "argument is 'plain': stage fit takes none"),
+        ("fit", ["plain"], "argument is 'plain': stage fit runs once; leave it out"),
         ("measure", [], "no argument: must be one of plain, graph"),
         ("measure", ["grap"], "argument is 'grap': must be one of plain, graph"),
         ("measure", ["plain", "graph"], "argument is 'plain graph': must be one of plain, graph"),

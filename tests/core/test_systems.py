@@ -9,7 +9,8 @@ import yaml
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.systems import CEILING, MAIN, REFERENCE, WIDEST, read_registry, registry, title_of
+from gnn_encoder.core.systems import CEILING, MAIN, REFERENCE, read_registry, registry
+from gnn_encoder.presenting.names import name_of
 
 from ..project import ROOT
 
@@ -81,7 +82,7 @@ def test_graphs() -> None:
         "gnn_encoder_generated": ("dual_encoder", "both", "build_graph.k", "gnn_encoder"),
         "widest": ("dual_encoder", "training", "evidence.k", "gnn_encoder"),
     }
-    assert {MAIN, REFERENCE, CEILING} <= set(ORDER) and WIDEST in registry().built
+    assert {MAIN, REFERENCE, CEILING} <= set(ORDER) and "widest" in registry().built
 
 
 def test_the_encoders() -> None:
@@ -109,8 +110,8 @@ def test_the_groups_that_dvc_puts_together_are_those_of_the_registry() -> None:
 
 
 def test_titles() -> None:
-    assert title_of("dual_encoder") == "M_de" and title_of("reranked") == "M_de, reranked"
-    assert title_of("a branch without one") == "a branch without one"
+    assert name_of("dual_encoder") == "M_de" and name_of("reranked") == "M_de, reranked"
+    assert name_of("a branch without one") == "a branch without one"
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------

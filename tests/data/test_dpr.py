@@ -67,7 +67,7 @@ def test_trivia_names_its_passages_otherwise(folder: Path, prepared: Prepared, r
 
 
 def test_numbers_as_passage_ids(folder: Path, prepared: Prepared, rows: Rows) -> None:
-    items = [{"query": "what", "positive_ctxs": [{"psg_id": 4}]}, {"query": "why", "positive_ctxs": []}]
+    items = [{"question": "what", "positive_ctxs": [{"psg_id": 4}]}, {"question": "why", "positive_ctxs": []}]
     (folder / "biencoder-nq-train.json").write_text(json.dumps(items))
     assert rows(prepared(source="dpr", path=str(folder), name="nq") / "qrels" / "train.parquet") == [("0", "4", 1)]
 
@@ -109,7 +109,7 @@ def test_gzip(folder: Path, prepared: Prepared, rows: Rows, pack: Callable[[Path
 def test_the_array_is_read_item_by_item(folder: Path) -> None:
     """The first query comes before the end of the file has been looked at."""
     path = folder / "biencoder-nq-train.json"
-    item = json.dumps({"query": "what " * 1000, "positive_ctxs": [{"passage_id": "1"}]})
+    item = json.dumps({"question": "what " * 1000, "positive_ctxs": [{"passage_id": "1"}]})
     path.write_text("[" + f"{item}," * 1000 + "this is no JSON")
     place, judgement = next(DPR(folder, "nq").judgements("train"))
     assert (place.row, judgement.pid) == ("item 0", "1")
@@ -142,20 +142,20 @@ def test_bad_rows(name: str, folder: Path, refused: Callable[..., None], append:
     refused(message, source="dpr", path=str(folder), name="nq")
 
 
-GOOD = '{"query": "what", "positive_ctxs": [{"passage_id": "1"}]}'
+GOOD = '{"question": "what", "positive_ctxs": [{"passage_id": "1"}]}'
 BAD_ARRAYS = {
     "cut off": (f"[{GOOD}, {GOOD[:20]}".encode(), "after item 0: not JSON ("),
-    "not UTF-8": (f"[{GOOD}, ".encode() + b'{"query": "caf\xe9"}]', "after item 0: not JSON ("),
+    "not UTF-8": (f"[{GOOD}, ".encode() + b'{"question": "caf\xe9"}]', "after item 0: not JSON ("),
     "JSON lines": (f"{GOOD}\n{GOOD}\n".encode(), "biencoder-nq-train.json"),
     "an object": (GOOD.encode(), "biencoder-nq-train.json: no items; it must be a JSON array of queries"),
     "empty": (b"[]", "biencoder-nq-train.json: no items; it must be a JSON array of queries"),
     "no file": (b"", "biencoder-nq-train.json, after item -1: not JSON ("),
     "number": (f"[{GOOD}, 5]".encode(), "item 1: 5 is no JSON object; write one a query"),
     "no query": (b'[{"positive_ctxs": [{"passage_id": "1"}]}]', "item 0, query: missing; add it"),
-    "no positives": (b'[{"query": "what"}]', "item 0, positive_ctxs: None is no list of objects; give one, perhaps"),
-    "no passage id": (b'[{"query": "what", "positive_ctxs": [{}]}]', "item 0, passage_id: missing; give every row"),
+    "no positives": (b'[{"question": "what"}]', "item 0, positive_ctxs: None is no list of objects; give one, perhaps"),
+    "no passage id": (b'[{"question": "what", "positive_ctxs": [{}]}]', "item 0, passage_id: missing; give every row"),
     "unknown passage": (GOOD.replace('"1"', '"9"').join("[]").encode(), "item 0: passage '9' is not in the corpus; ad"),
-    "only queries without": (b'[{"query": "what", "positive_ctxs": []}]', "split train: no query has a positi"),
+    "only queries without": (b'[{"question": "what", "positive_ctxs": []}]', "split train: no query has a positi"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.pipeline import find_stage
 from gnn_encoder.evidence.collect import baselines
 from gnn_encoder.evidence.runs import depth_of
-from gnn_encoder.evidence.trials import EXPLAINED, TABLES, graph_of, measured_names, seeds, trials_of
+from gnn_encoder.evidence.trials import EXPLAINED, TABLES, measured_names, seeds, trials_of
 
 from ..project import ROOT
 
@@ -45,19 +45,19 @@ def test_ablations_of_the_paper(params: Params) -> None:
     assert trials_of("ablations", params) == {name: Path("data/trials") / name for name in names}
     assert [name for name, trial in trials.items() if trial.control] == ["no_gnn"]
     assert EXPLAINED == ("full", "no_mgt")
-    assert {(graph_of(trials[name]).name, graph_of(trials[name]).k) for name in names} == {("gnn_encoder", None)}
+    assert {(trials[name].graph, trials[name].k) for name in names} == {("gnn_encoder", None)}
     assert Path("data/graph/gnn_encoder") in inputs("full") and Path("data/graph/widest") not in inputs("full")
 
 
 def test_sweeps(params: Params) -> None:
     trials = params.evidence.trials
     of_k, of_beta = ([n for n, trial in trials.items() if trial.table == table] for table in ("k", "beta"))
-    assert [graph_of(trials[name]).k for name in of_k] == [10, 15, 20, 25, 30, 35]
-    assert {graph_of(trials[name]).name for name in of_k} == {"widest"}
+    assert [trials[name].k for name in of_k] == [10, 15, 20, 25, 30, 35]
+    assert {trials[name].graph for name in of_k} == {"widest"}
     assert all(Path("data/graph/widest") in inputs(name) for name in of_k)
     assert all(changed(name, params) == {} for name in of_k)
     assert [changed(name, params) for name in of_beta] == [{"beta": beta} for beta in (0.01, 0.1, 0.2, 0.5)]
-    assert {(graph_of(trials[name]).name, graph_of(trials[name]).k) for name in of_beta} == {("gnn_encoder", None)}
+    assert {(trials[name].graph, trials[name].k) for name in of_beta} == {("gnn_encoder", None)}
     assert list(trials_of("k", params)) == ["10", "15", "20", "25", "30", "35"]
     assert list(trials_of("beta", params)) == ["0.01", "0.1", "0.2", "0.5"]
     folders = [folder for table in TABLES for folder in trials_of(table, params).values()]

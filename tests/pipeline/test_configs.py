@@ -55,7 +55,7 @@ def write_dpr(corpus: Beir, folder: Path, name: str, key: str) -> None:
     table = [("id", "text", "title"), *((row.pid, one_line(row.text), row.title) for row in passages.values())]
     write_rows(folder / "psgs_w100.tsv", table)
     items = [
-        {"query": text, "answers": [], "positive_ctxs": [{key: pid} for pid in positives]}
+        {"question": text, "answers": [], "positive_ctxs": [{key: pid} for pid in positives]}
         for text, positives in judged_queries(corpus, "train")
     ]
     (folder / f"biencoder-{name}-train.json").write_text(json.dumps(items))

@@ -70,8 +70,6 @@ def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declar
 
 def read_stages(folder: Path = Path()) -> Iterator[Declared]:
     """Every stage that DVC would run, `foreach` spelt out, in the order of the file."""
-    if not (folder / PIPELINE).is_file():
-        raise UserError(f"{folder / PIPELINE}: no such file; run from the project's root")
     pipeline = _load(folder / PIPELINE)
     values = _load(folder / PARAMS)
     for file in pipeline.get("vars", []):
@@ -127,5 +125,7 @@ def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared
 
 
 def _load(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run from the project's root")
     values: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return values

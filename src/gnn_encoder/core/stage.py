@@ -113,25 +113,33 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     yield Stage(key=declared.key, item=declared.item, params=allowed, inputs=inputs, scratch=scratch)
     distributed.barrier()
     if distributed.is_first():
-        for folder, places in (("metrics", declared.metrics), ("plots", declared.plots)):
-            if (scratch / WORK / folder).is_dir():
-                publish_files(scratch / WORK / folder, places[0].parent)
-        # Not deleted before the artifact is in place: a kill in between would lose a whole training.
-        (scratch / WORK).rename(aside)
-        if target.suffix:  # a single file, which holds no manifest
-            publish(scratch / target.name, target)
-            shutil.rmtree(SCRATCH / name)
-            return
-        if not (scratch / MANIFEST).exists():
-            # Of what it holds, not of the code or the inputs: an artifact that is made again as it was must not run
-            # what follows again, and one that came out otherwise must not pass for the former.
-            write_json(scratch / MANIFEST, {"fingerprint": fingerprint(scratch, params=plain), "params": plain})
-        # A resumed run's time is that of its last part: worth nothing.
-        seconds = None if resumed else round(time.monotonic() - started, 1)
-        write_json(TIMES / f"{name}.json", {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]})
-        publish(scratch, target)
+        _publish(declared, scratch, aside, plain)
+        if not target.suffix:
+            # A resumed run's time is that of its last part: worth nothing.
+            seconds = None if resumed else round(time.monotonic() - started, 1)
+            write_json(TIMES / f"{name}.json", {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]})
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
+
+
+def _publish(declared: Declared, scratch: Path, aside: Path, params: dict[str, Any]) -> None:
+    """Move metrics, plots and the artifact into place. What resuming needs goes aside first.
+
+    It is not deleted before the artifact is in place: a kill in between would lose a whole training.
+    """
+    for folder, places in (("metrics", declared.metrics), ("plots", declared.plots)):
+        if (scratch / WORK / folder).is_dir():
+            publish_files(scratch / WORK / folder, places[0].parent)
+    (scratch / WORK).rename(aside)
+    target = declared.outs[0]
+    if target.suffix:  # a single file, which has no manifest
+        publish(scratch / target.name, target)
+        return
+    if not (scratch / MANIFEST).exists():
+        # The fingerprint is of what the artifact holds, not of the code or the inputs: an artifact that is made again
+        # as it was must not run what follows again, and one that came out otherwise must not pass for the former.
+        write_json(scratch / MANIFEST, {"fingerprint": fingerprint(scratch, params=params), "params": params})
+    publish(scratch, target)
 
 
 def _begin(scratch: Path, aside: Path) -> bool:

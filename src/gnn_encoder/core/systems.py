@@ -13,7 +13,6 @@ REGISTRY = Path("systems.yaml")
 MAIN = "gnn_encoder"  # the system that the evidence is of
 REFERENCE = "dual_encoder"  # M_de, which every table compares with
 CEILING = "reranked"  # what systems of one vector a passage try to reach
-WIDEST = "widest"  # no system: the main one's graph with as many passages a query as some trial asks for
 
 
 class _Entry(BaseModel):

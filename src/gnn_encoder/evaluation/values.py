@@ -8,6 +8,7 @@ import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
+from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.ceiling import Ceiling, measure_ceiling
 from gnn_encoder.evaluation.measures import mean, parse
@@ -19,7 +20,8 @@ Comparisons = dict[str, Comparison]  # system -> it against its baseline
 
 def read_values(systems: Iterable[str]) -> pl.DataFrame:
     """Columns system, split, qid, measure, value of what `measure` wrote, in the order of `systems`."""
-    return pl.concat([pl.read_parquet(project.measured(system) / project.VALUES) for system in systems])
+    files = (project.measured(system) / project.VALUES for system in systems)
+    return pl.concat([pl.DataFrame(open_parquet(file).read()) for file in files])
 
 
 def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, Means]:
