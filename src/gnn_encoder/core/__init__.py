@@ -1,1 +1,1 @@
-"""What every stage depends on: parameters, paths, schemas, storage, errors, processes. A change here reruns them all."""
+"""What every stage uses: parameters, paths, schemas, storage, errors, processes. A change here reruns every stage."""
