@@ -57,8 +57,8 @@ class Data(Section):
 
     source: Literal["insuranceqa", "beir", "msmarco", "dpr", "ir_datasets"]
     path: str | None  # folder of the source's files; null for a source that is a package
-    train_queries: Count | None  # a random sample of the training queries; null: all
-    dev_fraction: Fraction  # cut from train where the source has no dev split
+    train_queries: Count | None  # how many training queries are used, drawn at random; null: all
+    dev_fraction: Fraction  # share of train that becomes dev where the source has no dev split
     name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
     names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
@@ -193,7 +193,9 @@ class DualCross(Section):
     queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
     top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
-    beside: Literal["asked", "generated"]  # query that a passage is read with in training: its own (Eq. 8), or a view's
+    # The query that a passage is encoded with in training: the one of the example (Eq. 8), or one generated for the
+    # passage, as in the index.
+    beside: Literal["asked", "generated"]
     shared: bool  # one set of weights for queries and passages ("tied")
     pretrain: Stage  # on generated queries
     finetune: Stage  # on labelled ones
@@ -231,7 +233,7 @@ class MGT(Section):
     gnn_learning_rate: Rate  # phase one
     joint_gnn_learning_rate: Rate  # phase two
     encoder_learning_rate: Rate  # phase two
-    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder, in phase two
+    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder, in phase two and in the control
     warmup: Annotated[float, Field(ge=0, le=1)]
     chunk_size: Count
     evaluate_every: Count  # steps

@@ -12,7 +12,7 @@ from gnn_encoder.core.errors import UserError
 REGISTRY = Path("systems.yaml")
 MAIN = "gnn_encoder"  # the system whose ablations, sweeps and examples are the evidence
 REFERENCE = "dual_encoder"  # M_de, which every table compares with
-CEILING = "reranked"  # the quality that systems of one vector a passage try to reach
+CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 WIDEST = "widest"  # not a system, but a graph: the main system's with `evidence.k` passages a query, for the trials
 
 

@@ -36,7 +36,7 @@ def sample_qids(qids: pl.Series, count: int | None, seed: int) -> pl.Series:
 
 
 def reorder(run: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame:
-    """Rank the scored passages of each query by score, equal scores in the old order; the others follow as they were.
+    """Rank the scored passages of each query by score, equal scores in the old order; the other passages follow.
 
     Args:
         run: columns query, passage, rank.
@@ -96,7 +96,7 @@ def milliseconds(
 
 
 def max_length(params: Params) -> int:
-    """Most tokens of a pair, as in the training of the cross-encoder of `rerank.model`."""
+    """Limit on the tokens of a pair: the one that the cross-encoder of `rerank.model` was trained with."""
     teacher = params.pair.teacher if params.rerank.model == "pair_teacher" else None
     return (teacher or params.train_cross_encoder).max_length
 

@@ -31,9 +31,9 @@ class Comparison:
 def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: str = "") -> Comparison:
     """Paired t-test of two systems' values on the same queries, in the same order.
 
-    Where the difference is the same for every query there is no spread to test against: the interval is that difference
-    alone, and p is 1 if it is 0, else 0. A single query proves nothing: p is 1, and the interval is [-1, 1], every
-    difference that values in 0..1 allow.
+    Where the difference is the same for every query there is no spread to test against: both ends of the interval are
+    that difference, and p is 1 for a difference of 0, else 0. A single query proves nothing: p is 1, and the interval
+    is [-1, 1], which holds every difference between values in 0..1.
 
     Args:
         name: what the baseline is called.
@@ -55,8 +55,7 @@ def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: st
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Holm's step-down correction of n p-values.
 
-    The i-th smallest p is multiplied by n - i + 1. It is then raised to the result of the next smaller p where it is
-    below that, and cut at 1.
+    The i-th smallest p is multiplied by n - i + 1. The result is never below that of a smaller p, and never above 1.
 
     *Shape:* (n,) -> (n,).
     """
