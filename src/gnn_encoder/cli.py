@@ -1,6 +1,6 @@
-"""The command line: `gnn-encoder`. Run in the project's root, where params.yaml and data/ are.
+"""The command line, `gnn-encoder`. It runs in the project's root, where params.yaml and data/ are.
 
-What a subcommand needs is imported when it runs, so that `--help` is fast.
+Each subcommand imports the modules that it needs only when it runs, so that `--help` is fast.
 """
 
 import json
@@ -48,7 +48,7 @@ class Hit:
 
 
 class QueryEncoder(Protocol):
-    """What searching needs of a dual-encoder."""
+    """The part of a dual-encoder that a search needs."""
 
     def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         """Embed queries. *Shape:* (n, d)."""
@@ -68,7 +68,8 @@ class Searcher:
         """Open the built system in the current folder.
 
         Raises:
-            UserError: there is no such system, something of it has not been made, or the index is of other passages.
+            UserError: the system is unknown, one of its artifacts is missing, or its index holds another number of
+                passages than the passages table.
         """
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
@@ -87,7 +88,11 @@ class Searcher:
         return cls(encoder=load_encoder(project.encoder(system)), index=index, pids=pids, passages=passages)
 
     def search(self, query: str, top: int) -> list[Hit]:
-        """Find the `top` best passages; all of them where the corpus has fewer."""
+        """Find the `top` best passages, or all passages where the corpus has fewer.
+
+        Raises:
+            UserError: the index holds other passages than the passages table.
+        """
         queries = self.encoder.embed_queries([query])
         rows, scores = self.index.search(queries, min(top, self.index.passages))
         found = rows[0] >= 0
@@ -101,7 +106,7 @@ class Searcher:
 
 
 def load_encoder(folder: Path) -> QueryEncoder:
-    """Read the dual-encoder that embeds a system's queries: without torch where the model allows."""
+    """Load the dual-encoder that embeds a system's queries, without importing torch where the model allows it."""
     from gnn_encoder.models.quick import QuickEncoder
 
     return QuickEncoder.open(folder) or _load_dual_encoder(folder)
@@ -157,7 +162,7 @@ def init(
     ] = None,
     over: Annotated[bool, typer.Option("--over", help="Change a params.yaml that an earlier init made.")] = False,
 ) -> None:
-    """Make params.yaml another experiment: the present one, changed by a config and by single values.
+    """Change the experiment in params.yaml: lay a config, and then single values, over it.
 
     \b
     Examples:
@@ -221,7 +226,7 @@ def params(
 def results(
     branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair.")] = MAIN,
 ) -> None:
-    """Print the table of a branch's systems that its evaluation wrote into metrics/.
+    """Print how good a branch's systems are, as its evaluation wrote it into metrics/.
 
     \b
     Examples:
@@ -255,7 +260,7 @@ def evaluate(
     per_query: Annotated[Path | None, typer.Option(help="Also write each query's values: .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Judge anybody's TREC run, as trec_eval would: passages by score, ties by id from the last to the first.
+    """Judge a TREC run of any tool as trec_eval does: passages are ranked by score, equal scores by descending id.
 
     \b
     Examples:

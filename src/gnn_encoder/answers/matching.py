@@ -1,8 +1,9 @@
 """Whether a text holds one of a query's answers, by the rules of DPR's published code (`qa_validation.py`).
 
-String answers: text and answer in Unicode NFD, cut into tokens, in lower case; the answer's tokens stand in the text
-one after another. Regular expressions: searched in the text in NFD, ignoring case. Unlike there, an answer without any
-token is found nowhere, and an expression that cannot be compiled is an error.
+String answers: text and answer are brought to Unicode NFD, cut into tokens and put into lower case; the text holds the
+answer if the answer's tokens stand in it one after another. Regular expressions are searched in the text in NFD,
+ignoring case. Unlike in DPR's code, an answer without any token is found nowhere, and an expression that cannot be
+compiled is an error.
 """
 
 import unicodedata
@@ -15,7 +16,7 @@ from gnn_encoder.core.errors import UserError
 
 Kind = Literal["string", "regex"]
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")  # DPR's SimpleTokenizer
-SECONDS = 1.0  # that one expression may search one text: backtracking can take for ever
+SECONDS = 1.0  # limit for one expression searching one text: backtracking can take for ever
 
 
 def normalise(text: str) -> str:
@@ -24,12 +25,12 @@ def normalise(text: str) -> str:
 
 
 def spaced_tokens(text: str) -> str:
-    """Tokens in lower case, each between spaces. No token holds one: a substring of these is a run of tokens."""
+    """Tokens in lower case, each between spaces. No token holds a space, so that only whole tokens match."""
     return f" {' '.join(TOKEN.findall(normalise(text))).lower()} "
 
 
 class StringAnswers:
-    """A query's answers as strings of tokens; `prepare` makes of a text, once for all queries, what is read."""
+    """A query's answers as strings of tokens. `prepare` turns a text into such a string, once for all queries."""
 
     prepare = staticmethod(spaced_tokens)
 
@@ -37,7 +38,7 @@ class StringAnswers:
         self._answers = [spaced for spaced in map(spaced_tokens, answers) if not spaced.isspace()]
 
     def found_in(self, prepared: str) -> bool:
-        """Whether the tokens of one of them are among the text's."""
+        """Whether the tokens of one of the answers stand in the text, one after another."""
         return any(answer in prepared for answer in self._answers)
 
 
@@ -45,7 +46,7 @@ class RegexAnswers:
     """A query's answers as regular expressions.
 
     Raises:
-        UserError: one cannot be compiled.
+        UserError: an answer cannot be compiled.
     """
 
     prepare = staticmethod(normalise)
@@ -55,7 +56,7 @@ class RegexAnswers:
         self._answers = [self._compile(answer) for answer in answers if answer and not answer.isspace()]
 
     def found_in(self, prepared: str) -> bool:
-        """Whether one of them matches somewhere in the text.
+        """Whether one of the answers matches somewhere in the text.
 
         Raises:
             UserError: a search takes longer than `SECONDS`.

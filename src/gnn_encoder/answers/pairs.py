@@ -1,4 +1,4 @@
-"""Which of many pairs of a query and a passage hold an answer: streamed over the passages, by several processes."""
+"""Finds the pairs of a query and a passage where the passage holds an answer, in several processes."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 
 Rows = NDArray[np.integer[Any]]
-PAIRS_A_PROCESS = 50_000  # seconds of work: fewer are done sooner than another process has started
+PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than starting another process
 
 
 class Task(NamedTuple):
-    """The pairs whose passages are in one row group, by passage. *Shape:* both (n,)."""
+    """The pairs whose passages are in one row group, sorted by passage. *Shape:* both (n,)."""
 
     group: int
     passages: Rows  # rows within the group
@@ -30,23 +30,23 @@ class Task(NamedTuple):
 
 
 def judged_by_answers(queries: Path) -> bool:
-    """Whether a table's queries have answers, by which passages are then judged instead of by qrels."""
+    """Whether a table's queries have answers; if so, passages are judged by these instead of by qrels."""
     found = pl.scan_parquet(queries).select((pl.col("answers").list.len() > 0).any())
     return bool(found.collect().item())
 
 
 def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
-    """Those of `pairs` whose passage's text holds one of the query's answers; titles do not count, as in DPR.
+    """Keep the pairs whose passage's text holds one of the query's answers; titles do not count, as in DPR.
 
-    A passage is read and tokenised once, and one row group of passages is in memory at a time in each process.
+    Each passage is read and tokenised once. Each process holds one row group of passages at a time in memory.
 
     Args:
-        pairs: columns query and passage (rows of their tables); others stay.
+        pairs: columns query and passage (row numbers of their tables); other columns are kept.
         queries: a table of queries with answers.
         passages: passages.parquet.
 
     Raises:
-        UserError: an answer is no regular expression, or one whose search does not end.
+        UserError: an answer is no regular expression, or searching for it takes too long.
     """
     worker = Worker(queries, passages, kind)
     order = pairs["passage"].arg_sort().to_numpy()
@@ -92,7 +92,7 @@ class Worker:
 
 
 def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
-    """Call a function; an error of it is told with the place that its argument came from, which it does not know."""
+    """Call a function. A `UserError` that it raises gets the place that the argument comes from in front."""
     try:
         return function(argument)
     except UserError as error:
@@ -112,7 +112,7 @@ def _tasks(worker: Worker, pairs: pl.DataFrame, order: Rows) -> Iterator[Task]:
 
 @contextmanager
 def _workers(worker: Worker, pairs: int) -> Iterator[Callable[[Iterator[Task]], Iterator[NDArray[np.bool_]]]]:
-    """A `map` over tasks: in this process where they are few, else in as many as there are cores."""
+    """A `map` over tasks: in this process if there are few pairs, else in several processes, one a core at most."""
     processes = min(len(os.sched_getaffinity(0)), -(-pairs // PAIRS_A_PROCESS))
     if processes <= 1:
         yield lambda tasks: map(worker.match, tasks)
@@ -132,4 +132,4 @@ def _match(task: Task) -> NDArray[np.bool_]:
     return _worker.match(task)
 
 
-_worker: Worker  # of a process that `_start` began
+_worker: Worker  # set by `_start` in each worker process

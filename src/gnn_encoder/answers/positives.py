@@ -9,7 +9,7 @@ from gnn_encoder.answers.pairs import answered
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import with_rows
 
-DEPTH = 100  # passages of BM25 a query that are looked at
+DEPTH = 100  # passages of BM25 that are looked at for each query
 
 
 def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
@@ -18,7 +18,7 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
     A query is left out when none of BM25's first passages holds an answer.
 
     Args:
-        run: BM25's, columns qid, pid, rank.
+        run: BM25's run, columns qid, pid, rank.
 
     Raises:
         UserError: no passage holds an answer of any query, or what `answered` raises.

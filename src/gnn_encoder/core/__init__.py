@@ -1,1 +1,1 @@
-"""What every stage stands on: parameters, places, schemas, storage, errors, processes. A change here reruns all."""
+"""What every stage uses: parameters, paths, schemas, storage, errors, processes. A change here reruns every stage."""

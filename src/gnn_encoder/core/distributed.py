@@ -1,6 +1,7 @@
-"""torch.distributed as torchrun starts it; one process is a group of one, and every call is then a no-op.
+"""torch.distributed for processes that torchrun started. A process alone is a group of one, and waits for nobody.
 
-Stages without a model import this too: torch, seconds of a start, is imported where there is a group or a GPU.
+Stages without a model use this module too. Importing torch takes seconds, so it is imported only under torchrun or
+where another module has imported it already.
 """
 
 import os
@@ -38,7 +39,7 @@ def session() -> Iterator[None]:
 
 
 def _sum_in_fixed_order() -> None:
-    """Same seed, same GPU, same numbers: CUDA's index_add and matrix products add up in any order otherwise."""
+    """Make the same seed give the same numbers on a GPU: CUDA otherwise adds up in an order that varies."""
     import torch
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -48,7 +49,7 @@ def _sum_in_fixed_order() -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """A block that the first rank runs while the others wait for it: in it that rank is a group of one."""
+    """Surround what the first rank runs while the other ranks wait: within it, that rank is a group of one."""
     global _is_alone
     _is_alone = True
     try:
@@ -58,7 +59,7 @@ def alone() -> Iterator[None]:
 
 
 def _group() -> Any:
-    """torch.distributed where this process is one of a group; None: it is alone."""
+    """torch.distributed, or None where this process is alone."""
     if "torch" not in sys.modules or _is_alone:
         return None
     import torch.distributed as dist
@@ -84,7 +85,7 @@ def world_size() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process writes what is written once."""
+    """Whether this process is the one that writes the files that all ranks share."""
     return rank() == 0
 
 

@@ -1,7 +1,7 @@
-"""Experiments as differences: params.yaml is the one full file, and what configs/ holds is laid over it.
+"""Experiments as differences: params.yaml is the one complete file, and a config of configs/ is laid over it.
 
-The present params.yaml is read and written with its comments and its order. So a new parameter stands in params.yaml
-and in its model of `gnn_encoder.core.params`, and in no other file.
+params.yaml keeps its comments and its order when it is changed. A new parameter is therefore added in two places alone:
+params.yaml, and the section's model in `gnn_encoder.core.params`.
 """
 
 import io
@@ -28,15 +28,15 @@ from gnn_encoder.core.storage.atomic import write_text
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "
 SETTING = re.compile(r"[\w-]+(\.[\w-]+)*=\s*\S.*", re.DOTALL)
-# Mappings whose keys the user chooses, each one value like a list: a config that names three trials means these
-# three, and not also those of params.yaml.
+# Mappings whose keys the user chooses. Each is replaced as a whole, like a list: a config that names three trials means
+# these three alone, without those of params.yaml.
 WHOLE = (("evidence", "trials"), ("data", "names"))
-COLUMN = 27  # where comments stand in params.yaml
+COLUMN = 27  # at which comments begin in params.yaml
 Keys = tuple[str, ...]
 
 
 def init(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -> list[str]:
-    """Change `path`, the experiment, to that of a config and of `key=value` arguments.
+    """Change the experiment in `path`: lay a config and `key=value` arguments over it.
 
     A section of the config is laid over that of `path` key by key; every other value is replaced whole. Lists are such
     values, and so are the two mappings whose keys the user chooses, `evidence.trials` and `data.names`. A dotted key
@@ -47,13 +47,13 @@ def init(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -
     Args:
         arguments: `KEY=VALUE` each, the value in YAML; the first one may be the path of a config instead.
         path: the experiment.
-        over: go on from an experiment that was already made so.
+        over: whether `path` may be the result of an earlier init, which is then changed further.
 
     Returns:
         A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
 
     Raises:
-        UserError: an argument, the config or the resulting experiment is wrong; `path` is as it was.
+        UserError: an argument, the config or the resulting experiment is wrong; `path` then stays as it was.
     """
     before = load_params(path)
     text = path.read_text(encoding="utf-8")
@@ -75,12 +75,12 @@ def load_experiment(path: Path, base: Path = PARAMS) -> Params:
     """Read an experiment: a full params.yaml, or a config, which is laid over `base` as `init` does.
 
     Raises:
-        UserError: a file is missing or no YAML, or the experiment is wrong.
+        UserError: a file is missing or is not YAML, or the experiment is wrong.
     """
     if path.is_file():
         values = parse_yaml(path.read_bytes(), path)
         if isinstance(values, dict) and not Params.model_fields.keys() <= values.keys():
-            load_params(base)  # its own mistakes are not the config's
+            load_params(base)  # a mistake in `base` itself must not be blamed on the config
             return _overlaid(base.read_text(encoding="utf-8"), base, [str(path)]).checked()
     return load_params(path)
 
@@ -91,7 +91,7 @@ class _Draft:
 
     tree: CommentedMap
     came_from: dict[Keys, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # what the config says on top, such as whom its comments cite
+    notes: list[str] = field(default_factory=list)  # the comment lines on top of the config, such as its sources
 
     def overlay(self, section: CommentedMap, given: CommentedMap, at: Keys, source: str) -> None:
         """Lay `given` over `section`, which stands at `at`."""
@@ -107,7 +107,7 @@ class _Draft:
                 _set_comment(section, key, comment)
 
     def set(self, keys: Keys, value: Any, source: str) -> None:
-        """Set one value; a section on the way that is not there, or null, is made."""
+        """Set one value; a section that it stands in is made if it is missing or null."""
         section = self.tree
         for key in keys[:-1]:
             if not isinstance(section.get(key), CommentedMap):
@@ -130,7 +130,7 @@ class _Draft:
             raise UserError("; ".join(told)) from error
 
     def _sources(self, place: tuple[int | str, ...]) -> str:
-        """The files and arguments that set a parameter, or something in a section; all of them where none did."""
+        """The files and arguments that set the parameter or section at `place`; if none did, all of them."""
         met = [s for keys, s in self.came_from.items() if all(a == str(b) for a, b in zip(keys, place, strict=False))]
         return ", ".join(dict.fromkeys(met or self.came_from.values()))
 
@@ -152,7 +152,7 @@ def _overlaid(text: str, path: Path, arguments: Sequence[str]) -> _Draft:
 def _read_config(path: Path) -> CommentedMap:
     if not path.is_file():
         raise UserError(f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1")
-    without_empty_lines = re.sub(rb"\n\s*\n", b"\n", path.read_bytes())  # params.yaml keeps its own
+    without_empty_lines = re.sub(rb"\n\s*\n", b"\n", path.read_bytes())  # those of params.yaml stay
     found = _parse(without_empty_lines, path)
     if not isinstance(found, CommentedMap):
         raise UserError(f"{path}: is {found!r}: must be lines of `key: value`; see configs/msmarco.yaml")
@@ -175,7 +175,7 @@ _Representer.add_representer(type(None), lambda writer, _: writer.represent_scal
 
 
 def _yaml() -> YAML:
-    """Reads and writes YAML so that what is not changed stays as it is, to the byte."""
+    """A reader and writer of YAML that leaves everything that is not changed as it is, to the byte."""
     found = YAML()
     found.preserve_quotes = True
     found.width = 1_000_000  # no line is broken
@@ -198,7 +198,7 @@ def _leading_lines(text: str, start: str) -> list[str]:
 
 
 def _put(section: CommentedMap, key: str, value: Any) -> None:
-    """Set a value. A new key comes second: the last one carries the empty line that ends its section."""
+    """Set a value. A new key becomes the second one: the last one carries the empty line that ends the section."""
     if key in section or not section:
         section[key] = value
     else:

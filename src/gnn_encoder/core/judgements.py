@@ -11,7 +11,7 @@ Rows = NDArray[np.integer[Any]]
 
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
-    """Judged-relevant pairs of a split as rows of its tables: columns `query`, `passage`, sorted."""
+    """Pairs of a split that are judged relevant, as row numbers of its tables: columns `query`, `passage`, sorted."""
     query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query")
     passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
     pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
@@ -19,8 +19,9 @@ def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
 
 
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
-    """A run with its ids as rows of their tables too: columns `query`, `passage` beside its own; what is in neither
-    table is left out.
+    """Add the row numbers of a run's ids in their tables to the run, as columns `query` and `passage`.
+
+    A line of the run is left out when its query or its passage is not in the table.
 
     Args:
         run: columns qid, pid, among others.

@@ -1,4 +1,4 @@
-"""`params.yaml`, checked: one frozen model a section, no unknown key, every bound stated where the number is."""
+"""The models that check `params.yaml`: one for each section, which states the type and the bounds of every value."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -18,12 +18,15 @@ Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a c
 
 
 class Section(BaseModel):
-    """A part of the experiment: immutable, and a key it does not know is an error."""
+    """A section of the experiment. It is immutable, and an unknown key in it is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def only(self, names: Iterable[str]) -> Self:
-        """These parameters alone, unchecked, by their dotted names: reading another one is an AttributeError."""
+        """A copy that holds only the parameters of these dotted names: reading any other is an AttributeError.
+
+        The values are not checked again.
+        """
         asked: dict[str, list[str]] = {}
         for name in names:
             head, _, rest = name.partition(".")
@@ -54,10 +57,10 @@ class Data(Section):
 
     source: Literal["insuranceqa", "beir", "msmarco", "dpr", "ir_datasets"]
     path: str | None  # folder of the source's files; null for a source that is a package
-    train_queries: Count | None  # a random sample of the training queries; null: all
-    dev_fraction: Fraction  # cut from train where the source has no dev split
+    train_queries: Count | None  # how many training queries are used, drawn at random; null: all
+    dev_fraction: Fraction  # share of train that becomes dev where the source has no dev split
     name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
-    names: Names | None = None  # ir_datasets: the data set of each split, where `name` does not tell
+    names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
 
     @model_validator(mode="after")
@@ -83,7 +86,7 @@ class Encoder(Section):
     query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
     passage_length: Annotated[int, Field(ge=4)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers stay as they are
+    frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
     precision: Literal["auto", "bf16", "fp32"]
     batch_tokens: Count  # padded tokens of one inference batch
 
@@ -103,8 +106,8 @@ class Contrastive(Section):
     batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
     negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
     learning_rate: Rate
-    warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps with a rising rate
-    chunk_size: Count  # texts encoded at a time with gradient; smaller than a batch: GradCache
+    warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps in which the learning rate rises
+    chunk_size: Count  # texts encoded at a time with gradients; GradCache is used where a batch has more
 
 
 class TrainDualEncoder(Contrastive):
@@ -114,7 +117,7 @@ class TrainDualEncoder(Contrastive):
 
 
 class MineCandidates(Section):
-    """How many passages of the first retriever the cross-encoder sees."""
+    """How many passages of the first retriever M_ce may see for each query."""
 
     depth: Depth
 
@@ -134,21 +137,21 @@ class TrainCrossEncoder(Section):
 class Denoise(Section):
     """Which candidates M_ce calls positives and negatives."""
 
-    range_min: Annotated[int, Field(ge=0)]  # ranks of the mined candidates that are considered, from this one
-    range_max: Count  # up to but without this one
-    candidates: Count  # scored a query, spread evenly over those ranks
+    range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that are considered; 0 is the best
+    range_max: Count  # the rank after the last one that is considered
+    candidates: Count  # candidates that are scored for each query, spread evenly over these ranks
     positive_threshold: Fraction
     negative_threshold: Fraction
 
 
 class Stage(Contrastive):
-    """One of the two stages of PAIR, or of Dual-Cross-Encoder: pre-training and fine-tuning."""
+    """One of the two training stages, pre-training and fine-tuning, of PAIR or of Dual-Cross-Encoder."""
 
     epochs: Annotated[int, Field(ge=0)]  # 0: this stage is left out
 
 
 class PairStage(Stage):
-    """A stage of PAIR's."""
+    """One of the two training stages of PAIR."""
 
     alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
 
@@ -156,11 +159,11 @@ class PairStage(Stage):
 class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
-    teacher: TrainCrossEncoder | None  # the M_ce that labels; null: that of train_cross_encoder
+    teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
     unlabelled: str | None  # queries without labels: a text file, one a line, or a Parquet table with a column text
-    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # of the training queries: their labels are hidden
+    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # share of the training queries whose labels are hidden
     depth: Depth  # candidates a query from the first retriever
-    candidates: Count  # scored by M_ce, spread evenly over those ranks
+    candidates: Count  # how many of these M_ce scores, spread evenly over their ranks
     s_pos: Fraction  # pseudo-positives score above
     s_neg: Fraction  # hard negatives score below
     pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
@@ -187,10 +190,12 @@ class DualCross(Section):
 
     generator: Generator
     views: Annotated[int, Field(ge=1, le=127)]  # generated queries a passage
-    queries: Count | None  # a random sample of so many generated queries pre-trains; null: all
+    queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
     top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
-    beside: Literal["asked", "generated"]  # what a passage stands beside in training: Eq. 8, or as when it is searched
+    # The query that a passage is encoded with in training: the one of the example (Eq. 8), or one generated for the
+    # passage, as in the index.
+    beside: Literal["asked", "generated"]
     shared: bool  # one set of weights for queries and passages ("tied")
     pretrain: Stage  # on generated queries
     finetune: Stage  # on labelled ones
@@ -205,9 +210,9 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
-    generated: Count | None  # a random sample of so many generated queries, where a graph has some; null: all
+    generated: Count | None  # how many generated queries, drawn at random, become nodes, if any do; null: all
     k: Depth  # passages a query
-    factory: str  # FAISS index that finds them; Flat is exact and streams
+    factory: str  # FAISS index that finds these passages; Flat is exact and streams
 
 
 class MGT(Section):
@@ -220,7 +225,7 @@ class MGT(Section):
     masking: Literal["mgt", "drop_labelled"]
     graph: Literal["full", "self_loops"]
     beta: Fraction  # share of the queries masked in a round
-    max_neighbours: Count | None  # queries a passage, best retrieval score first; null: all
+    max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
     epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
     batch_size: Annotated[int, Field(ge=2)]
@@ -228,13 +233,13 @@ class MGT(Section):
     gnn_learning_rate: Rate  # phase one
     joint_gnn_learning_rate: Rate  # phase two
     encoder_learning_rate: Rate  # phase two
-    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder, in phase two
+    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder, in phase two and in the control
     warmup: Annotated[float, Field(ge=0, le=1)]
     chunk_size: Count
     evaluate_every: Count  # steps
-    patience: Count  # evaluations without a better one
-    dev_queries: Count  # the fixed sample that is watched
-    dev_depth: Count  # M_de's passages a sampled query that are ranked again
+    patience: Count  # evaluations without a better score before training stops
+    dev_queries: Count  # dev queries in the fixed sample that evaluations during training use
+    dev_depth: Count  # M_de's passages that are ranked again for each of these queries
 
 
 class TrainNoGNN(Section):
@@ -252,7 +257,7 @@ class EncodeCorpus(Section):
 class Index(Section):
     """The FAISS index that is searched online."""
 
-    factory: str  # IndexFlatIP is Flat
+    factory: str  # FAISS factory string; Flat is the exact IndexFlatIP
 
 
 class Retrieve(Section):
@@ -265,7 +270,7 @@ class Rerank(Section):
     """The ceiling: M_de's top passages reordered by a cross-encoder."""
 
     model: Literal["cross_encoder", "pair_teacher"]
-    depth: Count  # of M_de's run; what is below stays as it is
+    depth: Count  # passages of M_de's run that are reordered; those below keep their order
     queries: Count | None  # a random sample of each split; null: all
 
 
@@ -274,7 +279,7 @@ class Evaluate(Section):
 
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str  # the measure of the paired test
-    answers: Literal["string", "regex"]  # what a split's answers are, where it is judged by them
+    answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
 
 
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"
@@ -286,7 +291,7 @@ class Trial(Section):
     table: Literal["ablations", "k", "beta"]  # where it is shown: Table 3, Figure 3 or Figure 4
     graph: Literal["gnn_encoder", "widest"]
     k: Depth | None = None  # the graph is cut to so many passages a query; null: all that it has
-    mgt: dict[str, Any] = {}  # what it changes of `mgt`
+    mgt: dict[str, Any] = {}  # values that replace those of section `mgt`
     control: bool = False  # trained as train_no_gnn, without a graph
 
 
@@ -295,17 +300,17 @@ class Evidence(Section):
 
     seeds: Count  # runs of each trial, with `seed`, `seed` + 1, ...
     measures: Annotated[list[str], Field(min_length=1)]
-    k: Depth  # passages a query of the widest graph, which trials are cut from
+    k: Depth  # passages a query in the widest graph; the graphs of table k's trials are cut from it
     trials: dict[str, Trial]
-    cases: Count  # dev queries that are shown
-    resamples: Annotated[int, Field(ge=100)]  # of the queries, for intervals
+    cases: Count  # dev queries that are shown as examples
+    resamples: Annotated[int, Field(ge=100)]  # bootstrap samples of the queries, for intervals
 
 
 class Report(Section):
     """How much the report's view of single queries shows."""
 
-    queries: Annotated[int, Field(ge=1, le=50)]  # that won most, and so many that lost most, of every two systems
-    passages: Annotated[int, Field(ge=1, le=20)]  # of each system, best first
+    queries: Annotated[int, Field(ge=1, le=50)]  # of two systems: so many that gain most, so many that lose most
+    passages: Annotated[int, Field(ge=1, le=20)]  # shown for each system, best first
 
 
 class Params(Section):
@@ -388,7 +393,7 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check an experiment.
 
     Raises:
-        UserError: the file is missing or no YAML, or a parameter is unknown, missing, mistyped or out of bounds.
+        UserError: the file is missing or is not YAML, or a parameter is unknown, missing, mistyped or out of bounds.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root, or `git checkout {path}`")
@@ -402,7 +407,7 @@ def parse_yaml(content: bytes, source: str | Path) -> Any:
     """Parse YAML 1.1, as DVC and every stage read it.
 
     Raises:
-        UserError: it is none.
+        UserError: the content is not YAML in UTF-8.
     """
     try:
         return yaml.safe_load(content.decode("utf-8"))
@@ -411,11 +416,11 @@ def parse_yaml(content: bytes, source: str | Path) -> Any:
 
 
 def describe(error: Any) -> str:
-    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not plain, the cure."""
-    # Of a union, pydantic also names the branch that failed: literal['learned'], constrained-float.
+    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not obvious, the cure."""
+    # For a union, pydantic also names the member that failed (literal['learned'], constrained-float): leave that out.
     name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
     kind = error["type"]
-    if kind == "value_error":  # of more than one parameter; it names them itself
+    if kind == "value_error":  # raised by one of our validators, whose message names the parameters
         return str(error["ctx"]["error"])
     if kind == "extra_forbidden":
         return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"

@@ -1,6 +1,6 @@
-"""`dvc.yaml` as stage scripts read it: what a stage needs and which parameters decide its result stand there alone.
+"""Reads `dvc.yaml`, the only place that says what a stage needs and which parameters decide its result.
 
-DVC itself is not imported: a stage also runs on a machine without it, and DVC takes a second to start.
+DVC itself is not imported: a stage also runs on a machine without DVC, whose import takes a second.
 """
 
 import re
@@ -24,11 +24,11 @@ class Declared:
     """A stage of dvc.yaml with every `${...}` filled in.
 
     Attributes:
-        name: of the stage, which its script has too.
-        key: what it runs for, where it runs for several; else empty.
+        name: name of the stage and of its script.
+        key: the key of `foreach` that it runs for, such as a system; empty for a stage without `foreach`.
         item: the values that `foreach` has for the key.
-        cmd, deps, outs, metrics, plots: as dvc.yaml has them.
-        params: dotted names in params.yaml. What dvc.yaml names of systems.yaml is in `item`.
+        cmd, deps, outs, metrics, plots: as in dvc.yaml.
+        params: dotted names in params.yaml. Names in systems.yaml are left out: `item` holds their values.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Declared:
 
     @property
     def address(self) -> str:
-        """What DVC calls it: NAME or NAME@KEY."""
+        """DVC's name for it: NAME or NAME@KEY."""
         return f"{self.name}@{self.key}" if self.key else self.name
 
     @property
     def inputs(self) -> list[Path]:
-        """The artifacts among the dependencies, each once; the others are code."""
+        """The dependencies that are artifacts, each once; the other dependencies are code."""
         return [path for path in dict.fromkeys(self.deps) if path.parts[0] not in CODE]
 
 
@@ -69,7 +69,7 @@ def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declar
 
 
 def read_stages(folder: Path = Path()) -> Iterator[Declared]:
-    """Every stage that DVC would run, `foreach` spelt out, in the order of the file."""
+    """Yield every stage that DVC would run, one for each key of a `foreach`, in the order of the file."""
     pipeline = _load(folder / PIPELINE)
     values = _load(folder / PARAMS)
     for file in pipeline.get("vars", []):
@@ -85,7 +85,7 @@ def read_stages(folder: Path = Path()) -> Iterator[Declared]:
 
 
 def fill(node: Any, values: dict[str, Any]) -> Any:
-    """`${a.b}` replaced by its value in all strings of `node`; names that `values` do not have stay."""
+    """Replace each `${a.b}` in the strings of `node` by its value; names that are not in `values` stay."""
     if isinstance(node, dict):
         return {fill(key, values): fill(value, values) for key, value in node.items()}
     if isinstance(node, list):

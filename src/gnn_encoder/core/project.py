@@ -8,7 +8,7 @@ DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 RUNS = DATA / "runs"
-POSITIVES = DATA / "positives" / "dev.parquet"  # of the dev queries, judged by qrels or not
+POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
@@ -25,8 +25,8 @@ EVIDENCE = DATA / "evidence"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
-VALUES = "values.parquet"  # in folders of what queries are worth
-JUDGED = ("dev", "test")  # splits
+VALUES = "values.parquet"  # table of every query's measures, in folders of measured systems
+JUDGED = ("dev", "test")  # splits on which systems are measured
 
 
 def queries(split: str) -> Path:
@@ -75,10 +75,10 @@ def run_file(system: str, split: str) -> Path:
 
 
 def measured(system: str) -> Path:
-    """What a system's runs are worth, query by query."""
+    """Folder of a system's measures, one value for each query and measure."""
     return DATA / "measures" / registry().systems[system].branch / system
 
 
 def trial(name: str) -> Path:
-    """What a trial of the evidence is worth, seed by seed and query by query."""
+    """Folder of the measures of a trial of the evidence, one value for each seed, query and measure."""
     return TRIALS / name

@@ -1,4 +1,4 @@
-"""The tables that stages exchange: their schemas, and the check that a file has the one it should have."""
+"""The tables that stages exchange: their schemas, and the check that a file has the expected schema."""
 
 from pathlib import Path
 
@@ -14,17 +14,17 @@ PASSAGES = pa.schema([("pid", pa.string()), ("title", pa.string()), ("text", pa.
 QUERIES = pa.schema([("qid", pa.string()), ("text", pa.string()), ("answers", pa.list_(pa.string()))])
 QRELS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("grade", pa.int32())])
 
-# Rows of queries and passages by position; sorted by query, then rank (0 is the best).
+# `query` and `passage` are row numbers in their tables. Sorted by query, then by rank (0 is the best).
 CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
 
-# What a contrastive model trains on: one row a training query that has a positive.
+# What a contrastive model trains on: one row for each training query that has a positive.
 EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
 
 # The passage that each generated node of the graph was made from.
 SOURCES = pa.schema([("passage", pa.int32())])
 
-# How a trained GNN weighs the queries of a passage (Eq. 4, mean over heads; query -1 is the passage itself), and how
-# far the passage's gate opens (Eq. 9, mean over columns), the same in all its rows.
+# How a trained GNN weighs the queries of a passage (`attention`: Eq. 4, mean over heads; query -1: the passage itself)
+# and how far the passage's gate opens (`gate`: Eq. 9, mean over columns; the same in all rows of a passage).
 ATTENTION = pa.schema(
     [("query", pa.int32()), ("passage", pa.int32()), ("attention", pa.float32()), ("gate", pa.float32())]
 )

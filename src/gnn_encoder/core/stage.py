@@ -1,5 +1,5 @@
-"""How every stage runs: what dvc.yaml declares is read, its artifact is built in a scratch place and moved into place
-whole, a mistake is told in one line.
+"""How every stage runs: it reads what dvc.yaml declares for it, builds its artifact in a scratch folder, and moves the
+finished artifact into place. A user's mistake is told in one line.
 """
 
 import errno
@@ -25,22 +25,22 @@ from gnn_encoder.core.storage.atomic import publish, publish_files, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 
 SCRATCH = Path(".scratch")
-TIMES = SCRATCH / "times"  # how long each artifact took here; in none of them, or no run would equal another
-WORK = ".work"  # subfolder of an artifact under construction for what only resuming needs; dropped at the end
+TIMES = SCRATCH / "times"  # how long each artifact took here; not in the artifacts, which would then differ every time
+WORK = ".work"  # subfolder of an unfinished artifact, for files that only a resumed call needs; deleted at the end
 log = logging.getLogger(__name__)
 Files = Callable[[Params], list[Path]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A stage that runs.
+    """A running stage.
 
     Attributes:
-        key: the system, or whatever else it runs for; empty where it runs once.
-        item: what dvc.yaml's `foreach` says of the key.
+        key: the key of dvc.yaml's `foreach` that it runs for, such as a system; empty where it runs once.
+        item: the values that `foreach` has for the key.
         params: the parameters that dvc.yaml declares; reading another one is an AttributeError.
         inputs: the artifacts that dvc.yaml declares, and a user's own files.
-        scratch: the artifact under construction; what an interrupted run left in it is still there.
+        scratch: folder of the unfinished artifact; files that an interrupted call left in it are still there.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Stage:
 
     @property
     def work(self) -> Path:
-        """Place of what only resuming needs; it is dropped at the end."""
+        """Subfolder for files that only a resumed call needs; it is deleted at the end."""
         return self.scratch / WORK
 
     @property
@@ -69,8 +69,8 @@ def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files
     """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
 
     Args:
-        shared: whether all ranks share the work; else the first one does it alone.
-        own_files: a user's files that parameters name: like the declared inputs, they decide the result.
+        shared: whether all ranks share the work; if not, the first rank does it alone.
+        own_files: lists the user's files that parameters name; like the declared inputs, they decide the result.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -91,10 +91,10 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     """Build a stage's artifact, the first of its outputs.
 
     The scratch folder is named after everything that decides the result: content of the inputs, declared parameters,
-    code. After a kill the same call yields the same folder, with what was done in it. On success it becomes the
-    output, in one move; on an error the output stays as it was.
+    code. After a kill the same call yields the same folder, with the work that was done in it. On success the folder
+    becomes the output, in one move; on an error the output stays as it was.
 
-    Under torchrun every rank works in the one folder (a shared file system); the first one moves it.
+    Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it.
     """
     inputs, target = [*declared.inputs, *own_files], declared.outs[0]
     for path in inputs:
@@ -115,7 +115,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     if distributed.is_first():
         _publish(declared, scratch, aside, plain)
         if not target.suffix:
-            # A resumed run's time is that of its last part: worth nothing.
+            # After resuming, only the time of the last part is known, which says nothing about the whole.
             seconds = None if resumed else round(time.monotonic() - started, 1)
             write_json(TIMES / f"{name}.json", {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]})
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
@@ -136,15 +136,15 @@ def _publish(declared: Declared, scratch: Path, aside: Path, params: dict[str, A
         publish(scratch / target.name, target)
         return
     if not (scratch / MANIFEST).exists():
-        # The fingerprint is of what the artifact holds, not of the code or the inputs: an artifact that is made again
-        # as it was must not run what follows again, and one that came out otherwise must not pass for the former.
+        # The fingerprint is of the content, not of the code or the inputs: an artifact that is made again with the same
+        # content must not make later stages run again, and one with other content must not pass for it.
         write_json(scratch / MANIFEST, {"fingerprint": fingerprint(scratch, params=params), "params": params})
     publish(scratch, target)
 
 
 def _begin(scratch: Path, aside: Path) -> bool:
     """Make the scratch folder. Returns whether an interrupted run left one."""
-    if aside.exists() and distributed.is_first():  # killed in the last step
+    if aside.exists() and distributed.is_first():  # an earlier call was killed in its last step
         scratch.mkdir(exist_ok=True)
         aside.rename(scratch / WORK)
     distributed.barrier()
@@ -155,7 +155,7 @@ def _begin(scratch: Path, aside: Path) -> bool:
 
 
 def artifact_name(target: Path) -> str:
-    """An artifact's name in one word: its place below data/."""
+    """An artifact's name in one word: its path below data/, joined by hyphens."""
     return "-".join(target.parts[1:] or target.parts)
 
 
@@ -181,7 +181,7 @@ def report_errors() -> Iterator[None]:
 
 
 def _is_full_disk(error: BaseException) -> bool:
-    """Whether a write failed for want of space; some libraries say so in words only."""
+    """Whether a write failed for want of space; some libraries say this only in their message."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     # safetensors, polars and faiss quote the system; numpy's tofile only counts what it could write.

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gnn_encoder.core.errors import UserError
 
 REGISTRY = Path("systems.yaml")
-MAIN = "gnn_encoder"  # the system that the evidence is of
+MAIN = "gnn_encoder"  # the system whose ablations, sweeps and examples are the evidence
 REFERENCE = "dual_encoder"  # M_de, which every table compares with
-CEILING = "reranked"  # what systems of one vector a passage try to reach
+CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 
 
 class _Entry(BaseModel):
@@ -33,18 +33,21 @@ class DenseSystem(System):
 
 
 class PlainSystem(DenseSystem):
-    """A dual-encoder; `repeats` is the passage matrix that is taken over where training changed no weight."""
+    """A dual-encoder. `repeats` is the passage matrix that is reused if training changed no weight."""
 
     repeats: str
 
 
 class GraphSystem(DenseSystem):
-    """A GNN-encoder: the system that serves as its M_de, and what its graph is made of."""
+    """A GNN-encoder: `base` is the system that serves as its M_de; the other fields say what its graph is made of.
+
+    `systems.yaml` explains them.
+    """
 
     base: str
     nodes: Literal["training", "generated", "both"]
     generated: str
-    k: str  # the parameter that says how many passages a query has
+    k: str  # name of the parameter that says how many passages a query is connected to
     around: str
     features: str
 
@@ -59,7 +62,7 @@ class Branch(_Entry):
 
 
 class Registry(_Entry):
-    """`systems.yaml`. The groups that dvc.yaml puts together of others (`dense`, `systems`) follow from these."""
+    """`systems.yaml` without its groups `dense` and `systems`, which only join other groups for dvc.yaml."""
 
     lexical: dict[str, System]
     plain: dict[str, PlainSystem]
@@ -76,7 +79,7 @@ class Registry(_Entry):
 
     @property
     def systems(self) -> dict[str, System]:
-        """All systems in the order of every table: branch by branch, in a branch as they stand in the file."""
+        """All systems in the order of every table: branch by branch, within a branch as they stand in the file."""
         every = {**self.lexical, **self.plain, **self.graphs, **self.views, **self.reranking}
         return {name: one for branch in self.branches for name, one in every.items() if one.branch == branch}
 
@@ -86,11 +89,11 @@ class Registry(_Entry):
 
     @property
     def independent_branches(self) -> list[str]:
-        """Branches with a baseline of their own; the others are built on one of these."""
+        """Branches whose baseline is one of their own systems; the other branches are built on one of these."""
         return [name for name, branch in self.branches.items() if branch.baseline in self.of_branch(name)]
 
     def shown_with(self, branch: str) -> list[str]:
-        """What a branch is shown with: its baseline and others beside it, then its own systems."""
+        """The systems in a branch's table: its baseline and others from other branches first, then its own systems."""
         own, found = self.of_branch(branch), self.branches[branch]
         return [*(system for system in (found.baseline, *found.beside) if system not in own), *own]
 
@@ -100,7 +103,7 @@ class Registry(_Entry):
 
     @property
     def baselines(self) -> dict[str, str]:
-        """Each system's own baseline, of the systems that are judged on all queries and are no baseline themselves."""
+        """System -> its branch's baseline, for the systems that are judged on all queries and are not that baseline."""
         found = {name: self.branches[one.branch].baseline for name, one in self.systems.items()}
         return {name: base for name, base in found.items() if name != base and not self.is_sampled(name)}
 
@@ -110,7 +113,7 @@ def registry() -> Registry:
     """The systems of the project in the current folder.
 
     Raises:
-        UserError: there is no such file, or an entry lacks a field, has one too many, or names an unknown branch.
+        UserError: the file is missing, or an entry lacks a field, has an unknown one, or names an unknown branch.
     """
     return read_registry(REGISTRY)
 

@@ -1,6 +1,6 @@
-"""From a source's files to the three tables: one reader a source format, one check for all of them.
+"""From a source's files to the three tables: a reader for each source format, and one check for all of them.
 
-A reader (`insuranceqa`, `beir`, `msmarco`, `dpr`, `ir_datasets`) is a `rows.Source`: it yields rows and can say where
-each of them stands; `sources` chooses one. `prepare` writes the tables, cuts and samples the splits, and finds what no
-single row can show: duplicate and unknown ids.
+A reader (`insuranceqa`, `beir`, `msmarco`, `dpr`, `ir_datasets`) is a `rows.Source`: it yields rows, and the place of
+each in the source's files. `sources` chooses the reader. `prepare` writes the tables, cuts and samples the splits, and
+finds the mistakes that no single row shows: duplicate and unknown ids.
 """

@@ -1,6 +1,6 @@
-"""Source `beir`: one's own data as corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv, each plain or .gz.
+"""Source `beir`: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv, each plain or .gz.
 
-The format of Thakur et al. 2021 (https://github.com/beir-cellar/beir).
+This is the format of Thakur et al. 2021 (https://github.com/beir-cellar/beir), and the one for a user's own data.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Beir:
         self.splits = tuple(self.qrels)
 
     def files(self) -> list[Path]:
-        """Everything that is read, for the fingerprint."""
+        """All files that are read, for the fingerprint."""
         return [self.corpus, self.texts, *self.qrels.values()]
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:

@@ -1,14 +1,14 @@
 """Source `dpr`: Natural Questions, TriviaQA and the other sets of DPR (Karpukhin et al. 2020), each file plain or .gz.
 
-As distributed (https://github.com/facebookresearch/DPR), in one folder or in the folders that DPR's download makes:
+The files are those of https://github.com/facebookresearch/DPR, in one folder or in the folders that its download makes:
 
     psgs_w100.tsv                                    header; id, text, title; a text with quotes is quoted as in CSV
-    biencoder-NAME-train.json                        one array of {"query", "positive_ctxs": [{"passage_id"}], ...}
+    biencoder-NAME-train.json                        one array of {"question", "positive_ctxs": [{"passage_id"}], ...}
     NAME-dev.qa.csv, NAME-test.qa.csv                query, tab, a Python list of answers
 
 NAME is nq, trivia, webq, curatedtrec or squad1. All positive_ctxs are positives; TriviaQA calls their ids `psg_id`. A
-query without any is passed over, as by DPR. Dev and test queries are judged by their answers. Queries have no
-ids in these files: theirs are their numbers, from 0.
+training query without positives is left out, as in DPR. Dev and test queries are judged by their answers. Queries have
+no ids in these files; the number of a query in its file, from 0, becomes its id.
 """
 
 import ast
@@ -53,7 +53,7 @@ class DPR:
         self.splits = ("train", *self.answered)
 
     def files(self) -> list[Path]:
-        """Everything that is read, for the fingerprint."""
+        """All files that are read, for the fingerprint."""
         return [self.collection, self.examples, *self.tables.values()]
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
@@ -65,7 +65,7 @@ class DPR:
             yield place, Passage(check_id(place, "id", pid), title, check_text(place, "text", text))
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The queries of a split, with answers where they judge it."""
+        """The queries of a split, with answers where the split is judged by answers."""
         if split == "train":
             for number, (place, item) in enumerate(_read_array(self.examples)):
                 yield place, Query(str(number), check_text(place, "query", item.get("question")))
@@ -83,7 +83,7 @@ class DPR:
 
 
 def _read_table(path: Path, header: list[str]) -> Iterator[tuple[Place, list[str]]]:
-    """Rows of a tab-separated table with CSV's quotes; a row is a line."""
+    """Stream the rows of a tab-separated table with CSV's quotes; each line is a row."""
     for number, line in read_lines(path):
         place = Place(path, f"line {number}")
         try:
@@ -99,7 +99,7 @@ def _read_table(path: Path, header: list[str]) -> Iterator[tuple[Place, list[str
 
 
 def _answers(place: Place, text: str) -> tuple[str, ...]:
-    """The answers that are not blank; csv has seen to it that the text has at most 131,072 characters."""
+    """The answers that are not blank. The text that is parsed is short: csv allows 131,072 characters a column."""
     try:
         values = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -115,7 +115,7 @@ def _answers(place: Place, text: str) -> tuple[str, ...]:
 
 
 def _read_array(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Objects of a file that is one JSON array, one at a time, however long it is."""
+    """Stream the objects of a file that is one JSON array; memory does not grow with the file."""
     number = -1
     with open_binary(path) as file:
         try:

@@ -1,4 +1,4 @@
-"""Which ids a table holds, in 8 bytes an id however long it is: hashes, and the strings only where hashes meet."""
+"""The ids of a table in 8 bytes an id: only hashes are kept, and ids are compared only where two hashes are equal."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,14 +22,14 @@ class Ids:
         self._batches.append(hash_ids(pl.Series(ids, dtype=pl.String)))
 
     def check_unique(self, rows: Iterable[tuple[Place, str]], column: str) -> None:
-        """Find an id that two rows have. Ends the collecting.
+        """Check that no two rows have the same id. Call it after the last `add`, and before `contain`.
 
         Args:
-            rows: place and id of every row once more; only read when two hashes are equal.
+            rows: place and id of every row once more; they are read only if two hashes are equal.
             column: what the source calls the id.
 
         Raises:
-            UserError: two rows have one id.
+            UserError: two rows have the same id.
         """
         hashes = np.concatenate([*self._batches, self._sorted])
         self._batches = []
@@ -40,7 +40,7 @@ class Ids:
             _raise_if_repeated(_pick(rows, suspects), column)
 
     def contain(self, ids: pl.Series) -> NDArray[np.bool_]:
-        """Whether each of `ids` is among the collected ones (wrong once in 2**64 / rows)."""
+        """Whether each of `ids` is among the collected ones (wrong for one unknown id in 2**64 / rows)."""
         hashes = hash_ids(ids)
         if not len(self._sorted):
             return np.zeros(len(hashes), dtype=np.bool_)

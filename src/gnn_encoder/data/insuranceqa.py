@@ -42,7 +42,7 @@ class InsuranceQA:
                 raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
 
     def files(self) -> list[Path]:
-        """Everything that is read, for the fingerprint."""
+        """All files that are read, for the fingerprint."""
         return [self._path(name) for name in ("answers", *NAMES.values())]
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:

@@ -1,7 +1,7 @@
 """Source `ir_datasets`: any data set of the package ir_datasets by its name (MacAvaney et al. 2021).
 
-The names: https://ir-datasets.com. The package fetches what it does not have to a folder of its own (IR_DATASETS_HOME);
-to name this source is to ask for that.
+The names are listed at https://ir-datasets.com. Choosing this source permits downloads: the package fetches the data
+sets that it does not have into a folder of its own (IR_DATASETS_HOME).
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ PARTS = ("docs", "queries", "qrels")
 
 
 class IRDatasets:
-    """Reader of ir_datasets' data sets. The passages are those of the training queries' set.
+    """Reader of ir_datasets' data sets. The passages are those of the data set for split train.
 
     Args:
         names: each split's data set; dev may be missing.
 
     Raises:
-        UserError: the package is not installed, has no such data set, or one without passages, queries or judgements.
+        UserError: the package is not installed, or a data set is unknown or lacks passages, queries or judgements.
     """
 
     answered: tuple[str, ...] = ()
@@ -34,11 +34,11 @@ class IRDatasets:
         self.splits = tuple(names)
 
     def files(self) -> list[Path]:
-        """No files: ir_datasets keeps its own, and checks what it fetches. A set's name stands for its content."""
+        """None: ir_datasets keeps the files and checks them, so that a data set's name stands for its content."""
         return []
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
-        """All passages. One that has nothing but a title is that title."""
+        """All passages. Where a document has a title but no text, the title becomes the passage's text."""
         for number, document in enumerate(self.sets["train"].docs_iter()):
             place = self._place("train", f"document {number}")
             title, text = _texts(document)
@@ -65,7 +65,11 @@ class IRDatasets:
 
 
 def split_names(name: str) -> dict[str, str]:
-    """The data sets NAME/train, NAME/dev and NAME/test, where there is one; NAME itself where there is no test."""
+    """The data sets NAME/train, NAME/test and, where there is one, NAME/dev.
+
+    Raises:
+        UserError: ir_datasets has no NAME/train or no NAME/test.
+    """
     registry = _package().registry
     found = {split: f"{name}/{split}" for split in ("train", "dev", "test") if f"{name}/{split}" in registry}
     if "train" not in found or "test" not in found:
@@ -100,7 +104,7 @@ def _load(split: str, name: str) -> Any:
 
 
 def _texts(document: Any) -> tuple[str, str]:
-    """Title and text, where a document tells them apart; else all of its text."""
+    """Title and text of a document; where it does not tell them apart, no title and all of its text."""
     if {"title", "text"} <= set(document._fields):
         return document.title or "", document.text or ""
     return "", document.default_text()

@@ -1,4 +1,4 @@
-"""Strict streaming of text files, plain or gzip: a line at a time, and the number of the line that is wrong."""
+"""Strict reading of text files, plain or gzip: a line at a time, with the number of a wrong line in its error."""
 
 import gzip
 import json
@@ -55,20 +55,24 @@ def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def check_folder(folder: Path, holds: str) -> None:
-    """Of a source that is a folder.
+    """Check that the folder of a source exists.
+
+    Args:
+        folder: `data.path`.
+        holds: a file that it should hold, for the message.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a folder.
     """
     if not folder.is_dir():
         raise UserError(f"data.path: {folder} is not a folder; give the one that holds {holds}")
 
 
 def find(folder: Path, *names: str) -> Path | None:
-    """The first of some files that is in a folder, plain or as `NAME.gz`.
+    """The first of the files `names` that is in a folder, plain or as `NAME.gz`; None where none is.
 
     Raises:
-        UserError: it is there as both.
+        UserError: a file is there in both forms.
     """
     for name in names:
         found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
@@ -80,10 +84,10 @@ def find(folder: Path, *names: str) -> Path | None:
 
 
 def require(folder: Path, *names: str) -> Path:
-    """The first of some files that is in a folder.
+    """The first of the files `names` that is in a folder, as `find` finds it.
 
     Raises:
-        UserError: none of them is.
+        UserError: none of them is there, or one is there in both forms.
     """
     path = find(folder, *names)
     if path is None:
@@ -93,7 +97,7 @@ def require(folder: Path, *names: str) -> Path:
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """Bytes of a plain or gzip file."""
+    """Open a plain or gzip file as a stream of its plain bytes."""
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     return path.open("rb")

@@ -1,18 +1,20 @@
 """Source `msmarco`: MS MARCO passage ranking, with TREC Deep Learning 2019 or 2020 as test; files plain or .gz.
 
-As distributed (https://microsoft.github.io/msmarco/Datasets, https://trec.nist.gov/data/deep.html), columns with tabs:
+The files of https://microsoft.github.io/msmarco/Datasets and https://trec.nist.gov/data/deep.html, with tabs between
+columns:
 
     collection.tsv                                        passage id, text
     queries.train.tsv, queries.dev.small.tsv              query id, text
     qrels.train.tsv, qrels.dev.small.tsv                  query id, 0, passage id, grade
-    msmarco-test2019-queries.tsv, 2019qrels-pass.txt      likewise, qrels with blanks; or 2020
+    msmarco-test2019-queries.tsv, 2019qrels-pass.txt      the same columns, in the qrels with blanks; or those of 2020
 
-RocketQA and PAIR (https://github.com/PaddlePaddle/RocketQA) name the files otherwise, and have titles: para.txt, and
-para.title.txt with passage id and title, in the order of the former; train.query.txt and dev.query.txt; qrels of two
-columns, query id and passage id, are read too. A title `-` is none.
+The files of RocketQA and PAIR (https://github.com/PaddlePaddle/RocketQA) are read too. They have other names, and there
+are titles: para.txt, and para.title.txt with passage id and title, in the order of para.txt; train.query.txt and
+dev.query.txt; qrels of two columns, query id and passage id. A title `-` means that there is none.
 
-Labels of MS MARCO's own test queries are not public. So its dev queries are what is reported (`data.test: dev`),
-and the queries that choices are made on are cut from train. With TREC's as test, they are the dev split.
+The labels of MS MARCO's own test queries are not public. Its dev queries therefore serve as the test split
+(`data.test: dev`), and the dev split is cut from train. With TREC's queries as the test split, MS MARCO's dev queries
+are the dev split.
 """
 
 from collections.abc import Iterator
@@ -62,7 +64,7 @@ class MSMARCO:
         self.splits = tuple(split for split in SPLITS if split in names)
 
     def files(self) -> list[Path]:
-        """Everything that is read, for the fingerprint."""
+        """All files that are read, for the fingerprint."""
         titles = [self.titles] if self.titles else []
         return [self.collection, *titles, *self.texts.values(), *self.qrels.values()]
 
@@ -74,7 +76,7 @@ class MSMARCO:
         return self._titled(rows, self.titles)
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The queries of a split, and others: those without judgements stand in the same file."""
+        """The queries of a split, and others without judgements, which stand in the same file."""
         return ((place, Query(qid, text)) for place, qid, text in _read_texts(self.texts[split]))
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
@@ -91,7 +93,7 @@ class MSMARCO:
             yield place, Judgement(qid, pid, grade)
 
     def _titled(self, rows: Iterator[tuple[Place, str, str]], path: Path) -> Iterator[tuple[Place, Passage]]:
-        """Passages joined with their titles as the files go along: neither is held."""
+        """Join passages with their titles while both files are streamed side by side."""
         titles = _read_titles(path)
         title = next(titles, None)
         for place, pid, text in rows:

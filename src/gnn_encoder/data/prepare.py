@@ -1,4 +1,4 @@
-"""Source -> passages, queries and qrels tables, all of them checked, with the splits cut and sampled."""
+"""Turns a source into the tables of passages, queries and qrels: checked, with the splits cut and sampled."""
 
 import logging
 import time
@@ -22,14 +22,14 @@ from gnn_encoder.data.rows import Judgement, Place, Source
 
 log = logging.getLogger(__name__)
 
-# Each draw has its own stream of random numbers: another sample size does not change which queries are dev.
+# Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
 
 
 class Split(NamedTuple):
-    """The queries of a split, chosen."""
+    """The queries that were chosen for a split."""
 
-    origin: str  # the source's split that they are from
+    origin: str  # the source's split that they come from
     qids: pl.Series
 
 
@@ -37,8 +37,8 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     """Write passages.parquet, queries/, qrels/ and statistics.json to `folder`.
 
     Args:
-        unlabelled_fraction: of the training queries, whose labels are hidden: PAIR gives them pseudo-labels, and
-            qrels/unlabelled.parquet keeps what those are judged by.
+        unlabelled_fraction: share of the training queries whose labels are hidden. PAIR gives them pseudo-labels;
+            qrels/unlabelled.parquet keeps the hidden labels, by which the pseudo-labels are judged.
 
     Memory: 8 bytes a passage, the judgements, and one batch of rows.
 
@@ -64,8 +64,11 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
 def choose_queries(
     data: Data, queries: dict[str, pl.Series], seed: int, unlabelled_fraction: float = 0.0
 ) -> dict[str, Split]:
-    """Which queries each split has: a dev split cut from train where the source has none, a sample of train where
-    `data.train_queries` asks for one, and queries of train's that it leaves out as unlabelled ones.
+    """Choose the queries of each split.
+
+    Where the source has no dev split, one is cut from train. Where `data.train_queries` is smaller than train, train
+    becomes a random sample. The unlabelled queries are drawn from those that the sample leaves out, or else cut from
+    train.
 
     Args:
         queries: ids of the queries of each split of the source that can be trained on or judged.
@@ -110,7 +113,7 @@ def describe(folder: Path) -> dict[str, dict[str, float]]:
     statistics = {"passages": {"passages": _count(passages), "mean_characters": _mean_characters(passages)}}
     for name in (*SPLITS, UNLABELLED):
         queries, qrels = folder / "queries" / f"{name}.parquet", folder / "qrels" / f"{name}.parquet"
-        if _count(queries) == 0:  # nobody asked for unlabelled queries
+        if _count(queries) == 0:  # there are no unlabelled queries
             continue
         answers = int(pl.scan_parquet(queries).select(pl.col("answers").list.len().sum()).collect().item())
         kind, judges = ("answers", answers) if answers else ("judgements", _count(qrels))
@@ -144,7 +147,7 @@ def _write_passages(source: Source, path: Path) -> Ids:
 
 
 def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
-    """The judgements of a split, each once; every pid exists, no pair has two grades."""
+    """The judgements of a split, each once, after a check that every pid exists and no pair has two grades."""
     unknown = np.flatnonzero(~pids.contain(table["pid"]))
     if len(unknown):
         place, row = _judgement(source, split, int(unknown[0]))
@@ -162,8 +165,8 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
 
 
 def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
-    """Write the `chosen` queries in the source's order; every judged query must exist, once."""
-    if chosen.is_empty():  # nobody asked for unlabelled queries: the file need not be read again
+    """Write the `chosen` queries in the source's order, and check that every judged query exists, and only once."""
+    if chosen.is_empty():  # there are no unlabelled queries: the file need not be read again
         write_table(path, QUERIES, [])
         return
     qids = Ids()
@@ -187,7 +190,7 @@ def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.Da
 
 
 def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
-    """Say when a query is in two splits, where ids mean the same query in all of them."""
+    """Warn when a query is in two splits, if an id means the same query in every split of the source."""
     if not source.shared_qids:
         return
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
@@ -197,7 +200,7 @@ def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
 
 
 def _queries(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
-    """Ids of the queries of a split that have answers, if it is judged by them, or else a positive judgement."""
+    """Ids of a split's usable queries: all of them if answers judge the split, else those with a positive judgement."""
     if split in source.answered:
         qids = pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
         if qids.is_empty():
@@ -213,7 +216,7 @@ def _queries(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
 
 
 def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Series]:
-    """`count` of the ids at random, and the others, each in their former order."""
+    """`count` of the ids, drawn at random, and the others; both in their former order."""
     drawn = np.zeros(len(qids), dtype=np.bool_)
     drawn[np.random.default_rng(seed).permutation(len(qids))[:count]] = True
     mask = pl.Series(drawn)

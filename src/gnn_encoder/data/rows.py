@@ -1,4 +1,4 @@
-"""What a source yields: checked rows, and the place in the source where each of them stands."""
+"""What a source yields: checked rows, each with the place in the source's files where it stands."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 
 from gnn_encoder.core.errors import UserError
 
-GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # nine digits at most: an int32 holds them
 
 
 class Place(NamedTuple):
-    """Where a row comes from: a file, and what names the row in it (`line 7`, `entry 20798`)."""
+    """Where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)."""
 
     file: Path
     row: str
@@ -33,7 +33,7 @@ class Query(NamedTuple):
 
     qid: str
     text: str
-    answers: tuple[str, ...] = ()  # of a split that is judged by them; then all of its queries have some
+    answers: tuple[str, ...] = ()  # all queries of a split that is judged by answers have some; other queries have none
 
 
 class Judgement(NamedTuple):
@@ -47,21 +47,21 @@ class Judgement(NamedTuple):
 class Source(Protocol):
     """A reader of one source format. Every call of a method reads the files anew, in the same order."""
 
-    splits: tuple[str, ...]  # those that the source has
-    answered: tuple[str, ...]  # splits that are judged by answer string: they have no judgements
-    shared_qids: bool  # whether an id is the same query in every split
+    splits: tuple[str, ...]  # the splits that the source has
+    answered: tuple[str, ...]  # the splits that are judged by answers: they have no judgements
+    shared_qids: bool  # whether an id means the same query in every split
 
     def files(self) -> list[Path]:
-        """Everything that is read, for the fingerprint."""
+        """All files that are read, for the fingerprint."""
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
         """All passages."""
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """At least the queries of a split; without answers or a positive judgement they are passed over later."""
+        """The queries of a split, perhaps with others: `prepare` leaves out those without a judgement or answers."""
 
     def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """All judgements of a split; none of one that is judged by answers."""
+        """All judgements of a split; none if the split is judged by answers."""
 
 
 def check_id(place: Place, column: str, value: object) -> str:
@@ -98,7 +98,7 @@ def check_string(place: Place, column: str, value: object) -> str:
     """A string that UTF-8 can hold.
 
     Raises:
-        UserError: it is of another type, or half of a surrogate pair (JSON can spell one).
+        UserError: it is of another type, or holds half of a surrogate pair (JSON can spell one).
     """
     if not isinstance(value, str):
         raise UserError(f"{place}, {column}: {shorten(value)} is not a string; put it in quotes")
@@ -114,7 +114,7 @@ def check_grade(place: Place, column: str, value: str) -> int:
     """A grade that an int32 holds.
 
     Raises:
-        UserError: it is no integer, or one of too many digits.
+        UserError: it is no integer, or has too many digits.
     """
     if not GRADE.fullmatch(value):
         raise UserError(f"{place}, {column}: {shorten(value)} is not an integer; write 1 for relevant, 0 for not")

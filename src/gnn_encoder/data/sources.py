@@ -1,4 +1,4 @@
-"""Which reader reads `data.source`."""
+"""The choice of the reader for `data.source`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ def open_source(data: Data) -> Source:
     """The reader of `data.source`.
 
     Raises:
-        UserError: its package, folder or a file of it is missing, or what names it.
+        UserError: its package, its folder or one of its files is missing, or the parameter that names it is null.
     """
     readers: dict[str, Callable[[Data], Source]] = {
         "insuranceqa": lambda data: InsuranceQA(),

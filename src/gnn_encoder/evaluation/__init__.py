@@ -1,1 +1,1 @@
-"""Runs, measures by ir-measures, paired significance, tables and pictures."""
+"""Runs, measures by ir-measures, paired significance tests, the ceiling by reranking, and costs."""

@@ -7,11 +7,14 @@ Floats = NDArray[np.float64]
 
 
 def resampled_means(values: Floats, *, resamples: int, seed: int, at_a_time: int) -> Floats:
-    """Column means of as many rows drawn with replacement, again and again; all columns share the draws.
+    """Column means of samples of the rows, each drawn with replacement and as large as `values`.
+
+    All columns share the draws.
 
     Args:
-        at_a_time: resamples in memory together. The draws do not depend on it. The means' last bits may: BLAS adds up
-            the rows at the edge of a matrix in another order. So each caller keeps a number of its own.
+        resamples: number of samples.
+        at_a_time: resamples in memory together. The draws do not depend on it, but the means' last bits may: BLAS adds
+            up the rows at the edge of a matrix in another order. Each caller therefore always passes the same number.
 
     *Shape:* (queries, columns) -> (resamples, columns).
     """

@@ -1,4 +1,4 @@
-"""Which share of the way from M_de to the ceiling, M_de's passages reordered by a cross-encoder, a system covers."""
+"""How far a system comes on the way from M_de to the ceiling, M_de's passages reordered by a cross-encoder."""
 
 import math
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ RESAMPLES_AT_A_TIME = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """A system's mean, and its share of the way with a 95% interval by the paired bootstrap over queries.
+    """A system's mean, and its share of the way from M_de (0) to the ceiling (1).
 
-    The share is None where the ceiling is not above M_de, an end of the interval where it has no bound.
+    `low` and `high` are the 95% interval of the share, by the paired bootstrap over queries. The share is None if the
+    ceiling is not above M_de; an end of the interval is None if it is infinite.
     """
 
     mean: float
@@ -32,14 +33,14 @@ class Ceiling:
     """Means of M_de and of the ceiling on the same queries, and the systems between them."""
 
     measure: str
-    questions: int  # queries; the files of metrics/ keep their keys
+    questions: int  # number of queries; the name is the key in metrics/, where it stays as it is
     base: float
     ceiling: float
     systems: dict[str, Share]
 
 
 def measure_ceiling(values: pl.DataFrame, measure: str, seed: int) -> dict[str, Ceiling]:
-    """Split -> shares of all systems but the two ends, on the queries that all systems have.
+    """Split -> shares of all systems other than M_de and the ceiling, on the queries that all systems have.
 
     Args:
         values: columns system, split, qid, measure, value; M_de and the ceiling are among the systems.
@@ -51,7 +52,7 @@ def measure_ceiling(values: pl.DataFrame, measure: str, seed: int) -> dict[str, 
 
 
 def on_shared_queries(values: pl.DataFrame) -> pl.DataFrame:
-    """The rows of queries that every system of the table has: a system may know a sample alone."""
+    """The rows of queries that every system of the table has: some systems are judged on a sample of the queries."""
     systems = values["system"].n_unique()
     return values.filter(pl.col("system").n_unique().over("split", "qid") == systems)
 
@@ -74,7 +75,8 @@ def _share(means: NDArray[np.float64], drawn: NDArray[np.float64]) -> Share:
     if ceiling <= base:
         return Share(mean=mean, share=None, low=None, high=None)
     way, gone = drawn[:, 1] - drawn[:, 0], drawn[:, 2] - drawn[:, 0]
-    # Where a sample's ceiling is not above M_de, any gain is more than all of the way, any loss less than none of it.
+    # Where the ceiling is not above M_de in a resample, the share has no value: a system above M_de then counts as
+    # infinitely far, one below M_de as minus infinity, and one equal to M_de as 0.
     shares = np.select([gone > 0, gone < 0], [np.inf, -np.inf], 0.0)
     np.divide(gone, way, out=shares, where=way > 0)
     low, high = (float(end) for end in np.quantile(shares, [0.025, 0.975], method="inverted_cdf"))

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Of one dense system. `training_seconds` is null where an artifact on the way was not made here in one run."""
+    """Costs of one dense system.
+
+    `training_seconds` is null where the model, or an artifact that it was made from, was not made on this machine, or
+    only after an interruption.
+    """
 
     vectors_a_passage: float
     bytes_a_passage: float
-    search_ms: float  # median of one query's search for its top 100, encoded already
-    encode_ms: float  # median of encoding one query
+    search_ms: float  # median time of searching the top 100 passages of one encoded query
+    encode_ms: float  # median time of encoding one query
     training_seconds: float | None
 
     @property

@@ -20,9 +20,9 @@ from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
-QUERIES = 200  # of dev, asked one at a time
-WARM_UP = 20
-DEPTH = 100
+QUERIES = 200  # dev queries that are timed, one at a time
+WARM_UP = 20  # queries that are searched before these
+DEPTH = 100  # passages a query
 
 
 def measure_costs(system: str, params: Params) -> Costs:
@@ -54,12 +54,15 @@ def measure_all_costs(params: Params) -> dict[str, Costs]:
 
 
 def write_costs(path: Path, costs: dict[str, Costs]) -> None:
-    """System -> the fields of its costs."""
+    """Write the costs as JSON: system -> the fields of its costs."""
     write_json(path, {system: asdict(cost) for system, cost in costs.items()})
 
 
 def training_seconds(model: Path) -> float | None:
-    """Seconds that a model and all that it was made from took, the prepared tables and a user's files left out."""
+    """Seconds that it took to make a model and every artifact that it was made from; the prepared tables do not count.
+
+    None where an artifact was not made on this machine, or only after an interruption.
+    """
     seconds, waiting, seen = 0.0, [model], set()
     while waiting:
         path = waiting.pop()
@@ -79,6 +82,6 @@ def training_seconds(model: Path) -> float | None:
 
 
 def _record(path: Path) -> Path | None:
-    """The record of the artifact that a path is, or lies in."""
+    """The file in `TIMES` of the artifact that a path is or lies in; None if there is none."""
     records = (TIMES / f"{artifact_name(folder)}.json" for folder in (path, *path.parents) if folder.parts)
     return next((record for record in records if record.is_file()), None)

@@ -1,4 +1,4 @@
-"""Runs that anybody made, judged and compared: what `gnn-encoder evaluate` does."""
+"""Judges and compares runs of any tool, as `gnn-encoder evaluate` does."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,21 +25,23 @@ BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """Values of one run, or of two: columns qid, measure, value, and against of the second one.
+    """Values of one run, or of two.
 
-    `missing`: queries that are judged and not in the run, by run.
+    Attributes:
+        values: columns qid, measure, value and, if there is a second run, `against` with its values.
+        missing: file of a run -> how many judged queries are not in the run.
     """
 
     values: pl.DataFrame
     missing: dict[str, int]
 
     def means(self) -> dict[str, dict[str, float]]:
-        """`value` and, of a second run, `against` -> measure -> mean in 0..1."""
+        """Column of `values` (`value` and, if there is a second run, `against`) -> measure -> mean in 0..1."""
         columns = [name for name in ("value", "against") if name in self.values.columns]
         return {name: mean(self.values.select("qid", "measure", value=name)) for name in columns}
 
     def comparisons(self) -> dict[str, Comparison]:
-        """The run minus the second one by measure, with Holm's correction for there being several measures."""
+        """Measure -> the run minus the second one, with Holm's correction over the measures; empty for one run."""
         if "against" not in self.values.columns:
             return {}
         parts = self.values.group_by("measure", maintain_order=True)
@@ -58,7 +60,7 @@ def by_qrels(path: Path) -> Judge:
 
 
 def by_answers(queries: Path, passages: Path, kind: Kind) -> Judge:
-    """Judge by the answers in a table of queries, as `prepare` writes it, looked for in a table of passages.
+    """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both.
 
     Raises:
         UserError: one of the tables is missing or has other columns.

@@ -1,4 +1,4 @@
-"""What a run is worth: passages are judged by qrels or, where queries have answers, by whether they hold one."""
+"""Measures a run: passages are judged by qrels or, where queries have answers, by whether they hold an answer."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from gnn_encoder.evaluation.runs import read_run
 
 
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
-    """Values of a run of a split's queries, as `per_query` gives them.
+    """Measure a run of a split's queries; the values have the form of `per_query`.
 
     Raises:
         UserError: what `per_query` and `measure_by_answers` raise.
@@ -31,9 +31,9 @@ def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: 
 
 
 def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
-    """Values of a system's run on disk: columns system, split, qid, measure, value.
+    """Measure a system's run on disk: columns system, split, qid, measure, value.
 
-    Of a system that is judged on a sample of the queries, those alone that its run has.
+    For a system that is judged on a sample of the queries, only the queries of its run are measured.
     """
     found = read_run(project.run_file(system, split))
     table = measure_split(found, split, names, section)
@@ -45,17 +45,17 @@ def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate
 def measure_by_answers(
     run: pl.DataFrame, names: Sequence[str], queries: Path, passages: Path, kind: Kind
 ) -> pl.DataFrame:
-    """Values of a run where a passage is relevant when it holds an answer: Success@k is the papers' R@k.
+    """Measure a run where a passage is relevant if it holds an answer: Success@k is then the papers' R@k.
 
     Every query of the table counts, whether anything was found for it or not.
 
     Args:
         run: columns qid, pid, rank.
-        names: measures of what was retrieved alone.
+        names: measures that need no passages but the retrieved ones; see `answer_depth`.
 
     Raises:
-        UserError: a measure has to know all relevant passages, a retrieved passage is not in the table, or what
-            `answered` raises.
+        UserError: a measure needs all relevant passages, a retrieved passage is not in the table, or what `answered`
+            raises.
     """
     depth = answer_depth(names)
     qids = pl.Series(read_column(queries, "qid"))

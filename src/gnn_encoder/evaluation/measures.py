@@ -11,18 +11,18 @@ from ir_measures.providers import FallbackProvider
 from gnn_encoder.core.errors import UserError
 
 VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
-QUERIES_AT_A_TIME = 1000  # runs go to ir-measures as Python objects, 100 bytes a line: not all at once
-BY_ANSWERS = ("Success", "RR", "P")  # measures of what was retrieved alone
+QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line of the run: too many for a whole run
+BY_ANSWERS = ("Success", "RR", "P")  # measures that need no passages but the retrieved ones
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
-# The providers that compute inside this process; others call programs that may not be there.
+# The providers that compute inside this process; other providers call programs that may not be installed.
 PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
     [ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco")]
 )
 
 
 def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
-    """ir-measures' objects by their own names (`MRR@10` is `RR@10`), in the order given, each once.
+    """ir-measures' objects by the names that it gives them (`RR@10` for `MRR@10`), in the order given, each once.
 
     Raises:
         UserError: a name is no measure, its cutoff is not a whole number from 1, or nothing here computes it.
@@ -34,15 +34,15 @@ def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[st
 def per_query(
     run: pl.DataFrame, qrels: pl.DataFrame, names: Sequence[str], queries: pl.Series | None = None
 ) -> pl.DataFrame:
-    """Measure every judged query, by the run's ranks: scores that tie cannot be broken another way by a tool.
+    """Measure every judged query by the run's ranks, not by its scores: no tool can then break ties in its own way.
 
     Args:
         run: Columns qid, pid, rank, as `read_run` gives them.
-        qrels: Columns qid, pid, grade. A passage with a grade above 0 is relevant, or with one from `rel` on where a
-            measure has it: `R(rel=2)@1000`. A query without a grade above 0 has nothing to be found and is left out;
-            one without a grade from `rel` on has value 0, as in trec_eval.
+        qrels: Columns qid, pid, grade. A passage is relevant if its grade is above 0; for a measure with `rel`, such as
+            `R(rel=2)@1000`, if its grade is at least `rel`. A query without a grade above 0 has nothing to be found and
+            is left out; a query whose grades are all below `rel` has value 0, as in trec_eval.
         names: Measures by ir-measures' names.
-        queries: Ids of the queries to measure, where those without a judgement count too, with value 0.
+        queries: Ids of the queries to measure, if queries without a judgement are to count too, with value 0.
 
     Returns:
         Columns qid, measure, value, as `VALUES`: queries in the order of `queries` or of `qrels`, measures in the
@@ -56,7 +56,7 @@ def per_query(
     qids = judged["qid"].unique(maintain_order=True) if queries is None else queries
     if qids.is_empty():
         raise UserError("qrels: no query has a passage with a grade above 0; there is nothing to measure")
-    # Without `queries` every value must come: a tool that left a query out would be noticed.
+    # Without `queries` no value is set beforehand: if a tool leaves out a query, the lookup below fails.
     values = {} if queries is None else {(qid, name): 0.0 for qid in qids for name in measures}
     for first in range(0, len(qids), QUERIES_AT_A_TIME):
         part = pl.col("qid").is_in(qids.slice(first, QUERIES_AT_A_TIME).implode())
@@ -71,10 +71,10 @@ def per_query(
 
 
 def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
-    """How many passages a query have to be judged for measures of a split that is judged by answers; None: all.
+    """How many passages of each query have to be judged where answers judge the split; None: all in the run.
 
     Raises:
-        UserError: a measure has to know all relevant passages or their grades, which answers do not tell.
+        UserError: a measure needs all relevant passages or their grades, which answers do not tell.
     """
     measures = parse(names, parameter)
     for name, measure in measures.items():
@@ -94,7 +94,7 @@ def mean(values: pl.DataFrame) -> dict[str, float]:
 
 
 def _by_depth(measures: Iterable[Any]) -> list[tuple[list[Any], int | None]]:
-    """Measures in two parts with what they look at: RR@k k passages, as its tool sorts in Python, the rest all."""
+    """Split measures by how many passages they are given: RR@k only k, since its tool sorts in Python; others all."""
     first = [m for m in measures if m.NAME == "RR" and "cutoff" in m.params and not m["judged_only"]]
     rest = [m for m in measures if m not in first]
     parts = [(first, max((m["cutoff"] for m in first), default=None)), (rest, None)]

@@ -1,4 +1,4 @@
-"""Anybody's judgements: qrels as TREC writes them (`qid 0 pid grade`) or as BEIR does (`qid pid grade`)."""
+"""Qrels of any tool, as TREC writes them (`qid 0 pid grade`) or as BEIR does (`qid pid grade`)."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from gnn_encoder.evaluation.runs import numbered_lines
 
 FORMS = "a line is `qid 0 pid grade` (TREC) or `qid pid grade` (BEIR), with white space between them"
 HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
-GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # what an int32 surely holds
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # nine digits at most: an int32 holds them
 SCHEMA = pl.Schema({"line": pl.Int64(), "qid": pl.String(), "pid": pl.String(), "grade": pl.Int32()})
 
 

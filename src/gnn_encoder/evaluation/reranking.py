@@ -1,4 +1,4 @@
-"""The ceiling that single vectors try to reach: M_de's top passages in a cross-encoder's order, and what it costs."""
+"""The ceiling for systems of one vector a passage: M_de's top passages reordered by a cross-encoder, and its time."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ WARM_UP = 3  # queries scored before those that are timed
 
 
 def sample_qids(qids: pl.Series, count: int | None, seed: int) -> pl.Series:
-    """A fixed random sample in the ids' own order; all where there are not more."""
+    """A fixed random sample of `count` ids in their own order; all ids where there are no more."""
     if count is None or count >= len(qids):
         return qids
     chosen = np.random.default_rng(seed).permutation(len(qids))[:count]
@@ -36,14 +36,14 @@ def sample_qids(qids: pl.Series, count: int | None, seed: int) -> pl.Series:
 
 
 def reorder(run: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame:
-    """Rank the scored passages of each query by their score, ties as before; those below keep their order.
+    """Rank the scored passages of each query by score, equal scores in the old order; the other passages follow.
 
     Args:
         run: columns query, passage, rank.
         scored: columns query, passage, score (0..1), the first passages of `run`.
 
     Returns:
-        Columns query, passage, rank, score; unscored passages have minus their rank.
+        Columns query, passage, rank, score; the score of a passage that was not scored is minus its rank.
     """
     found = run.join(scored, on=["query", "passage"], how="left", maintain_order="left")
     found = found.sort("query", "score", "rank", descending=[False, True, False], nulls_last=True)
@@ -56,7 +56,7 @@ def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[N
 
     Args:
         run: columns query, passage, rank, score.
-        queries: rows, sorted.
+        queries: row numbers, sorted.
     """
     at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
     shape = len(queries), int(at[1].max(initial=-1)) + 1
@@ -74,7 +74,7 @@ def milliseconds(
     max_length: int,
     batch_tokens: int,
 ) -> float:
-    """Median time of scoring one query's passages, tokenised already, one query at a time.
+    """Median milliseconds of scoring one query's passages, which are tokenised already; one query at a time.
 
     Args:
         top: columns query, passage.
@@ -96,18 +96,18 @@ def milliseconds(
 
 
 def max_length(params: Params) -> int:
-    """Tokens of a pair that the cross-encoder of `rerank.model` was trained with."""
+    """Limit on the tokens of a pair: the one that the cross-encoder of `rerank.model` was trained with."""
     teacher = params.pair.teacher if params.rerank.model == "pair_teacher" else None
     return (teacher or params.train_cross_encoder).max_length
 
 
 def rerank_split(split: str, model: Path, params: Params, work: Path, target: Path) -> pl.DataFrame:
-    """Reorder M_de's run of a split and write it; returns the scored pairs.
+    """Reorder M_de's run of a split, write the new run and return the scored pairs.
 
     Args:
         model: folder of the cross-encoder.
-        work: scratch folder; what a kill leaves scored there is not scored again.
-        target: file of the run.
+        work: scratch folder; pairs that an interrupted call scored there are not scored again.
+        target: file of the new run.
     """
     section, queries = params.rerank, project.queries(split)
     qids = sample_qids(pl.Series(read_column(queries, "qid")), section.queries, params.seed)
@@ -128,7 +128,7 @@ def rerank_split(split: str, model: Path, params: Params, work: Path, target: Pa
 
 
 def time_a_query(scored: pl.DataFrame, folder: Path, params: Params) -> float:
-    """Milliseconds that the cross-encoder takes for a dev query's passages, beside M_de's search."""
+    """Milliseconds that the cross-encoder takes for a dev query's passages, without the time of M_de's search."""
     model = CrossEncoder.load(folder, precision=params.encoder.precision).for_inference()
     spent = milliseconds(
         model,

@@ -31,11 +31,11 @@ def write_run(
     """Write top-k results as a run: the same results give the same bytes. Of several ranks the first one writes.
 
     Args:
-        path: Where to; the name ends in .gz.
+        path: The file to write; its name ends in .gz.
         qids: One id a query.
-        pids: Id of every passage, by row; only those in the run are looked at.
+        pids: Id of every passage, by row; only those in the run are read.
         passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (queries, k).
-        scores: Written as float32, shortest form that reads back equal. *Shape:* (queries, k).
+        scores: Written as float32, in the shortest form that reads back equal. *Shape:* (queries, k).
         tag: The system's name.
 
     Raises:
@@ -44,7 +44,7 @@ def write_run(
     if not distributed.is_first():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # mtime and file name would make every writing differ.
+    # With a time and a file name in its header, the same run would give another file each time.
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
         for first in range(0, len(qids), QUERIES_AT_A_TIME):
             part = slice(first, first + QUERIES_AT_A_TIME)
@@ -75,12 +75,12 @@ def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series)
 
 
 def read_scored_run(path: Path) -> pl.DataFrame:
-    """Read anybody's run as trec_eval reads it: ranks by score, whatever the rank field says.
+    """Read a run of any tool as trec_eval reads it: passages are ranked by score, whatever the rank field says.
 
-    Scores are compared in single precision, the best first; passages that tie in descending order of their ids' bytes.
+    Scores are compared in single precision. Passages with equal scores stand in descending order of their ids' bytes.
 
     Returns:
-        As `read_run`, sorted by rank within a query.
+        Columns as of `read_run`, sorted by rank within a query.
 
     Raises:
         UserError: the file is missing or truncated, a line is malformed, or a query has a passage twice.
@@ -92,7 +92,7 @@ def read_scored_run(path: Path) -> pl.DataFrame:
 
 
 def _read(path: Path, *, ranked: bool) -> pl.DataFrame:
-    """Without `ranked` the field of the rank may hold anything, and the column is 1."""
+    """Read a run. Without `ranked` the rank field may hold anything, and the column `rank` is 1."""
     frame = _read_fast(path, ranked)
     return _read_slowly(path, ranked) if frame is None else frame
 
@@ -125,7 +125,7 @@ def _check_ids(ids: Iterable[str]) -> None:
 
 
 def _read_fast(path: Path, ranked: bool) -> pl.DataFrame | None:
-    """The form that `write_run` writes, parsed by polars; None when anything about the file is unusual."""
+    """Parse a run that has the form of `write_run` by polars; None if anything about the file is unusual."""
     names = ["qid", "Q0", "pid", "rank", "score", "tag"]
     try:
         frame = pl.read_csv(
@@ -147,7 +147,7 @@ def _read_fast(path: Path, ranked: bool) -> pl.DataFrame | None:
 
 
 def _read_slowly(path: Path, ranked: bool) -> pl.DataFrame:
-    """Any white space between fields; names the first line that is wrong."""
+    """Parse a run with any white space between fields; an error names the first line that is wrong."""
     rows = [_parse(path, number, line, ranked) for number, line in numbered_lines(path)]
     return pl.DataFrame(rows, schema=RUN, orient="row")
 
@@ -170,7 +170,7 @@ def _parse(path: Path, number: int, line: str, ranked: bool) -> tuple[str, str, 
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file, plain or gzip, from 1; those of white space alone are left out.
+    """Yield (line number from 1, line) of a text file, plain or gzip; lines of white space alone are left out.
 
     Raises:
         UserError: the file is missing or truncated, or is not in UTF-8.

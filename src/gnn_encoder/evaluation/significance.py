@@ -1,4 +1,4 @@
-"""Whether two systems differ on the same queries: the paired t-test, corrected when there are several."""
+"""Whether two systems differ on the same queries: the paired t-test, with a correction for several comparisons."""
 
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 class Comparison:
     """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of queries.
 
-    `p_holm` is the p after Holm's correction for the comparisons made together; a single one's is its own p.
+    `p_holm` is p after Holm's correction for all comparisons made together; of a single comparison it is p itself.
     """
 
     baseline: str
@@ -31,9 +31,9 @@ class Comparison:
 def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: str = "") -> Comparison:
     """Paired t-test of two systems' values on the same queries, in the same order.
 
-    Where every query has one and the same difference there is no spread to test against: no difference at all has
-    p = 1 and the interval [0, 0]; another one has p = 0. A single query proves nothing: p = 1 and every
-    difference that values in 0..1 allow.
+    Where the difference is the same for every query there is no spread to test against: both ends of the interval are
+    that difference, and p is 1 for a difference of 0, else 0. A single query proves nothing: p is 1, and the interval
+    is [-1, 1], which holds every difference between values in 0..1.
 
     Args:
         name: what the baseline is called.
@@ -53,7 +53,9 @@ def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: st
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's step-down correction: the i-th smallest of n times (n - i + 1), never below a smaller one's, at most 1.
+    """Holm's step-down correction of n p-values.
+
+    The i-th smallest p is multiplied by n - i + 1. The result is never below that of a smaller p, and never above 1.
 
     *Shape:* (n,) -> (n,).
     """
@@ -75,7 +77,7 @@ def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, 
 
     Args:
         values: Columns system, qid, value, of one measure and split; every system has the same queries.
-        baselines: System -> the one that it is compared with; both are in `values`.
+        baselines: System -> the system that it is compared with; both are in `values`.
     """
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
     pairs = baselines.items()
@@ -83,7 +85,7 @@ def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, 
 
 
 def interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """95% interval of a mean (t distribution); of fewer than two values, or equal ones, the mean itself.
+    """95% interval of a mean (t distribution); for fewer than two values, or equal ones, the mean itself twice.
 
     *Shape:* (queries,).
     """

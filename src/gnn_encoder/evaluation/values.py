@@ -15,11 +15,11 @@ from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.significance import Comparison, compare_pairs
 
 Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
-Comparisons = dict[str, Comparison]  # system -> it against its baseline
+Comparisons = dict[str, Comparison]  # system -> its comparison with its baseline
 
 
 def read_values(systems: Iterable[str]) -> pl.DataFrame:
-    """Columns system, split, qid, measure, value of what `measure` wrote, in the order of `systems`."""
+    """What stage `measure` wrote: columns system, split, qid, measure, value; in the order of `systems`."""
     files = (project.measured(system) / project.VALUES for system in systems)
     return pl.concat([pl.DataFrame(open_parquet(file).read()) for file in files])
 
@@ -34,10 +34,10 @@ def means_by_system(values: pl.DataFrame, section: Evaluate) -> dict[str, Means]
 
 
 def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, str]) -> dict[str, Comparisons]:
-    """Split -> system -> its comparison with its baseline, corrected for there being several.
+    """Split -> system -> its comparison with its baseline, with Holm's correction over a split's comparisons.
 
     Args:
-        baselines: the system that each is compared with; those without one are not compared.
+        baselines: system -> the system that it is compared with; systems without a baseline are not compared.
     """
     (tested,) = parse([section.significance])
     chosen = values.filter(pl.col("measure") == tested)
@@ -45,19 +45,19 @@ def compare_with(values: pl.DataFrame, section: Evaluate, baselines: dict[str, s
 
 
 def write_metrics(folder: Path, means: dict[str, Means], comparisons: dict[str, Comparisons]) -> None:
-    """SPLIT.json with the means, significance.json with the comparisons."""
+    """Write the means into SPLIT.json and the comparisons into significance.json."""
     for split, systems in means.items():
         write_json(folder / f"{split}.json", systems)
     write_comparisons(folder / "significance.json", comparisons)
 
 
 def write_comparisons(path: Path, comparisons: dict[str, Comparisons]) -> None:
-    """Split -> system -> the fields of its comparison."""
+    """Write comparisons as JSON: split -> system -> the fields of its comparison."""
     write_json(path, {split: {name: asdict(c) for name, c in rows.items()} for split, rows in comparisons.items()})
 
 
 def write_ceiling(folder: Path, values: pl.DataFrame, section: Evaluate, seed: int) -> dict[str, Ceiling]:
-    """ceiling.json: by split, how far each system of `values` comes from M_de towards the ceiling."""
+    """Write ceiling.json: for each split, how far each system of `values` comes from M_de towards the ceiling."""
     (tested,) = parse([section.significance])
     found = measure_ceiling(values, tested, seed)
     write_json(folder / "ceiling.json", {split: asdict(one) for split, one in found.items()})

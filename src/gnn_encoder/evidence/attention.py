@@ -10,13 +10,13 @@ from gnn_encoder.evaluation.significance import Comparison, compare, interval
 
 ITSELF, LABELLED, POTENTIAL, OTHER = "itself", "labelled", "potential", "other"
 KINDS = (LABELLED, POTENTIAL, OTHER, ITSELF)
-MODELS = ("without", "with")  # MGT
-LARGEST = 12  # queries of a passage that is drawn
+MODELS = ("without", "with")  # models trained without and with MGT
+LARGEST = 12  # most queries of a passage that the figure shows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """Mean attention (0..1) of one neighbour of a kind, over passages, with its 95% interval."""
+    """Mean attention (0..1) to one neighbour of a kind, over passages, with its 95% interval."""
 
     passages: int
     mean: float
@@ -25,7 +25,7 @@ class Share:
 
 
 def around_labelled(attention: pl.LazyFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Rows of an `ATTENTION` table of the passages that a query labelled with them retrieved; with `labelled`.
+    """Keep the passages of an `ATTENTION` table that a query labelled with them retrieved; add the column `labelled`.
 
     Args:
         pairs: columns query, passage: which queries are labelled with which passages.
@@ -42,9 +42,9 @@ def with_kinds(rows: pl.DataFrame, scores: np.ndarray) -> pl.DataFrame:
     """Add the columns `score` and `kind`.
 
     A query is `potential`, that is potentially relevant, when it is not labelled with the passage but the
-    cross-encoder scores the pair no lower than the passage's lowest-scored labelled one. (The paper calls a query
-    so that should have the passage as a positive and for some reason is not labelled with it; it does not say how
-    those were found.)
+    cross-encoder scores the pair no lower than the passage's lowest-scored labelled query. (In the paper, a potential
+    query should have the passage as a positive but for some reason is not labelled with it; the paper does not say how
+    such queries were found.)
 
     Args:
         rows: columns query, passage, labelled, ...; query -1 is the passage itself.
@@ -71,8 +71,8 @@ def beside(with_mgt: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
     """Both models' attention and gate in one table: columns `with`, `without`, `gate_with`, `gate_without`.
 
     Args:
-        with_mgt: with all columns of `with_kinds`.
-        without: the `ATTENTION` rows of the same graph by the other model.
+        with_mgt: rows of the model with MGT, with all columns of `with_kinds`.
+        without: `ATTENTION` rows of the model without MGT on the same graph.
     """
     other = without.select(
         "query", "passage", pl.col("attention").alias("without"), pl.col("gate").alias("gate_without")
@@ -84,8 +84,8 @@ def beside(with_mgt: pl.DataFrame, without: pl.DataFrame) -> pl.DataFrame:
 def shares(table: pl.DataFrame) -> dict[str, dict[str, dict[str, object]]]:
     """Kind -> `without`, `with` (a `Share` each) and `difference` (with MGT minus without).
 
-    A passage's value is its mean over the neighbours of the kind. Passages whose queries are all labelled are left
-    out: there is nobody else to listen to.
+    A passage's value is its mean attention over the neighbours of the kind. Passages whose queries are all labelled are
+    left out: there is no other query that the network could listen to.
     """
     contested = table.filter((~pl.col("labelled") & (pl.col("query") >= 0)).any().over("passage"))
     found: dict[str, dict[str, dict[str, object]]] = {}
@@ -100,9 +100,10 @@ def shares(table: pl.DataFrame) -> dict[str, dict[str, dict[str, object]]]:
 
 
 def examples(table: pl.DataFrame, count: int) -> list[pl.DataFrame]:
-    """The passages to draw: those with the most queries up to `LARGEST`, labelled and potential ones among them.
+    """The passages for the figure: those with the most queries among the passages that fit.
 
-    Each with its rows, most attention without MGT first, the passage itself last.
+    A passage fits if it has at most `LARGEST` queries, of which some are labelled and some are potential. Each table
+    holds a passage's queries, most attention without MGT first, and then the passage itself.
     """
     asked = table.filter(pl.col("query") >= 0)
     kinds = asked.group_by("passage").agg(pl.len().alias("queries"), pl.col("kind").unique())
@@ -115,7 +116,7 @@ def examples(table: pl.DataFrame, count: int) -> list[pl.DataFrame]:
 
 
 def labels(rows: pl.DataFrame, texts: Sequence[str]) -> list[str]:
-    """What each row is called: its query, or the passage itself. `texts`: of the rows with a query."""
+    """The label of each row: its query, or the passage itself. `texts` are of the rows that have a query."""
     remaining = iter(texts)
     return ["(the passage itself)" if query < 0 else next(remaining) for query in rows["query"]]
 

@@ -11,10 +11,11 @@ class Found:
     """The queries that one of two systems answers at rank 1 and the other does not.
 
     Attributes:
-        won: columns qid, pid (relevant, at rank 1 of ours), rank (of pid with the other system; null: not in its run),
-            other (that system's pid at rank 1); the lowest place with the other system first.
-        lost: how many queries it is the other way about.
-        queries: that are judged.
+        won: columns qid, pid (our passage at rank 1, which is relevant), rank (of this passage in the other system's
+            run; null: not in it), other (the other system's passage at rank 1). Null ranks stand first, then the
+            ranks from the worst to the best.
+        lost: number of queries that only the other system answers at rank 1.
+        queries: number of judged queries.
     """
 
     won: pl.DataFrame
@@ -27,7 +28,7 @@ def find_cases(ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.D
 
     Args:
         ours, theirs: columns qid, pid, rank.
-        measure: of a run, gives columns qid, value: P@1 of every judged query.
+        measure: function of a run that gives P@1 of every judged query, as columns qid, value.
     """
     first, first_there = (run.filter(rank=1) for run in (ours, theirs))
     values, values_there = measure(first), measure(first_there)

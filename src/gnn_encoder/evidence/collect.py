@@ -25,18 +25,18 @@ from gnn_encoder.index.search import TableRows
 from gnn_encoder.models.cross_encoder import CrossEncoder
 
 GRAPH = GraphArtifacts(name=MAIN)
-COMPARED = (MAIN, REFERENCE)  # the cases are the first one's gain over the second
+COMPARED = (MAIN, REFERENCE)  # the cases are queries that the first system answers at rank 1 and the second does not
 
 
 def baselines(kind: str, params: Params) -> list[str]:
-    """The systems of a kind that its others are compared with: of a sweep, that with the main system's own number."""
+    """The systems that the others of a kind are compared with; in a sweep, the one with the main system's k or beta."""
     return {ABLATIONS: [FULL, "no_gnn"], K: [str(params.build_graph.k)], BETA: [str(params.mgt.beta)]}[kind]
 
 
 def read_trials(kind: str, params: Params) -> pl.DataFrame:
     """Columns system, seed, split, qid, measure, value, the baselines first.
 
-    A sweep's baseline is the main system, which `full` has measured, unless the sweep has that number too.
+    A sweep's baseline is the main system: the trial `full`, unless the sweep has a trial with the same number.
     """
     folders = trials_of(kind, params)
     first = baselines(kind, params)[0]
@@ -52,7 +52,7 @@ def compare_attention(params: Params, scratch: Path) -> pl.DataFrame:
     """Attention with and without MGT around the passages that a labelled query retrieved; see `evidence.attention`.
 
     Args:
-        scratch: M_ce's scores of those edges are kept there over a kill.
+        scratch: folder for M_ce's scores of these edges, from which an interrupted call is resumed.
     """
     pairs = _labelled_pairs()
     rows, without = (around_labelled(_attention(name), pairs) for name in (FULL, NO_MGT))
@@ -62,13 +62,13 @@ def compare_attention(params: Params, scratch: Path) -> pl.DataFrame:
 
 
 def texts_of(queries: pl.Series) -> list[str]:
-    """Texts of nodes of the graph, the row of a passage itself (-1) left out."""
+    """Texts of queries of the graph. The entries -1, which stand for a passage itself, are left out."""
     nodes = TableRows(GRAPH.queries, QUERIES)
     return [row["text"] for row in nodes.take(queries.filter(queries >= 0).cast(pl.Int64).to_numpy())]
 
 
 def describe_cases(params: Params) -> tuple[Found, list[dict[str, Any]]]:
-    """Dev queries won at rank 1, and the first `evidence.cases` of them with all that is told of them."""
+    """The dev queries won at rank 1, and everything that is shown of the first `evidence.cases` of them."""
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in COMPARED)
     found = find_cases(ours, theirs, lambda run: measure_split(run, "dev", ["P@1"], params.evaluate))
     shown = found.won.head(params.evidence.cases)
@@ -105,12 +105,12 @@ def _informed(rows: pl.DataFrame, passage: int, labelled: NDArray[np.integer[Any
 def _attention(ablation: str) -> pl.LazyFrame:
     """The `ATTENTION` table of an ablation."""
     path = project.trial(ablation) / "attention.parquet"
-    open_table(path, ATTENTION)  # a damaged file is told in one line
+    open_table(path, ATTENTION)  # tells in one line if the file is damaged
     return pl.scan_parquet(path)
 
 
 def _labelled_pairs() -> pl.DataFrame:
-    """Columns query (a node of the graph), passage."""
+    """The labelled pairs of queries and passages: columns query (a node of the graph), passage."""
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     return GRAPH.nodes().labelled_pairs(pairs)
 

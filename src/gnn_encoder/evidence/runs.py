@@ -1,4 +1,4 @@
-"""One run of a trial: train with one seed, encode the corpus, search exactly, measure every query."""
+"""Runs a trial with one seed: train, encode the corpus, search exactly, measure every query."""
 
 import shutil
 from collections.abc import Iterator
@@ -33,11 +33,12 @@ PASSAGES_AT_A_TIME = 8_192
 
 
 def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attention: Path | None) -> pl.DataFrame:
-    """What the trial `name` is worth: columns seed, split, qid, measure, value.
+    """Run the trial `name` with one seed and measure it: columns seed, split, qid, measure, value.
 
     Args:
-        folder: scratch folder of this run; after a kill the same call goes on where it was. Only values stay in it.
-        attention: where to write the `ATTENTION` table of the run's model; None: nowhere.
+        folder: scratch folder of this trial and seed. After a kill the same call continues from what is in it; at the
+            end only the values stay.
+        attention: file for the model's `ATTENTION` table; None: it is not written.
     """
     kept = folder / project.VALUES
     if not kept.exists():
@@ -67,7 +68,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
 
 
 def depth_of(names: list[str]) -> int:
-    """Passages a query that measures look at: the largest cutoff. Measures without one see as many."""
+    """How many passages a query are retrieved: the measures' largest cutoff. Measures without one see as many."""
     return max(int(measure.params.get("cutoff", 1)) for measure in parse(names).values())
 
 
@@ -102,7 +103,7 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
 
 
 def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: Path) -> None:
-    """Of all passages that some query retrieved."""
+    """Write the `ATTENTION` table of all passages that some query retrieved."""
     encoder = load_encoder(model, params)
     inform = open_informer(source, model, encoder, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
@@ -119,7 +120,7 @@ def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: 
 def _embeddings(
     encoder: DualEncoder, cached: NDArray[Any] | None, rows: NDArray[np.integer[Any]], params: Params
 ) -> NDArray[np.float32]:
-    """h_p by the trained encoder, from M_de's matrix where that is the same. *Shape:* (b,) -> (b, d)."""
+    """h_p by the trained encoder, read from M_de's matrix if the weights are the same. *Shape:* (b,) -> (b, d)."""
     if cached is not None:
         return gather(cached, rows).astype(np.float32)
     return embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)

@@ -16,12 +16,12 @@ DRAWN_ENTRIES = 2**22  # resamples times queries in memory at a time
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """Of one system and measure.
+    """The mean of one system and measure, with its intervals.
 
     Attributes:
         mean: over queries and seeds.
         low, high: 95% interval over queries, of the mean over seeds (bootstrap).
-        seeds: mean over queries of each seed's run.
+        seeds: mean over queries for each seed.
         seed_low, seed_high: 95% interval over seeds (t distribution); of a single seed the mean itself.
     """
 
@@ -35,7 +35,7 @@ class Mean:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Of one split."""
+    """Means and differences of one split."""
 
     means: dict[str, dict[str, Mean]]  # measure -> system -> mean
     against: dict[str, dict[str, Comparison]]  # baseline -> system -> its difference from it
@@ -44,14 +44,15 @@ class Summary:
 def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], resamples: int, seed: int) -> Summary:
     """Means and paired differences of one split.
 
-    A difference is that of two systems' means over seeds, query by query: its interval is a bootstrap over
-    queries, its p that of the paired t-test after Holm's correction for all the differences from all baselines.
+    A difference compares two systems' means over seeds, query by query. Its interval is a bootstrap over queries. Its p
+    is that of the paired t-test, with Holm's correction over all differences from all baselines.
 
     Args:
         values: columns system, seed, qid, measure, value; every system has the same queries and measures.
         tested: the measure of the differences.
-        baselines: systems that the others are compared with, earlier baselines left out: they have been.
-        resamples: of the queries; the same for all systems and measures.
+        baselines: systems that the others are compared with. Two baselines are compared once, with the earlier one as
+            the baseline.
+        resamples: number of bootstrap samples of the queries; all systems and measures share the samples.
         seed: of the resamples.
     """
     averaged = values.group_by("qid", "system", "measure", maintain_order=True).agg(pl.col("value").mean())
@@ -108,7 +109,7 @@ def as_json(found: dict[str, Summary]) -> dict[str, Any]:
 
 
 def as_table(found: dict[str, Summary]) -> pl.DataFrame:
-    """A row a split, measure and system, with the fields of `Mean` but those of single seeds."""
+    """A row for each split, measure and system, with the fields of `Mean` other than `seeds`."""
     return pl.DataFrame(
         {"split": split, "measure": measure, "system": system, **asdict(replace(mean, seeds=[]))}
         for split, summary in found.items()

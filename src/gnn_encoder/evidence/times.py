@@ -1,4 +1,4 @@
-"""What informing passages costs: ms a passage to encode and ms a query to retrieve, as in the paper's Table 4."""
+"""What informing passages by queries costs: ms to encode a passage, and ms to encode and search a query (Table 4)."""
 
 import os
 import platform
@@ -31,12 +31,12 @@ REPEATS = 3
 
 
 def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
-    """Milliseconds a passage from tokens to the embedding that is indexed; the median of some rounds.
+    """Milliseconds a passage from tokens to the embedding that is indexed; the median of `REPEATS` rounds.
 
-    M_de: its forward pass. GNN-encoder: that, and all that the GNN does from cached embeddings and edge features on,
-    shared by the passages of the corpus: it opens the graph, encodes the training queries, computes h'_q once
-    (Eq. 6, 7), h'_p of every passage (Eq. 8-10), and writes the matrix. M_ce's features of the edges are not in it,
-    nor are they in the paper's.
+    For M_de, this is the forward pass. GNN-encoder adds the time of the GNN, divided by the passages of the corpus: it
+    opens the graph, encodes the training queries, computes h'_q once (Eq. 6, 7) and h'_p of every passage (Eq. 8-10),
+    and writes the matrix. It starts from cached embeddings and edge features. The time that M_ce takes for the edge
+    features is not counted; the paper does not count it either.
     """
     model = project.gnn(MAIN)
     encoder = load_encoder(model, params)
@@ -64,12 +64,12 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
 
 
 def retrieval_milliseconds(params: Params) -> dict[str, float]:
-    """Milliseconds a query, encoding included, asked one at a time: medians over `QUERIES` dev queries."""
+    """Milliseconds to encode and search a query, one at a time: medians over `QUERIES` dev queries."""
     return {system: measure_costs(system, params).latency_ms for system in SYSTEMS}
 
 
 def machine(params: Params) -> dict[str, object]:
-    """The hardware, and how much is computed at a time."""
+    """The hardware, and the settings and table sizes that the times depend on."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     bf16 = params.encoder.precision != "fp32" and (supports_bf16() or params.encoder.precision == "bf16")
     return {

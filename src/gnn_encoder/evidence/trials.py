@@ -16,13 +16,13 @@ def seeds(params: Params) -> range:
 
 
 def measured_names(params: Params) -> list[str]:
-    """The measures of the evidence, in ir-measures' names; that of the comparisons is among them."""
+    """The measures of the evidence, in ir-measures' names; the measure of the comparisons is among them."""
     tested = parse([params.evaluate.significance], "evaluate.significance")
     return list(parse(params.evidence.measures, "evidence.measures") | tested)
 
 
 def trials_of(table: str, params: Params) -> dict[str, Path]:
-    """What the trials of a table are worth, by the name that they have in it: those of a sweep have their number."""
+    """Name in a table -> folder of measures, for each trial of the table. In a sweep the name is the trial's number."""
     return {
         _shown(name, trial): project.trial(name)
         for name, trial in params.evidence.trials.items()

@@ -34,7 +34,8 @@ class BM25Index:
 
     Texts are streamed; what stays is the index, 8 bytes for each pair of a passage and a word in it. While it is
     built, bm25s also needs every passage's words (4 bytes a word and about 90 a passage) and its postings before they
-    are sorted (12 bytes a pair). MS MARCO's 8.8 million passages (about 30 words each): computed, 7 GB at the peak.
+    are sorted (12 bytes a pair). For MS MARCO's 8.8 million passages of about 30 words this makes 7 GB at the peak
+    (computed, not measured).
 
     Args:
         passages: passages.parquet.
@@ -49,16 +50,16 @@ class BM25Index:
         words = [array("i", ids) for ids in self._tokenize_passages(passages)]
         if not self.tokenizer.word_to_id:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # its import sets DEBUG
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
         self.index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
         self.index.index((words, self.tokenizer.word_to_id), create_empty_token=False, show_progress=False)
 
     def search(self, texts: Sequence[str], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The best passages of each query; equal scores in the order of the passages.
+        """The best passages of each query; passages with equal scores stand in the order of the table.
 
         Returns:
-            Rows of passages that share a word with the query, best first, then -1; and their scores, then 0.
-            *Shape:* (texts, depth) both.
+            Rows of passages that share a word with the query, best first, padded with -1; and their scores, padded
+            with 0. *Shape:* (texts, depth) both.
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
@@ -84,7 +85,7 @@ def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDAr
     """
     rows = np.flatnonzero(scores)
     if len(rows) > depth:
-        # Keep every row that ties with the last one: which of them are cut is for their order to decide.
+        # All rows that tie with the last one are kept: the stable sort below decides which of them are cut.
         lowest = np.partition(scores[rows], -depth)[-depth]
         rows = rows[scores[rows] >= lowest]
     rows = rows[np.argsort(-scores[rows], kind="stable")[:depth]]

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
 PID_TABLE = pa.schema([("pid", pa.string())])
-TRAINING_BYTES = 2**30  # float32 sample that quantisers learn from
-PROBED = 16  # an inverted file searches one in so many of its lists, and 8 at least
+TRAINING_BYTES = 2**30  # size of the float32 sample that quantisers learn from
+PROBED = 16  # of an inverted file's lists, one in so many is searched, and at least 8 are
 
 
 def build(
@@ -41,12 +41,12 @@ def build(
 
     Args:
         embeddings_folder: Matrix of passage embeddings. *Shape:* (passages * views, d).
-        folder: Where to; made if missing.
+        folder: The folder to write to; it is made if missing.
         factory: FAISS factory string; "Flat" is exact (IndexFlatIP).
         pids: The passages table; its column `pid` names the matrix's passages.
-        system: Whose embeddings they are.
+        system: The system that the embeddings are of.
         seed: Chooses the sample that an index with quantisers is trained on.
-        views: Only the first so many views of each passage; by default all that the matrix has.
+        views: How many views of each passage to index, the first ones; by default all that the matrix has.
 
     Raises:
         UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
@@ -75,16 +75,16 @@ def build(
 def fill(
     embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory", views: int | None = None
 ) -> Any:
-    """Make an index by its factory string, train it where it learns, and add every passage.
+    """Make an index by its factory string, train it if it needs training, and add every passage.
 
-    A graph (HNSW) depends on the timing of threads: for the same bytes twice, build it with OMP_NUM_THREADS=1.
+    An HNSW index depends on the timing of threads: to get the same bytes twice, build it with OMP_NUM_THREADS=1.
 
     Args:
         embeddings_folder: *Shape:* (passages * views, d).
         factory: FAISS factory string, for inner product.
         seed: Of the training sample.
-        name: The parameter that `factory` comes from.
-        views: Only the first so many views of each passage; by default all.
+        name: The parameter that `factory` comes from, for messages.
+        views: How many views of each passage to index, the first ones; by default all.
 
     Returns:
         A faiss.Index in memory.
@@ -127,7 +127,7 @@ def _train(index: Any, sample: NDArray[np.float32], factory: str, name: str) -> 
 
 
 def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDArray[np.float32]:
-    """Rows drawn without replacement, read in the file's order. *Shape:* (sample, d)."""
+    """Draw rows without replacement and read them in the file's order. *Shape:* (sample, d)."""
     matrix, stored = open_matrix(embeddings_folder), read_manifest(embeddings_folder).views
     taken = check_views(views, stored)
     n_vectors = len(matrix) // stored * taken
@@ -146,7 +146,7 @@ def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDA
 
 
 def _widen_search(index: Any) -> None:
-    """FAISS looks into one list of an inverted file unless told otherwise: too few to find what is asked for."""
+    """Let an inverted file search more than the one list that is FAISS's default, which finds too few passages."""
     inverted = faiss.try_extract_index_ivf(index)
     if inverted is not None:
         inverted.nprobe = min(inverted.nlist, max(8, inverted.nlist // PROBED))

@@ -1,4 +1,4 @@
-"""Top passages of a table of queries by one of the dense systems."""
+"""The top passages that a dense system finds for a table of queries."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def top_passages(
     name: str,
     factory: str = "Flat",
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float32]]:
-    """Passage rows and scores, best first. *Shape:* both (queries, k).
+    """The k best passages of each query: their rows and scores, best first. *Shape:* both (queries, k).
 
     Args:
         name: the parameter that k comes from, for errors.

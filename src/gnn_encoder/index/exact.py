@@ -1,6 +1,6 @@
 """Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus.
 
-Of a passage with several views the best one counts (Dual-Cross-Encoder Eq. 11).
+A passage with several views has the score of its best view (Dual-Cross-Encoder Eq. 11).
 """
 
 from pathlib import Path
@@ -40,7 +40,7 @@ def top_k(
         k: Passages a query.
         name: The parameter that `k` comes from, for the message when it is too large.
         block_rows: Vectors in memory at a time; by default 64 MiB of them, and no more than 65,536.
-        views: Only the first so many views of each passage count; by default all.
+        views: How many views of each passage count, the first ones; by default all.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
@@ -61,7 +61,7 @@ def top_k(
     blocks = iterate_views(embeddings_folder, views, block_rows)
     with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=n_blocks < 8 or None) as bar:
         for first, block in blocks:
-            for view in range(views):  # the best k by the maximum are among the best k by each view
+            for view in range(views):  # a passage among the k best is among the k best by its best view alone
                 vectors = np.ascontiguousarray(block[:, view])
                 for start in range(0, len(queries), chunk):
                     part = slice(start, start + chunk)
@@ -74,8 +74,8 @@ def top_k(
 def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
     """Exact top min(k, rows) of one block in memory, ties by row.
 
-    FAISS keeps any of several rows that tie for the last place. So it is asked for one more; where the last two are
-    equal, again for twice as many, until the tie has an end.
+    Of several rows that tie for the last place FAISS keeps any. One row more than needed is therefore fetched; as long
+    as the last row fetched still ties with the last place, twice as many rows are fetched.
 
     *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
     """
@@ -130,7 +130,7 @@ def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int
 def _merge(passages: Rows, scores: Scores, new_passages: Rows, new_scores: Scores, views: int) -> None:
     """Merge a later block's results into the best so far, in place.
 
-    With one view no passage comes twice, and a stable sort leaves earlier rows first.
+    With one view no passage comes twice, so that a stable sort is enough: it leaves earlier rows first among equals.
     """
     k = passages.shape[1]
     all_passages = np.concatenate([passages, new_passages], axis=1)

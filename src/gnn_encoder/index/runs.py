@@ -1,4 +1,4 @@
-"""Runs of a split's queries from an index."""
+"""Searches an index for a split's queries and writes the run."""
 
 import logging
 from pathlib import Path
@@ -15,7 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def search_split(queries: NDArray[np.float32], index: PassageIndex, split: str, depth: int, path: Path) -> None:
-    """Search every query of a split; a corpus smaller than `depth` is listed whole. *Shape:* queries (n, d)."""
+    """Search every query of a split and write the run; it holds the whole corpus where that is smaller than `depth`.
+
+    *Shape:* queries (n, d).
+    """
     if depth > index.passages:
         log.info("retrieve.depth %d exceeds the corpus: %s's run holds all %d passages", depth, split, index.passages)
     found = index.find(queries, min(depth, index.passages), name="retrieve.depth")

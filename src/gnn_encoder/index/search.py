@@ -60,7 +60,7 @@ class PassageIndex:
         Args:
             queries: *Shape:* (n, dimension).
             k: Passages a query, at most `passages`.
-            name: The parameter that `k` comes from.
+            name: The parameter that `k` comes from, for messages.
 
         Returns:
             Rows of the passages table (-1 where an approximate index found fewer) and scores. *Shape:* (n, k) each.
@@ -69,7 +69,7 @@ class PassageIndex:
         return found.passages, found.scores
 
     def find(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> Found:
-        """As `search`, with the number of vectors that it took."""
+        """As `search`, but the result also holds how many vectors were fetched for each query."""
         exact.check_k(k, self.passages, name)
         return search_views(self.index, self.views, exact.check_queries(queries, self.dimension), k)
 
@@ -79,7 +79,7 @@ class PassageIndex:
 
 
 class TableRows:
-    """Some rows of a Parquet table at a time, reading only the row groups that they are in."""
+    """Reads single rows of a Parquet table; only the row groups that they are in are read."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._file = open_table(path, schema)
@@ -110,7 +110,7 @@ def top_k(
     factory_name: str = "build_graph.factory",
     seed: int = 0,
 ) -> tuple[Rows, Scores]:
-    """Find the k best passages a query: exactly and streaming with "Flat", else by an index made for this call.
+    """Find the k best passages a query: with "Flat" exactly, streaming; else by an index that is made for this call.
 
     Args:
         embeddings_folder: *Shape:* (passages * views, d).
@@ -119,7 +119,7 @@ def top_k(
         factory: FAISS factory string.
         name: The parameter that `k` comes from, for messages.
         factory_name: The parameter that `factory` comes from.
-        seed: Of an index that learns from a sample.
+        seed: Chooses the sample that an index with quantisers is trained on.
 
     Returns:
         Rows and scores, best first, none missing. *Shape:* (n, k) each.

@@ -1,4 +1,4 @@
-"""Several vectors a passage: its score is that of its best view (Dual-Cross-Encoder Eq. 11), and it is found once."""
+"""Several vectors a passage, its views: it is found once, with its best view's score (Dual-Cross-Encoder Eq. 11)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ class Found:
 
 
 def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> Found:
-    """Find k passages a query in an index with `views` vectors each.
+    """Find k passages a query in an index with `views` vectors a passage.
 
     s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
 
-    With several views, twice k vectors are fetched, and twice as many again for the queries whose vectors are of
-    fewer than k passages; k times `views` are of k passages at least. Of vectors that tie for the last place FAISS
-    keeps any.
+    With several views, 2k vectors are fetched first. For the queries whose vectors belong to fewer than k passages,
+    their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
+    last place FAISS keeps any.
 
     *Shape:* queries (n, d).
     """
@@ -91,7 +91,7 @@ def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
 def iterate_views(
     embeddings_folder: Path, views: int | None = None, block_rows: int | None = None
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (first passage, block) over a matrix: of each passage the first `views` of its views, by default all.
+    """Yield (first passage, block) over a matrix, with the first `views` views of each passage, by default all.
 
     *Shape:* block (passages, views, d).
     """
@@ -103,10 +103,10 @@ def iterate_views(
 
 
 def check_views(views: int | None, stored: int) -> int:
-    """How many views of each passage to take: those asked for, or all.
+    """How many views of each passage to take: `views`, or all that are stored.
 
     Raises:
-        UserError: there are fewer.
+        UserError: fewer views are stored.
     """
     if views is not None and not 1 <= views <= stored:
         raise UserError(f"views is {views}: must be from 1 to the views of a passage that were encoded, {stored}")

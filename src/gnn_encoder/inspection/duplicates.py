@@ -1,4 +1,4 @@
-"""How many texts are there more than once, by their hashes, in bounded memory."""
+"""How many texts repeat an earlier one, counted by their hashes in bounded memory."""
 
 import numpy as np
 import polars as pl
@@ -12,9 +12,9 @@ LIMIT = 2**25  # hashes kept: 256 MiB, more than any corpus of the papers has pa
 class Duplicates:
     """Counts texts that are equal to an earlier one.
 
-    Up to LIMIT texts the count is exact (two texts share 64 bits once in 2**64 / texts). Beyond, only texts whose hash
-    ends in one zero bit are kept, then two, ...: equal texts stay or go together, so that the count of those kept,
-    times two for every bit, estimates that of all.
+    Up to LIMIT texts the count is exact (a new text has the hash of another one once in 2**64 / texts). Beyond that,
+    only hashes that end in one zero bit are kept, then only those that end in two, and so on. Equal texts are kept or
+    dropped together, so that the count among the kept ones, doubled for every bit, estimates the count of all.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -34,7 +34,7 @@ class Duplicates:
 
     @property
     def exact(self) -> bool:
-        """Whether every text was looked at."""
+        """Whether the hashes of all texts were kept."""
         return self._bits == 0
 
     def count(self) -> int:

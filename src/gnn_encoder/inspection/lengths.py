@@ -1,4 +1,4 @@
-"""How many tokens texts have, on a random sample of them that is drawn as they pass by."""
+"""How many tokens texts have, measured on a random sample that is drawn while the texts are streamed."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Sample:
         self._generator = np.random.default_rng(seed)
 
     def add(self, texts: list[str]) -> None:
-        """Let some texts pass by."""
+        """Offer the next texts of the stream to the sample."""
         places = self._generator.integers(0, np.arange(self.seen, self.seen + len(texts)) + 1)
         for text, place in zip(texts, places.tolist(), strict=True):
             if len(self.texts) < self._size:
@@ -30,18 +30,18 @@ class Sample:
 class Lengths:
     """Tokens a text, special ones included."""
 
-    texts: int  # measured
-    of: int  # there are
+    texts: int  # texts that were measured
+    of: int  # texts that there are
     mean: float
     median: int
-    most: int  # 99% of the texts are no longer
+    most: int  # 99% of the texts have this many tokens or fewer
     longest: int
     limit: int
     cut: float  # share that is longer than the limit
 
 
 def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int) -> Lengths | None:
-    """Lengths of a sample's texts; None of an empty one.
+    """Lengths of a sample's texts; None if the sample is empty.
 
     Args:
         limit: tokens that the encoder reads.

@@ -1,4 +1,4 @@
-"""One pass over a source's judgements, queries and passages: what is there, and how long."""
+"""One pass over a source's judgements, queries and passages: how many there are, and how long they are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What judges a split's queries: judgements, or answers."""
+    """What passages are judged by in a split: judgements, or answers."""
 
-    kind: str
+    kind: str  # what is counted: positives or answers
     count: int
-    least: int  # a query
-    most: int
-    grades: dict[int, int]  # how many judgements have each; empty for answers
+    least: int  # for one query
+    most: int  # for one query
+    grades: dict[int, int]  # grade -> number of judgements; empty for answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class SplitSurvey:
     judged: Judged
     lengths: Lengths | None
     example: Query | None
-    positive: str | None  # passage id of the example
+    positive: str | None  # id of a passage that is relevant for the example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +53,12 @@ class PassageSurvey:
     duplicates: int
     duplicates_exact: bool
     first: Passage | None
-    examples: dict[str, Passage]  # those of the splits' examples
+    examples: dict[str, Passage]  # by id, the passages that are relevant for the splits' example queries
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """All of a source."""
+    """The survey of a whole source."""
 
     passages: PassageSurvey
     splits: tuple[SplitSurvey, ...]
@@ -67,10 +67,10 @@ class Survey:
 def survey(
     source: Source, encoder: Encoder, tokenizer: PreTrainedTokenizerBase, *, sample_size: int, seed: int
 ) -> Survey:
-    """Read a source.
+    """Read a source and survey it.
 
     Args:
-        sample_size: texts whose tokens are counted, of the passages and of each split's queries.
+        sample_size: most texts whose tokens are counted, among the passages and among each split's queries.
 
     Memory: the judgements, 16 bytes a passage up to 512 MiB, and the samples.
 
@@ -124,7 +124,7 @@ def _judged_by_answers(answers: list[int]) -> Judged:
 
 
 def _judged_by_passages(table: pl.DataFrame) -> Judged:
-    """Of the queries with a positive judgement, their positive ones; grades of all."""
+    """Positive judgements of the queries that have any, and the grades of all judgements."""
     each = table.filter(pl.col("grade") > 0).group_by("qid").len()["len"].to_list()
     grades = dict(table.group_by("grade").len().sort("grade").iter_rows())
     return Judged(

@@ -8,7 +8,7 @@ from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
 from gnn_encoder.presenting.formats import size
 
-# Table 6 (Liu et al. 2022, appendix C); what it calls MS MARCO's test has no public judgements.
+# Table 6 (Liu et al. 2022, appendix C) without its MS MARCO test split, which has no public judgements.
 TABLE_6 = {
     "msmarco": {"passages": 8_841_823, "train": 502_939, "dev": 6_980},
     "nq": {"passages": 21_015_324, "train": 79_168, "dev": 8_757, "test": 3_610},
@@ -19,19 +19,19 @@ INDENT = "  "
 
 
 def paper_counts(data: Data) -> dict[str, int]:
-    """Table 6's counts by `passages` and split as they are called here; empty for a set that the table has not."""
+    """Table 6's counts by `passages` and by split, as the splits are called here; empty for a set not in the table."""
     if data.source == "dpr":
         return TABLE_6.get(data.name or "", {})
     if data.source != "msmarco":
         return {}
     counts = dict(TABLE_6["msmarco"])
-    if data.test == "dev":  # the paper's dev queries are what is reported
+    if data.test == "dev":  # the paper's dev queries are the test split here
         counts["test"] = counts.pop("dev")
     return counts
 
 
 def render(data: Data, source: Source, found: Survey) -> Iterator[str]:
-    """Lines of text."""
+    """Yield the survey as lines of text."""
     yield from _origin(data, source)
     yield ""
     yield from _counts(found, paper_counts(data))

@@ -18,7 +18,7 @@ from gnn_encoder.core.storage.fingerprint import MANIFEST
 
 MATRIX = "embeddings.npy"
 READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
-READ_ROWS = 65_536  # and its rows at most: what is made of a block grows with them
+READ_ROWS = 65_536  # most rows of such a block: arrays that are computed from it grow with its rows
 GATHER_ROWS = 256  # rows that stay mapped at a time when they are picked one by one
 
 
@@ -32,7 +32,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayManifest(Origin):
-    """What a matrix on disk is and what it was made from. `complete` is written last."""
+    """What a matrix on disk is and what it was made from. The manifest is written last, when the matrix is complete."""
 
     shape: tuple[int, int]
     dtype: str
@@ -42,7 +42,7 @@ class ArrayManifest(Origin):
 
 
 class ArrayWriter:
-    """Writes the rows of one matrix in blocks, in any order, and remembers over a kill which blocks are done.
+    """Writes the rows of one matrix in blocks, in any order, and knows after a kill which blocks are done.
 
     *Shape:* (rows, columns). Each rank of a distributed run keeps a journal of its own beside the shared matrix.
     """
@@ -81,14 +81,14 @@ class ArrayWriter:
         self.done.add(first_row)
 
     def finish(self, manifest: ArrayManifest) -> None:
-        """Drop the journals and write the manifest that calls the matrix complete."""
+        """Delete the journals and write the manifest, which marks the matrix as complete."""
         for journal in self._folder.glob("done-*.txt"):
             journal.unlink()
         write_json(self._folder / MANIFEST, asdict(manifest))
 
     def _open_journal(self) -> TextIO:
         path = self._folder / f"done-{self._rank}.txt"
-        # A line that a kill cut short would run into the next one and name a block that was never written.
+        # A line that a kill cut short is dropped: it would run into the next one and name a block never written.
         whole = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
         write_text(path, whole[0] + whole[1])
         return path.open("a")
@@ -119,7 +119,7 @@ def read_manifest(folder: Path) -> ArrayManifest:
         header = np.load(matrix, mmap_mode="r")
         fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
         fits &= manifest.shape[0] % manifest.views == 0
-    except (ValueError, EOFError):  # numpy's words for a file cut short, and for an empty one
+    except (ValueError, EOFError):  # numpy's errors for a file that is cut short and for an empty one
         fits = False
     if not (manifest.complete and fits):
         raise UserError(
@@ -146,7 +146,7 @@ def check_shape(folder: Path, expected: tuple[int, int]) -> None:
 def write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
     """Begin a `.npy` file whose rows are then written as bytes.
 
-    Not a mapped file: on a full disk a write through a mapping is a SIGBUS instead of an error.
+    The file is not mapped: on a full disk a write through a mapping ends in a SIGBUS instead of an error.
     """
     npy_format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": shape})
 
@@ -167,9 +167,9 @@ def release(*arrays: NDArray[Any]) -> None:
 
 
 def gather(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """Rows of a mapped matrix, picked in the file's order; no more of it stays resident than a few at a time.
+    """Copy rows of a mapped matrix, reading them in the file's order, with only a few of its pages in memory at a time.
 
-    The system maps many pages around each that is read: a plain `matrix[rows]` ends with nearly all of them.
+    The system maps many pages around each page that is read: a plain `matrix[rows]` leaves nearly all in memory.
 
     *Shape:* (m, d), any -> (*rows.shape, d).
     """
@@ -189,7 +189,7 @@ def block_size(columns: int) -> int:
 
 
 def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (first row, block as float32) over a matrix, read rather than mapped: pages seen do not stay resident.
+    """Yield (first row, block as float32) over a matrix. It is read, not mapped: past blocks do not stay in memory.
 
     Raises:
         UserError: a block holds NaN or an infinite value.

@@ -26,13 +26,13 @@ def publish(source: Path, target: Path) -> None:
 
 
 def publish_files(folder: Path, target: Path) -> None:
-    """Move each file of `folder` into place in `target`, whole; what else lies there stays."""
+    """Move each file of `folder` into the folder `target`, whole; other files of `target` stay."""
     for file in sorted(folder.iterdir()):
         publish(file, target / file.name)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file whole: beside its place first, then renamed."""
+    """Write a small file whole: it is written beside its place and then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")

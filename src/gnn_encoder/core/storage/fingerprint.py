@@ -13,8 +13,8 @@ MANIFEST = "manifest.json"
 def fingerprint(*inputs: Path, **values: object) -> str:
     """Hash the content of `inputs` (files or folders) together with `values` (anything JSON can hold).
 
-    A folder that carries a manifest with a fingerprint of its own stands for itself by that fingerprint, so that
-    a matrix of many gigabytes is not read again only to be named.
+    Of a folder whose manifest holds a fingerprint, that fingerprint is hashed instead of the content, so that a matrix
+    of many gigabytes is not read again.
 
     Returns:
         32 hexadecimal digits.
@@ -28,7 +28,7 @@ def fingerprint(*inputs: Path, **values: object) -> str:
 
 @cache
 def code_fingerprint() -> str:
-    """Hash the package's own source, so that half-done work is never resumed by other code than began it."""
+    """Hash the package's own source, so that half-done work is resumed only by the code that began it."""
     root = Path(gnn_encoder.__file__).parent
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):

@@ -27,7 +27,7 @@ def write_table(path: Path, schema: pa.Schema, batches: Batches) -> None:
 
 
 def write_part(path: Path, schema: pa.Schema, batches: Batches) -> None:
-    """Write a file that is this rank's alone, as `write_table` writes one for all."""
+    """Write `batches` as a Parquet file of this rank's own; `write_table` writes one file for all ranks."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in batches:
@@ -48,7 +48,7 @@ def count_rows(path: Path) -> int:
 
 
 def read_column(path: Path, name: str) -> pa.ChunkedArray:
-    """One column of a Parquet file, in Arrow's memory (no Python object a row)."""
+    """One column of a Parquet file, in Arrow's memory (without a Python object for each row)."""
     return pq.read_table(path, columns=[name]).column(name)
 
 
