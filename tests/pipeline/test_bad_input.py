@@ -208,7 +208,11 @@ PARAMS = {
         "trial k_2",
         ["evidence.measures", "RRR@10"],
     ),
-    "unknown system": (lambda p: None, "cache_passages bm26", ["bm26", "gnn_encoder"]),
+    "unknown system": (
+        lambda p: None,
+        "cache_passages bm26",
+        ["'bm26'", "must be one of retriever, dual_encoder, no_gnn, pair_no_psr, pair, dual_cross_dpr"],
+    ),
 }
 
 
