@@ -54,12 +54,12 @@ class QueryGenerator(nn.Module):
         self.tokenizer.save_pretrained(folder)
 
     def freeze_lower(self, layers: int) -> None:
-        """Exclude the encoder's lowest `layers` layers from training; the embeddings, which the decoder shares, learn."""
+        """Exclude the encoder's lowest `layers` layers from training; the embeddings, shared by the decoder, learn."""
         for layer in self.model.encoder.encoder.layer[:layers]:
             layer.requires_grad_(False)
 
     def fresh_modules(self) -> list[nn.Module]:
-        """The parts of a warm-started model that are new to their task: cross-attention and the head before the logits."""
+        """The parts of a warm-started model that are new to their task: cross-attention and prediction head."""
         layers = self.model.decoder.base_model.encoder.layer
         head = prediction_head(self.model.decoder)
         return [*(layer.crossattention for layer in layers), head]
