@@ -1,4 +1,4 @@
-"""Source `dpr`: Natural Queries, TriviaQA and the other sets of DPR (Karpukhin et al. 2020), each file plain or .gz.
+"""Source `dpr`: Natural Questions, TriviaQA and the other sets of DPR (Karpukhin et al. 2020), each file plain or .gz.
 
 As distributed (https://github.com/facebookresearch/DPR), in one folder or in the folders that DPR's download makes:
 
