@@ -135,7 +135,7 @@ def _box(box: Box, x: float, y: float) -> Markup:
 
 
 def as_mermaid(drawing: Drawing) -> str:
-    """The drawing as a Mermaid diagram in Markdown, with one subgraph per lane."""
+    """The drawing for Markdown, which knows no SVG: a subgraph a lane."""
     names = {box: f"stage{place}" for place, box in enumerate(drawing.boxes)}
     lines = ["```mermaid", "flowchart TD"]
     for lane in dict.fromkeys(box.lane for box in drawing.boxes):
