@@ -1,4 +1,4 @@
-"""bm25: runs of the dev and test queries, and the examples that the first retriever trains on."""
+"""bm25: BM25's runs of the dev and test queries, and the examples that the first retriever trains on."""
 
 import polars as pl
 import pyarrow as pa
@@ -13,7 +13,7 @@ from gnn_encoder.training.examples import examples_from_candidates
 
 
 def main(stage: Stage) -> None:
-    """Index the passages; labelled passages are positives, the other candidates negatives."""
+    """Index the passages and search them. Labelled passages become positives, the other candidates negatives."""
     params = stage.params
     index = BM25Index(project.PASSAGES, params.bm25)
     found = pl.DataFrame(pa.concat_tables(candidates(index, project.queries("train"), params.bm25.depth)))

@@ -1,4 +1,4 @@
-"""build_graph GRAPH: the queries that are nodes, each linked to its top-k passages by M_de (section 3.2)."""
+"""build_graph GRAPH: the queries that are nodes, and their edges to the top k passages by M_de (section 3.2)."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from gnn_encoder.index.candidates import top_passages
 
 
 def main(stage: Stage) -> None:
-    """Write the nodes and search M_de's passage matrix for them; what is found are the edges."""
+    """Write the nodes, search M_de's passage matrix with them, and write the passages found as edges."""
     params, item = stage.params, stage.item
     generated = Path(item["generated"]) / "queries.parquet" if item["nodes"] != "training" else None
     count = count_rows(generated) if generated else 0

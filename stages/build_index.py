@@ -1,4 +1,4 @@
-"""build_index SYSTEM: the FAISS index of a system's passage embeddings, searched online."""
+"""build_index SYSTEM: the FAISS index of a system's passage embeddings, which is searched online."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run

@@ -1,4 +1,4 @@
-"""cache_passages SYSTEM: the corpus as a matrix of plain dual-encoder embeddings (Eq. 6 reads M_de's)."""
+"""cache_passages SYSTEM: the matrix of a dual-encoder's passage embeddings (that of M_de is read by Eq. 6)."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 def main(stage: Stage) -> None:
-    """Encode every passage, or take over the matrix of a system whose weights training has not changed."""
+    """Encode every passage, or copy the matrix of the system that training started from, if no weight has changed."""
     model = project.encoder(stage.key)
     encoder = DualEncoder.load(model, precision=stage.params.encoder.precision).for_inference()
     encoded = same_encoder(model, Path(stage.item["repeats"]))

@@ -1,6 +1,7 @@
-"""compare: every system in one table, with what it costs; significance against M_de and against its own baseline.
+"""compare: all systems in one table with significance against M_de and against their own baselines, and their costs.
 
-How far the systems of one vector a passage come towards the ceiling is told on the queries that were reranked.
+For systems with one vector per passage it also writes how much of the way from M_de to the ceiling they cover, measured
+on the queries that were reranked.
 """
 
 from gnn_encoder.core import project
@@ -20,7 +21,7 @@ from gnn_encoder.presenting.evaluation import draw_costs, log_ceiling, log_resul
 
 
 def main(stage: Stage) -> None:
-    """Compare all, measure costs, write metrics and plots, print the tables."""
+    """Compare all systems, measure costs, write metrics and plots, print the tables."""
     section, metrics, plots = stage.params.evaluate, stage.metrics, stage.plots
     systems = [system for system in registry().systems if not registry().is_sampled(system)]
     values = read_values(systems)

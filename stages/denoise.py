@@ -1,4 +1,4 @@
-"""denoise: M_ce's scores sort candidates into denoised positives and hard negatives (section 3.4)."""
+"""denoise: denoised positives and hard negatives, chosen from the candidates by M_ce's scores (section 3.4)."""
 
 import logging
 
@@ -22,7 +22,7 @@ def main(stage: Stage) -> None:
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
     chosen = spread(candidates, range_min=settings.range_min, range_max=settings.range_max, count=settings.candidates)
-    # A labelled passage is a positive whatever its score, so only the others are scored.
+    # A labelled passage is a positive whatever its score, so that only the other candidates are scored.
     unlabelled = chosen.select("query", "passage").join(pairs, on=["query", "passage"], how="anti")
     length = params.train_cross_encoder.max_length
     model = {"model": project.CROSS_ENCODER, "max_length": length, "encoder": params.encoder}

@@ -1,4 +1,4 @@
-"""embed_edges GRAPH: M_ce's [CLS] embedding of every edge and of the self-loops that can matter (section 3.2)."""
+"""embed_edges GRAPH: M_ce's [CLS] embeddings of all edges and of the self-loops that have an effect (section 3.2)."""
 
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.graph.artifacts import GraphArtifacts
@@ -6,7 +6,7 @@ from gnn_encoder.graph.edges import embed_graph
 
 
 def main(stage: Stage) -> None:
-    """Embed the graph's edges; those that the graph `around` which it is built has too are taken from there."""
+    """Embed the graph's edges; features of edges that the graph `around` (systems.yaml) has too are taken from it."""
     around = stage.item["around"]
     known = GraphArtifacts(name=around) if around != stage.key else None
     embed_graph(GraphArtifacts(name=stage.key), stage.scratch, stage.params, around=known)

@@ -1,4 +1,4 @@
-"""encode_corpus SYSTEM: query-interactive embeddings h'_p of all passages (Eq. 6-10 over the full graph)."""
+"""encode_corpus SYSTEM: the query-interactive embeddings h'_p of all passages (Eq. 6-10 over the full graph)."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
@@ -9,7 +9,7 @@ from gnn_encoder.graph.corpus import inform_corpus
 
 
 def main(stage: Stage) -> None:
-    """Encode the passages and inform them."""
+    """Encode the passages, and apply the GNN to their embeddings."""
     model = project.gnn(stage.key)
     origin = Origin(model_fingerprint=fingerprint(model), input_fingerprint=fingerprint(*stage.inputs))
     inform_corpus(GraphArtifacts(name=stage.key), model, stage.scratch, stage.params, origin)

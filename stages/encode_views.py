@@ -1,4 +1,4 @@
-"""encode_views SYSTEM: the corpus as a matrix of views, each passage with each of its generated queries (Eq. 10)."""
+"""encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run

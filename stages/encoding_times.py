@@ -1,4 +1,4 @@
-"""encoding_times: ms a passage and ms a query, of M_de and of GNN-encoder (the paper's Table 4)."""
+"""encoding_times: ms per passage and ms per query, of M_de and of GNN-encoder (the paper's Table 4)."""
 
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json

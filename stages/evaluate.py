@@ -1,4 +1,4 @@
-"""evaluate BRANCH: its systems' means, their significance against the branch's baseline, tables and pictures."""
+"""evaluate BRANCH: means of the branch's systems, their significance against its baseline, tables and figures."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run

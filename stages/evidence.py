@@ -1,4 +1,4 @@
-"""evidence: ablations, sweeps, attention, times and cases (the paper's Tables 3 to 5 and Figures 2 to 4)."""
+"""evidence: ablations, sweeps, attention, times and cases (Tables 3 to 5 and Figures 2 to 4 of GNN-encoder's paper)."""
 
 import logging
 
@@ -9,7 +9,7 @@ from gnn_encoder.presenting.tables import titled
 
 
 def main(stage: Stage) -> None:
-    """Collect, compare, write tables and pictures."""
+    """Collect the evidence, and write its tables and figures."""
     text = "\n\n".join(map(titled, present_evidence(stage))) + "\n"
     logging.getLogger(__name__).info("\n%s", text)
     write_text(stage.scratch / "tables.md", text)

@@ -13,7 +13,7 @@ from gnn_encoder.models.pretrained import Source
 
 
 def main(stage: Stage) -> None:
-    """Generate, then compare with the dev queries."""
+    """Generate the queries, then compare them with the dev queries."""
     params, section = stage.params, stage.params.dual_cross
     lengths, target = section.generator, stage.scratch / "queries.parquet"
     model = QueryGenerator.load(Source(str(project.GENERATOR)), precision=params.encoder.precision).for_inference()

@@ -1,4 +1,4 @@
-"""measure SYSTEM: what the system's runs are worth, query by query."""
+"""measure SYSTEM: the measures of the system's runs, for each query."""
 
 import polars as pl
 

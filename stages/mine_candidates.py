@@ -1,4 +1,4 @@
-"""mine_candidates: the first retriever's top passages of every training query (section 3.4)."""
+"""mine_candidates: the top passages of every training query by the first retriever (section 3.4)."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.records import CANDIDATES

@@ -1,4 +1,4 @@
-"""pair_label: the teacher's pseudo-labels of unlabelled and of labelled queries (PAIR, section 3.3, Table 5)."""
+"""pair_label: the teacher's pseudo-labels for unlabelled and labelled queries (PAIR, section 3.3, Table 5)."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ from gnn_encoder.pair.unlabelled import own_file, write_queries
 
 
 def main(stage: Stage) -> None:
-    """Write the examples of both stages of training; those of the first are rows of queries.parquet."""
+    """Write the examples of pre-training and of fine-tuning, and queries.parquet, the queries of pre-training."""
     params, queries = stage.params, stage.scratch / "queries.parquet"
     if params.pair.pseudo_labels:
         write_queries(queries, project.queries(UNLABELLED), own_file(params.pair.unlabelled))
@@ -31,7 +31,7 @@ def main(stage: Stage) -> None:
 
 
 def own_files(params: Params) -> list[Path]:
-    """The user's file of unlabelled queries."""
+    """The user's file of unlabelled queries, if there is one."""
     own = own_file(params.pair.unlabelled)
     return [own] if own else []
 

@@ -9,7 +9,7 @@ from gnn_encoder.presenting.similarity import similarity_panel
 
 
 def main(stage: Stage) -> None:
-    """Measure both systems of the branch, and draw them."""
+    """Measure both systems of the branch PAIR, and draw the figure."""
     found = measure_similarities(registry().of_branch("pair"), stage.params)
     write_json(stage.scratch / "similarity.json", found)
     write_png(stage.plots / "similarity.png", [similarity_panel(found)])

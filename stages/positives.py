@@ -1,6 +1,7 @@
-"""positives: relevant passages of the dev queries: the judged ones or, where answers judge, BM25's best one.
+"""positives: the relevant passages of the dev queries.
 
-They are what watches training, and what generated queries are compared on.
+These are the judged ones or, in data that are judged by answers, the best passage of BM25 that holds an answer. The dev
+score during training and the quality of generated queries are measured with them.
 """
 
 import logging
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
-    """Write them as judgements."""
+    """Write the relevant passages as a qrels table."""
     queries = project.queries("dev")
     table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())
     if judged_by_answers(queries):

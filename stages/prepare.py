@@ -1,4 +1,4 @@
-"""prepare: the source's passages, queries and judgements as checked tables (section 4.1)."""
+"""prepare: the data set's passages, queries and judgements as checked tables (section 4.1)."""
 
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.data.prepare import prepare

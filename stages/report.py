@@ -1,4 +1,4 @@
-"""report: everything that a run has to show, as one HTML file, and the training curves as a picture."""
+"""report: all results of a run as one HTML file, and the learning curves as a picture."""
 
 import logging
 
@@ -10,8 +10,8 @@ from gnn_encoder.presenting.training import draw_training, histories
 
 
 def main(stage: Stage) -> None:
-    """Read the artifacts that are there and write the page."""
-    page = render(load_params())  # the page shows all of params.yaml, which is an input of its own
+    """Render the page from the artifacts that exist."""
+    page = render(load_params())  # not stage.params: the page shows the whole of params.yaml
     write_text(stage.scratch / "index.html", page)
     draw_training(stage.plots / "training.png", histories())
     logging.getLogger(__name__).info("report: %.1f MB", len(page.encode()) / 1e6)

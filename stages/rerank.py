@@ -1,4 +1,4 @@
-"""rerank: M_de's top passages in a cross-encoder's order, for a sample of the dev and test queries."""
+"""rerank: M_de's top passages reordered by a cross-encoder, for a sample of the dev and test queries."""
 
 from gnn_encoder.core import distributed, project
 from gnn_encoder.core.stage import Stage, run
@@ -8,7 +8,7 @@ from gnn_encoder.evaluation.reranking import rerank_split, time_a_query
 
 
 def main(stage: Stage) -> None:
-    """Write the runs anew, and tell how long a query takes."""
+    """Rerank the runs of both splits, and measure the time per query."""
     params = stage.params
     model = project.DATA / params.rerank.model
     scored = {}

@@ -1,4 +1,4 @@
-"""retrieve SYSTEM: runs of the dev and test queries, searched in the system's index."""
+"""retrieve SYSTEM: the system's runs of the dev and test queries."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run

@@ -8,7 +8,7 @@ from gnn_encoder.training.cross_encoder import train_cross_encoder
 
 
 def main(stage: Stage) -> None:
-    """Train with the parameters of the section that dvc.yaml names; where it is null, take M_ce as it is."""
+    """Train with the parameters of the section that dvc.yaml names; if that is null, copy M_ce unchanged."""
     section = stage.item["section"]
     settings = stage.params.value(section)
     if settings is not None:

@@ -1,4 +1,4 @@
-"""train_dual_cross NAME: Dual-Cross-Encoder or its DPR baseline, on generated queries, then on labelled ones."""
+"""train_dual_cross NAME: one of the two training stages of Dual-Cross-Encoder or of its DPR baseline (section 3.5)."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from gnn_encoder.dual_cross.two_stages import finetune, pretrain
 
 
 def main(stage: Stage) -> None:
-    """Train the base model on generated queries, or on from there with labelled ones."""
+    """Pre-train the base model on generated queries, or fine-tune a pre-trained model on labelled queries."""
     item = stage.item
     if item["section"] == "dual_cross.pretrain":
         pretrain(stage.params, stage.scratch, paired=item["paired"])

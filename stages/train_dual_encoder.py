@@ -1,4 +1,4 @@
-"""train_dual_encoder NAME: a dual-encoder, from the base model or on from another one, by Eq. 2 or PAIR's Eq. 6."""
+"""train_dual_encoder NAME: a dual-encoder by Eq. 2 or PAIR's Eq. 6, from the base model or from a trained one."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from gnn_encoder.training.examples import read_examples
 
 
 def main(stage: Stage) -> None:
-    """Train on the examples that dvc.yaml names, with the parameters of the section that it names."""
+    """Train on the examples and with the section of params.yaml that dvc.yaml names."""
     params, item = stage.params, stage.item
     settings, start = params.value(item["section"]), Path(item["start"])
     if start == project.PASSAGES or getattr(settings, "init", "") == "base":

@@ -10,7 +10,7 @@ from gnn_encoder.models.pretrained import Source
 
 
 def main(stage: Stage) -> None:
-    """Train on the labelled pairs; a model that is given is used as it is, and only put into its place."""
+    """Train on the labelled pairs; if dual_cross.generator.model names a model, only copy that one."""
     given = stage.params.dual_cross.generator
     if given.model is None:
         train_generator(stage.params, stage.scratch)

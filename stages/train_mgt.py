@@ -7,7 +7,7 @@ from gnn_encoder.training.history import write_history
 
 
 def main(stage: Stage) -> None:
-    """Train both phases and save the best weights of them."""
+    """Train both phases and save the best weights."""
     encoder, gnn, history = train_gnn_encoder(GraphArtifacts(name=stage.key), stage.params, stage.scratch)
     encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)

@@ -1,4 +1,4 @@
-"""train_no_gnn: the control, M_de trained on with the same budget and no graph (the paper's "w/o GNN")."""
+"""train_no_gnn: the control: M_de trained further with the same budget but without a graph (the paper's "w/o GNN")."""
 
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.mgt.phases import train_control

@@ -1,4 +1,4 @@
-"""trial NAME: what GNN-encoder with a change is worth, trained with each of the evidence's seeds."""
+"""trial NAME: the measures of one variant of GNN-encoder, trained once with each seed of the evidence."""
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from gnn_encoder.evidence.trials import EXPLAINED, seeds
 
 
 def main(stage: Stage) -> None:
-    """Run it once a seed; finished runs stay over a kill."""
+    """Train and measure the variant once per seed; runs that an interrupted stage finished are kept."""
     params, runs = stage.params, []
     for seed in seeds(params):
         kept = stage.scratch / "attention.parquet" if stage.key in EXPLAINED and seed == params.seed else None

@@ -1,4 +1,4 @@
-"""views_curve SYSTEM: measures of the dev queries, index size and search time against the views a passage has."""
+"""views_curve SYSTEM: dev measures, index size and search time against the number of views per passage."""
 
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.dual_cross.curve import curve
@@ -9,7 +9,7 @@ from gnn_encoder.presenting.views import views_panels, views_table
 
 
 def main(stage: Stage) -> None:
-    """Take the first view of each passage, the first two, and so on; write the table and its picture."""
+    """Evaluate with the first view of each passage, with the first two, and so on; write the table and its figure."""
     (drawn,) = parse([stage.params.evaluate.significance], "evaluate.significance")
     found = curve(stage.key, stage.params, stage.work)
     log_table(views_table(found))

@@ -1,1 +1,1 @@
-"""Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
+"""Dual-Cross-Encoder: each passage is encoded together with each of its generated queries, one vector (view) each."""

@@ -1,4 +1,7 @@
-"""What more views a passage give and cost (Dual-Cross-Encoder, section 5.1 and Table 6, with the cost added)."""
+"""Quality and cost against the number of views per passage (Dual-Cross-Encoder, section 5.1 and Table 6).
+
+The paper reports quality; the cost is our addition.
+"""
 
 import json
 import shutil
@@ -28,8 +31,8 @@ from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 TIMED_QUERIES = 200
-WARM_UP = 10  # queries searched before those that are timed
-TOP = 10  # passages that a timed query asks for
+WARM_UP = 10  # queries that are searched before the timed ones
+TOP = 10  # passages that a timed search returns
 
 Point = dict[str, float]  # columns of one row of the curve
 
@@ -44,16 +47,16 @@ def quality(
     views: int,
     depth: int,
 ) -> Point:
-    """Mean of each measure, searched exactly, when a passage has only the first `views` of its views.
+    """Mean of each measure, by exact search over only the first `views` views of each passage.
 
     Args:
-        embeddings_folder: *Shape:* (passages * stored views, d).
-        queries: *Shape:* (n, d).
-        qids: Their ids. *Shape:* (n,).
-        pids: *Shape:* (passages,).
-        judge: Turns a run (qid, pid, rank) into values (qid, measure, value).
-        views: At most those that are stored.
-        depth: Passages a query, cut to the corpus.
+        embeddings_folder: the matrix of views. *Shape:* (passages * stored views, d).
+        queries: embeddings of the queries. *Shape:* (n, d).
+        qids: ids of the queries. *Shape:* (n,).
+        pids: ids of the passages. *Shape:* (passages,).
+        judge: turns a run (qid, pid, rank) into values (qid, measure, value).
+        views: at most the stored views.
+        depth: passages to retrieve per query, at most the whole corpus.
     """
     passages, _ = top_k(embeddings_folder, queries, min(depth, len(pids)), views=views, name="retrieve.depth")
     return mean(judge(as_run(passages, qids, pids)))
@@ -69,10 +72,10 @@ def cost(
     passages_table: Path,
     seed: int,
 ) -> Point:
-    """Bytes of the index a passage, and milliseconds and vectors of a search for `TOP` passages.
+    """Bytes of the index per passage, and milliseconds and vectors of a search for `TOP` passages.
 
-    The index is built, opened and searched as it is online. One query at a time, on one thread, the index alone
-    (a query's embedding costs the same with any number of views): the median over `TIMED_QUERIES`.
+    The index is built, opened and searched as it is online, with one query at a time on one thread. Encoding the query
+    is not timed, since it costs the same with any number of views. The time is the median over `TIMED_QUERIES` queries.
 
     *Shape:* queries (n, d).
     """
@@ -109,10 +112,10 @@ def _one_thread() -> Iterator[None]:
 
 
 def curve(system: str, params: Params, work: Path) -> pl.DataFrame:
-    """Quality and cost of the dev queries with each passage's first view, its first two, and so on.
+    """Quality and cost on the dev queries, with only the first view of each passage, with its first two, and so on.
 
     Args:
-        work: scratch folder; points that an interrupted run measured are kept there.
+        work: scratch folder; numbers of views that an interrupted run measured are kept there.
     """
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
     tokens = open_queries(project.queries("dev"), encoder)
@@ -122,7 +125,7 @@ def curve(system: str, params: Params, work: Path) -> pl.DataFrame:
 
 
 def _point(system: str, views: int, queries: NDArray[np.float32], params: Params, work: Path) -> Point:
-    """One row of the curve, kept over a kill. *Shape:* queries (n, d)."""
+    """One row of the curve, read from `work` if an interrupted run measured it. *Shape:* queries (n, d)."""
     kept, matrix = work / f"views-{views}.json", project.embeddings(system)
     measures = list(parse([*params.evaluate.measures, params.evaluate.significance]))
 

@@ -1,6 +1,7 @@
-"""Training of Dual-Cross-Encoder and of its DPR baseline: generated queries first, then labelled ones (section 3.5).
+"""Training of Dual-Cross-Encoder and its DPR baseline, first on generated queries, then on labelled ones (section 3.5).
 
-Both systems see the same batches in the same order; what differs is whether E_P reads the query too.
+Both systems train on the same batches in the same order. They differ only in what E_P reads: a passage together with a
+query, or the passage alone.
 """
 
 from pathlib import Path
@@ -22,14 +23,18 @@ QUERIES = project.GENERATED / "queries.parquet"
 
 
 def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
-    """The base model as a system begins; `paired`: it reads passages with a query, else alone, as the DPR baseline."""
+    """The base model as a dual-encoder.
+
+    Args:
+        paired: True: E_P reads a passage together with a query; False: alone, as in the DPR baseline.
+    """
     section = params.dual_cross
     encoder = params.encoder.model_copy(update={"shared": section.shared})
     return DualEncoder.from_pretrained(encoder, pair_length=section.max_length if paired else None)
 
 
 def pretrain(params: Params, scratch: Path, *, paired: bool) -> None:
-    """Train the base model on generated queries and write its folder into `scratch`."""
+    """Train the base model on generated queries and write it into `scratch`. `paired`: as in `new_encoder`."""
     encoder = new_encoder(params, paired=paired)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
     beside = queries_beside(encoder, params)
@@ -38,7 +43,12 @@ def pretrain(params: Params, scratch: Path, *, paired: bool) -> None:
 
 
 def finetune(params: Params, scratch: Path, *, start: Path, examples: Path) -> None:
-    """Train the pre-trained model `start` on labelled queries and denoised hard negatives, as M_de is."""
+    """Train the pre-trained model `start` on labelled queries and denoised hard negatives, like M_de.
+
+    Args:
+        start: folder of the pre-trained model.
+        examples: an EXAMPLES table of the training queries.
+    """
     dropout, precision = params.encoder.dropout, params.encoder.precision
     encoder = DualEncoder.load(start, dropout=dropout, precision=precision)
     labelled = read_examples(examples, count_rows(project.PASSAGES))
@@ -47,7 +57,9 @@ def finetune(params: Params, scratch: Path, *, start: Path, examples: Path) -> N
 
 
 def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
-    """What passages stand beside in training: None for the query that is asked, the paper's mapping.
+    """The generated queries that E_P reads together with passages in training, if `dual_cross.beside` is "generated".
+
+    None if it is "asked": E_P then reads a passage together with the training query, which is the paper's mapping.
 
     Raises:
         UserError: the generated queries are of other passages, or of another number of views.
@@ -59,10 +71,13 @@ def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
 
 
 def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:
-    """Generated query r with the passage that it was generated from, r // views; no hard negatives.
+    """Examples of generated queries: the positive of query r is the passage that it was generated from, r // views.
 
-    The other queries of that passage are known to be relevant for it by their own rows, so that in a batch with
-    several of them none is the other's negative.
+    There are no hard negatives. If a batch holds several queries of one passage, the passage counts as relevant for
+    each of them, so that it is not a negative for any.
+
+    Args:
+        queries: number of generated queries to draw at random; None: all.
     """
     total = n_passages * views
     rows = np.arange(total)
@@ -79,10 +94,10 @@ def generated_examples(n_passages: int, views: int, queries: int | None, seed: i
 
 
 def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
-    """Refuse generated queries of other passages, or of another number of views.
+    """Make sure that there are exactly `views` generated queries for each passage.
 
     Raises:
-        UserError: there are not `views` a passage.
+        UserError: there are more or fewer.
     """
     if len(queries) != n_passages * views:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Views of the corpus: every passage encoded with each of its generated queries (Eq. 9, 10)."""
+"""Views of the corpus: every passage is encoded together with each of its generated queries (Eq. 9, 10)."""
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.dual_cross.two_stages import check_queries
@@ -8,10 +8,10 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int) -> Couples:
-    """What E_P reads: row r is query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
+    """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
 
     Raises:
-        UserError: the encoder reads passages alone, or the queries are not `views` a passage.
+        UserError: the encoder reads passages alone, or there are not exactly `views` queries for each passage.
     """
     length = encoder.settings.pair_length
     if length is None:

@@ -1,1 +1,1 @@
-"""How texts run through a model: tokens on disk, batches of like length, windows that a kill does not lose."""
+"""Running texts through a model: tokens on disk, batches of similar length, and windows that survive a kill."""

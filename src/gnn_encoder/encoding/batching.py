@@ -1,4 +1,4 @@
-"""Batches of like length: texts of a window are sorted, so that little of a batch is padding."""
+"""Batches of similar length: the texts of a window are sorted by length, so that little of a batch is padding."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from gnn_encoder.encoding.tokens import padded
 def length_batches(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> list[NDArray[np.int64]]:
     """Split texts into batches of at most `batch_tokens` padded tokens, longest first.
 
-    The longest come first so that a batch that does not fit in memory fails at once. All batches of one width have one
-    size, but for a window's last: torch keeps what it makes for a shape, and many shapes would be memory that grows.
+    The longest come first so that a batch that does not fit in memory fails at once. Batches of equal width have equal
+    size (only the window's last may be smaller), because torch caches memory for every shape that it meets.
 
-    *Shape:* lengths (n,) -> positions 0..n-1, each in one batch.
+    *Shape:* lengths (n,) -> arrays of positions 0..n-1; each position is in exactly one.
     """
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
     batches, first = [], 0

@@ -1,4 +1,4 @@
-"""The corpus as a matrix on disk: E_P over every passage or view, window by window, resumable, over all devices."""
+"""The corpus as a matrix on disk: E_P of every passage or view, in windows, resumable, shared by all devices."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -23,12 +23,12 @@ Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
 
 
 def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The transform of a corpus that is written as it is encoded."""
+    """The transform that changes nothing: embeddings are written as E_P computes them."""
     return embeddings
 
 
 def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
-    """Passages as E_P(p) reads them.
+    """Passages alone, the input of E_P(p).
 
     Raises:
         UserError: the encoder was trained on passages together with a query.
@@ -56,11 +56,12 @@ def encode_corpus(
     """Write the passage matrix of a corpus.
 
     Args:
-        inputs: what E_P reads, a row of the matrix each.
+        inputs: what E_P reads; input i becomes row i of the matrix.
         folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
         origin: what the matrix is made from.
-        transform: what a window's embeddings (from row `first` on) become before they are written.
-        views: rows a passage.
+        transform: applied to each window's embeddings before they are written, as `transform(first, embeddings)`, with
+            `first` the window's first row.
+        views: rows of the matrix per passage.
     """
     rows = len(inputs)
     if distributed.is_first():
@@ -107,14 +108,14 @@ def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, origin: Ori
 def embed_queries(
     encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
 ) -> NDArray[np.float32]:
-    """E_Q over rows of a table of queries, by default all. *Shape:* (n, d)."""
+    """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
     inputs = Singles(tokens=tokens, template=encoder.template, max_length=encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)
 
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
-    """E_P over some passages. *Shape:* (n, d)."""
+    """E_P of some passages, read alone. *Shape:* rows (n,) -> (n, d)."""
     return _embed(encoder, alone(encoder, tokens), rows, encoder.encode_passages, batch_tokens)
 
 

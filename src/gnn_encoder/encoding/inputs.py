@@ -1,4 +1,4 @@
-"""What a model encodes, by row: texts alone, or pairs of texts."""
+"""Rows that a model encodes: single texts, or pairs of texts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ class Inputs(Protocol):
         """How many rows there are."""
 
     def lengths(self, rows: Rows) -> NDArray[np.int64]:
-        """Tokens of each, special ones left out: what batches are sorted by. *Shape:* (n,)."""
+        """Tokens of each row without special ones; batches are sorted by this. *Shape:* (n,)."""
 
     def batch(self, rows: Rows) -> Batch:
         """The rows, padded. *Shape:* (n, tokens)."""
 
     def release(self) -> None:
-        """Give back the memory of what was read."""
+        """Give back the memory of the mapped tokens that were read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Singles:
-    """Texts alone."""
+    """Single texts: row r is text r."""
 
     tokens: TextTokens
     template: Template
@@ -53,7 +53,7 @@ class Singles:
 
 @dataclass(frozen=True, kw_only=True)
 class Couples:
-    """Pairs of texts: row r is a text of `first` and one of `second`, as `rows_of` says."""
+    """Pairs of texts. `rows_of` maps rows to the rows of their texts in `first` and in `second`."""
 
     first: TextTokens
     second: TextTokens

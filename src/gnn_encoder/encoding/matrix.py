@@ -1,4 +1,4 @@
-"""The passage matrix of a dual-encoder: h_p of every passage, or what a graph makes of them."""
+"""The passage matrix of a dual-encoder: h_p of every passage, or the h'_p that a GNN computes from them."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 def origin_of(model: Path, *texts: Path) -> Origin:
-    """What a plain matrix is made from: the weights in a dual-encoder's folder, and tables of texts."""
+    """The origin of a matrix that no graph takes part in: a dual-encoder's folder, and tables of texts."""
     return Origin(model_fingerprint=DualEncoder.fingerprint(model), input_fingerprint=fingerprint(*texts))
 
 
 def same_encoder(model: Path, matrix: Path) -> Path | None:
-    """The matrix, where the weights in a dual-encoder's folder made it: nothing need be encoded again. Else None."""
+    """`matrix` if it exists and the dual-encoder in `model` computed it, so that it can be reused; else None."""
     if not (matrix / MANIFEST).is_file():
         return None
     return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.fingerprint(model) else None
@@ -35,9 +35,10 @@ def write_matrix(
 
     Args:
         folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
-        origin: what it is made from.
-        encoded: a matrix of the passages by the same weights, which is read instead; None: there is none.
-        transform: what a window's embeddings (from row `first` on) become before they are written.
+        origin: what the matrix is made from.
+        encoded: a matrix that the same weights computed of the same passages; it is read instead of encoding them.
+            None: there is none.
+        transform: as in `encode_corpus`.
     """
     dtype = params.cache_passages.dtype
     if encoded is not None:

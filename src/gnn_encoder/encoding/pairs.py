@@ -1,4 +1,4 @@
-"""A cross-encoder over many pairs: windows sorted by length, results in the pairs' order, parts kept over a kill."""
+"""A cross-encoder over many pairs: in windows sorted by length; results keep the pairs' order and survive a kill."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Known:
-    """Vectors that some pairs have already: pair i has row `rows[i]` of `vectors`; -1: none.
+    """Vectors that are known for some pairs: pair i has row `rows[i]` of `vectors`, or none where that is -1.
 
     *Shape:* vectors (r, d), rows (n,).
     """
@@ -42,7 +42,10 @@ class Known:
     rows: Rows
 
     def fill(self, part: slice, others: NDArray[np.float16]) -> NDArray[np.float16]:
-        """The vectors of some pairs, from the known ones and those of the others, in order. *Shape:* (size, d)."""
+        """The vectors of the pairs in `part`: known ones where there are any, elsewhere the next of `others`.
+
+        *Shape:* others (pairs of `part` that are not known, d) -> (pairs of `part`, d).
+        """
         rows = self.rows[part]
         found = gather(self.vectors, np.maximum(rows, 0))
         found[rows < 0] = others
@@ -59,7 +62,10 @@ def encode_pairs(
     batch_tokens: int,
     known: Known | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (window, vectors of its pairs that are not known) for each of `windows`, numbers of WINDOW pairs."""
+    """Yield (window, vectors of its pairs that are not known) for each number in `windows`.
+
+    Window w holds WINDOW pairs from pair w * WINDOW on. *Shape:* vectors (pairs that are not known, d).
+    """
     inputs = Couples(
         first=pairs.first,
         second=pairs.second,
@@ -113,8 +119,8 @@ def embed_pairs(
     """[CLS] embeddings of pairs as Parquet parts in the pairs' order, resumable by part.
 
     Args:
-        keys: the columns of `schema` that come before `feature`.
-        known: those that need not be computed; None: all must be.
+        keys: the columns of `schema` that come before `feature`. *Shape:* (n,) each.
+        known: embeddings that are taken over instead of being computed; None: all are computed.
     """
 
     def write(window: int, vectors: NDArray[np.float32]) -> None:

@@ -1,4 +1,4 @@
-"""M_ce's relevance of candidates: what denoising, pseudo-labels and reranking are made from."""
+"""M_ce's relevance scores of candidates, which denoising, pseudo-labelling and reranking use."""
 
 from pathlib import Path
 
@@ -14,12 +14,13 @@ from gnn_encoder.models.cross_encoder import CrossEncoder
 def score_candidates(
     candidates: pl.DataFrame, queries: Path, folder: Path, *, model: Path, max_length: int, encoder: Encoder
 ) -> pl.DataFrame:
-    """Add column `score`, in 0..1, to candidates of the table `queries`; resumable in `folder`.
+    """Add the column `score`, M_ce's relevance in 0..1, to candidates.
 
     Args:
-        candidates: columns query, passage.
+        candidates: columns query, passage; rows of the table `queries` and of the passages.
+        folder: scratch folder; windows that an interrupted run scored are kept there.
         model: folder of M_ce.
-        max_length: tokens of a pair.
+        max_length: most tokens of a pair.
         encoder: precision and batch size.
     """
     teacher = CrossEncoder.load(model, precision=encoder.precision).for_inference()

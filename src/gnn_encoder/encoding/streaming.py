@@ -1,4 +1,4 @@
-"""Encoding more texts than fit in memory: windows of rows, sorted by length inside, results in the rows' order."""
+"""Encoding more texts than fit in memory: window by window, sorted by length inside each, results in row order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import Rows
 from gnn_encoder.models.batch import Batch
 
-WINDOW = 8_192  # rows that are sorted, encoded and written together: what a kill can lose
+WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill loses one window at most
 
 Prepared = list[tuple[NDArray[np.int64], Batch]]
 
@@ -29,7 +29,7 @@ def encode_window(
     *,
     batch_tokens: int,
 ) -> NDArray[np.float32]:
-    """Encode one window. `make_batch` gets positions in the window. *Shape:* lengths (n,) -> (n, d), in order."""
+    """Encode one window; `make_batch` is called with positions in it. *Shape:* lengths (n,) -> (n, d), in order."""
     return encode_prepared(prepare_window(make_batch, lengths, batch_tokens), len(lengths), encode)
 
 
@@ -41,7 +41,7 @@ def prepare_window(
 
 
 def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
-    """The padded batches of some rows, longest first; what was read of the texts is given back."""
+    """The padded batches of some rows, longest first; the memory of the tokens that were read is given back."""
     prepared = prepare_window(lambda positions: inputs.batch(rows[positions]), inputs.lengths(rows), batch_tokens)
     inputs.release()
     return prepared
@@ -70,16 +70,18 @@ def resume_windows(
     label: str,
     unit: str,
 ) -> None:
-    """Do the windows of `window` rows whose files are not there yet, shared by all devices.
+    """Compute the windows whose files do not exist yet, shared by all devices.
 
     Args:
-        place: file of a window; it is there only when it is whole.
-        work: yields (window, result) for each of the windows it gets.
-        write: puts a window's result into its place.
+        rows: rows of all windows together.
+        window: rows of one window.
+        place: the file of a window, by its number; it exists only when it is complete.
+        work: yields (window, result) for each of the window numbers it gets.
+        write: writes a window's result to its file.
     """
     count = -(-rows // window)
     waiting = [number for number in range(count) if not place(number).exists()]
-    distributed.barrier()  # all have looked before anyone writes
+    distributed.barrier()  # every rank must list the missing files before any rank writes one
     mine = waiting[distributed.rank() :: distributed.world_size()]
     done = min(rows, (count - len(waiting)) * window)
     with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}", disable=None) as bar:
@@ -90,7 +92,7 @@ def resume_windows(
 
 
 def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Make the next item's input in a thread while the present one is worked on: the GPU does not wait for batches."""
+    """Yield (item, make(item)) of each item. A thread makes the next one meanwhile, so that the GPU need not wait."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         waiting = None
         for item in items:

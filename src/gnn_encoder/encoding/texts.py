@@ -1,4 +1,4 @@
-"""The project's texts as tokens, made once for all stages whose models share a tokenizer."""
+"""The project's queries and passages as tokens, made once for all models that share a tokenizer."""
 
 from pathlib import Path
 from typing import Protocol

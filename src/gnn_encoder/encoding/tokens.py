@@ -1,8 +1,8 @@
-"""Tokens of a text table on disk: tokenised once, mapped by every stage that reads the texts again.
+"""Tokens of a text table on disk: the table is tokenised once, and every later stage maps the files into memory.
 
-Two files: `ids.npy`, all texts' token ids without special tokens, one after another; `offsets.npy`, where each
-text begins. `Template` adds a model's special tokens, so that a passage alone, a query, and a pair for the
-cross-encoder all come from the same ids.
+There are two files: `ids.npy`, the token ids of all texts without special tokens, one text after another, and
+`offsets.npy`, where each text begins. Batches add a model's special tokens (`Template`), so that a query, a passage
+and a pair for the cross-encoder all come from the same ids.
 """
 
 import logging
@@ -52,17 +52,17 @@ class TextTokens:
         matrix[row, at[row] + within] = self.ids[self.offsets[rows][row] + within]
 
     def release(self) -> None:
-        """Give back the memory of what was read: after each window, so that it does not grow with the corpus."""
+        """Give back the memory of what was read. Called after each window, so that it does not grow with the corpus."""
         release(self.ids, self.offsets)
 
 
 def padded(length: int) -> int:
-    """`length` rounded up to a multiple of 8: few shapes of batch, for which kernels are made once."""
+    """`length` rounded up to a multiple of 8, so that batches have few shapes and kernels are built once for each."""
     return -(-length // 8) * 8
 
 
 def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
-    """Texts as a model reads them alone, cut to `max_length` tokens, special ones included."""
+    """Single texts with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
     specials = len(template.prefix) + len(template.single_suffix)
     lengths = tokens.lengths(rows, max_length - specials)
     width = min(max_length, padded(int(lengths.max()) + specials))
@@ -78,9 +78,12 @@ def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length:
 def pair_lengths(
     first: NDArray[np.int64], second: NDArray[np.int64], budget: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cut pairs of lengths to a common budget, the longer one first, as the tokenizers library's `longest_first` does.
+    """Token counts of both texts of each pair, cut to `budget` tokens together.
 
-    An odd token goes to the longer text, to the second of two equally long ones.
+    The longer text is cut first, as by `longest_first` of the tokenizers library. If the budget is odd, its last token
+    goes to the longer text, or to the second of two equally long ones.
+
+    *Shape:* (n,), (n,) -> (n,), (n,).
     """
     shorter = np.minimum(np.minimum(first, second), budget // 2)
     longer = np.minimum(np.maximum(first, second), budget - shorter)
@@ -90,7 +93,10 @@ def pair_lengths(
 def pair_batch(
     first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, max_length: int
 ) -> Batch:
-    """Pairs of texts as a cross-encoder reads them, cut longest first to `max_length` tokens."""
+    """Pairs of texts with their special tokens, cut to `max_length` tokens in all, the longer text first.
+
+    *Shape:* rows (n,), (n,) -> (n, tokens).
+    """
     begin, middle, suffix = len(template.prefix), len(template.middle), len(template.suffix)
     specials = begin + middle + suffix
     budget = max_length - specials
@@ -122,7 +128,7 @@ def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int
 
     Args:
         table: passages.parquet or a queries table.
-        max_tokens: no text needs more; what is longer is cut. None: as many as the tokenizer's model takes.
+        max_tokens: longer texts are cut to this length; None: to what the tokenizer's model takes.
     """
     max_tokens = max_tokens or tokenizer.model_max_length
     tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
@@ -137,7 +143,7 @@ def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int
 
 
 def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A passage as one text: `title [SEP] text`, as DPR reads it, or the text alone."""
+    """A passage as one text: `title [SEP] text`, as in DPR, or the text alone where there is no title."""
     return f"{title} {tokenizer.sep_token or ' '} {text}" if title else text
 
 
@@ -166,7 +172,7 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
     _as_npy(partial / "ids.bin", partial / "ids.npy", dtype, total)
     try:
         partial.rename(folder)
-    except OSError:  # another process made the same tokens meanwhile
+    except OSError:  # another process has written the same tokens meanwhile
         shutil.rmtree(partial)
 
 

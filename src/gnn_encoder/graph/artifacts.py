@@ -1,4 +1,4 @@
-"""The query-passage graph as the pipeline's artifacts hold it."""
+"""Opening the query-passage graph from the artifacts of the pipeline."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,11 @@ from gnn_encoder.models.device import device
 
 @dataclass(frozen=True, kw_only=True)
 class GraphArtifacts:
-    """A graph that `build_graph` made.
+    """A graph that the stage build_graph wrote.
 
     Attributes:
-        name: of the graph: a GNN-encoder's, or the widest one.
-        k: passages a query, where the graph is cut to fewer than it has; None: all.
+        name: a system of the group `graphs` of systems.yaml, or `widest`.
+        k: keep only the k best passages per query; None: keep all.
     """
 
     name: str
@@ -43,7 +43,7 @@ class GraphArtifacts:
         return project.graph(self.name) / "edges.parquet"
 
     def nodes(self) -> Nodes:
-        """Where the nodes come from."""
+        """How many nodes are training queries, and which passages the generated ones come from."""
         return read_nodes(project.graph(self.name))
 
     def open(self) -> Graph:
@@ -68,9 +68,11 @@ def open_neighbourhood(
     max_neighbours: int | None,
     self_loops_only: bool,
 ) -> Neighbourhood:
-    """The graph with its cached passages and features; without labelled edges where those are to be dropped.
+    """The graph with M_de's passage embeddings and the edge features.
 
-    A generated query counts as labelled with the passage it was made from.
+    Args:
+        labelled_edges: False drops every edge between a query and a passage that it is labelled with. A generated query
+            is labelled with the passage that it was generated from.
     """
     graph = source.open()
     return Neighbourhood(

@@ -8,29 +8,29 @@ from torch import Tensor, nn
 
 from gnn_encoder.graph.segment import segment_softmax, segment_weighted_sum
 
-NEGATIVE_SLOPE = 0.2  # of LeakyReLU; the paper leaves it open, GAT's authors use this
+NEGATIVE_SLOPE = 0.2  # of LeakyReLU; the value of GAT's authors, since the paper names none
 
 
 class GraphAttention(nn.Module):
-    r"""What a node gathers from its neighbours and itself.
+    r"""Graph attention: each node computes a weighted sum over its neighbours and itself.
 
     .. math::
         e_{ij} &= a^T [W_t h_i \| W_s h_j \| W_e h_{i-j}]                           && (Eq. 3)
         \alpha_{ij} &= \mathrm{softmax}_{j \in N_i}(\mathrm{LeakyReLU}(e_{ij}))     && (Eq. 4)
         \tilde h_i &= \sum_{j \in N_i} \alpha_{ij} W_s h_j                          && (Eq. 5)
 
-    Eq. 5's optional activation sigma is the identity. Heads split d; their outputs are put side by side. N_i always
-    holds i itself.
+    Eq. 5's optional activation sigma is the identity. N_i always contains i itself. Each head has d / heads columns,
+    and the outputs of the heads are concatenated.
 
     Parameters are the paper's: `W_t`, `W_s` *Shape:* (d, d), `W_e` *Shape:* (d, d_e), `a` *Shape:*
     (heads, 3, d / heads), its three parts for target, source and edge. Rows of the matrices are split over the heads.
     Without edge features there is no `W_e`, and `a` has two parts.
 
-    An edge never meets a (d, d) matrix: Eq. 3 is three dot products a head, :math:`(W_t^T a_t) h_i + (W_s^T a_s) h_j
-    + (W_e^T a_e) h_{i-j}`, whose vectors `fold` makes once a forward pass.
+    No edge is multiplied by a (d, d) matrix. Eq. 3 is computed as three dot products per head, :math:`(W_t^T a_t) h_i +
+    (W_s^T a_s) h_j + (W_e^T a_e) h_{i-j}`, and `fold` computes the vectors in brackets once per forward pass.
 
-    Two forms share the parameters: `dense` where every node has the same number of neighbours (layer 1: a query has its
-    k passages), `ragged` where it has not (layer 2).
+    Two methods share the parameters: `dense` for nodes that all have the same number of neighbours (layer 1: a query
+    has k passages), and `ragged` for nodes that have any number (layer 2: a passage has any number of queries).
 
     Args:
         dimension: d.
@@ -50,10 +50,10 @@ class GraphAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """W_s starts as the identity, so that a node first gathers plain embeddings; W_t and a by Xavier's rule.
+        """W_s starts as the identity, so that a node first sums plain embeddings; W_t and a start by Xavier's rule.
 
-        W_e starts at zero: a cross-encoder's states are several times as long as embeddings, and would drown them in
-        the logits before anything is learnt of them.
+        W_e starts at zero. A cross-encoder's states are several times as long as embeddings, and would dominate the
+        logits before W_e has learnt anything.
         """
         nn.init.eye_(self.W_s)
         nn.init.xavier_uniform_(self.W_t)
@@ -73,7 +73,7 @@ class GraphAttention(nn.Module):
         return u_t, u_s, rest[0] if rest else None
 
     def alone(self, target: Tensor) -> Tensor:
-        """Nodes whose only neighbour is themselves: the one weight is 1. *Shape:* (n, d) -> (n, d)."""
+        """Eq. 3-5 for nodes without edges: each attends to itself alone, with weight 1. *Shape:* (n, d) -> (n, d)."""
         return target @ self.W_s.T
 
     def dense(
@@ -86,16 +86,16 @@ class GraphAttention(nn.Module):
         *,
         product: bool = False,
     ) -> Tensor:
-        """Eq. 3-5 for nodes with k neighbours each, and themselves.
+        """Eq. 3-5 for nodes with k neighbours each; a node also attends to itself.
 
         Args:
             target: h_i. *Shape:* (b, d).
             sources: h_j. *Shape:* (b, k, d).
             edge_features: h_{i-j}, of any floating type. *Shape:* (b, k, d_e).
             loop_features: h_{i-i}. *Shape:* (b, d_e).
-            keep: False where there is no edge; None: all are there. *Shape:* (b, k) bool.
-            product: the edge features are h_i * h_j, elementwise, and are not given. They are never made either:
-                u . (h_i * h_j) = (u * h_i) . h_j.
+            keep: False where the graph has no edge; None: it has all edges. *Shape:* (b, k) bool.
+            product: the edge features are the elementwise products h_i * h_j. They are neither passed in nor computed,
+                since u . (h_i * h_j) = (u * h_i) . h_j.
 
         *Shape:* (b, d).
         """
@@ -118,7 +118,7 @@ class GraphAttention(nn.Module):
         alpha = e.softmax(dim=2)  # Eq. 4
         gathered = torch.bmm(alpha[:, :, -1:], target.unsqueeze(1))  # (b, heads, d)
         gathered = torch.baddbmm(gathered, alpha[:, :, :-1], sources)
-        # Eq. 5. The sum is linear, so W_s waits until it is done: once a node and head, not once a neighbour.
+        # Eq. 5. The sum is linear, so that W_s can be applied after it: once per node and head, not per neighbour.
         rows = self.W_s.view(self.heads, -1, self.dimension)  # (heads, d / heads, d)
         return torch.bmm(gathered.transpose(0, 1), rows.transpose(1, 2)).transpose(0, 1).reshape(target.shape)
 
@@ -131,9 +131,9 @@ class GraphAttention(nn.Module):
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
     ) -> Tensor:
-        """Eq. 3-5 for nodes with any number of neighbours, and themselves.
+        """Eq. 3-5 for nodes with any number of neighbours; a node also attends to itself.
 
-        A target without edges has one neighbour, itself: its weight is 1 whatever its loop feature holds.
+        A target without edges attends to itself alone, with weight 1 whatever its loop feature is.
 
         Args:
             target: h_i. *Shape:* (n, d).
@@ -152,7 +152,7 @@ class GraphAttention(nn.Module):
             sources = sources.index_select(0, used)
         alpha = self.weights(target, sources, edge_source, edge_target, edge_features, loop_features)
         n, nodes = len(target), _rows(target)
-        # Eq. 5. Here W_s comes first, once a node: after the sum it would meet vectors that are `heads` times wider.
+        # Eq. 5. Here W_s comes before the sum, once per node: after it there are `heads` vectors of d columns per node.
         values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
         edge_source = torch.cat([edge_source, len(sources) + nodes])
         edge_target = torch.cat([edge_target, nodes])
@@ -167,7 +167,7 @@ class GraphAttention(nn.Module):
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
     ) -> Tensor:
-        """The alpha of Eq. 4 that `ragged` sums with: first of the edges, then of the targets' self-loops.
+        """The attention alpha (Eq. 4) that `ragged` uses: first that of the edges, then that of the self-loops.
 
         Arguments are those of `ragged`. *Shape:* (E + n, heads); a target's rows sum to 1 in each head.
         """
@@ -194,5 +194,5 @@ class GraphAttention(nn.Module):
 
 
 def _rows(nodes: Tensor) -> Tensor:
-    """The rows' numbers: both ends of their self-loops. *Shape:* (n, d) -> (n,) int64."""
+    """The numbers 0..n-1, which are both ends of the nodes' self-loops. *Shape:* (n, d) -> (n,) int64."""
     return torch.arange(len(nodes), device=nodes.device)

@@ -1,4 +1,4 @@
-"""Query-interactive embeddings h'_p of the whole corpus: the trained GNN over the full graph, passages in windows."""
+"""Query-interactive embeddings h'_p of the whole corpus: the trained GNN over the full graph, window by window."""
 
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 class CorpusGNN:
-    """Turns windows of passage embeddings into h'_p (Eq. 8-10), every training query being in the graph.
+    """Turns windows of passage embeddings h_p into h'_p (Eq. 8-10). All queries of the graph take part, none is masked.
 
-    The queries' h'_q (Eq. 6, 7) are the same for all windows and computed once.
+    The queries' h'_q (Eq. 6, 7) are the same for all windows, and are computed once.
 
     Args:
-        queries: E_Q of all training queries, by the trained encoder. *Shape:* (n, d).
+        queries: E_Q of all queries of the graph, by the trained encoder. *Shape:* (n, d).
     """
 
     def __init__(self, gnn: QueryPassageGNN, near: Neighbourhood, queries: NDArray[np.float32]) -> None:
@@ -47,12 +47,12 @@ class CorpusGNN:
 
     @property
     def retrieved(self) -> Rows:
-        """Passages that some query retrieved, ascending: all others attend to themselves alone."""
+        """Passages that some query retrieved, ascending. All other passages attend to themselves alone."""
         return np.flatnonzero(np.diff(self._near.graph.indptr))
 
     @torch.no_grad()
     def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
-        """What `__call__` weighs some passages' queries with, as the `ATTENTION` table.
+        """The attention and the gates that `__call__` computes for some passages, as the `ATTENTION` table.
 
         *Shape:* passages (b,), embeddings (b, d).
         """
@@ -62,14 +62,14 @@ class CorpusGNN:
         query = np.concatenate([subgraph.queries[subgraph.edge_query], itself])
         target = np.concatenate([subgraph.edge_passage, np.arange(len(passages))])
         columns = [query, passages[target], attention.cpu().numpy(), gate.cpu().numpy()[target]]
-        order = np.argsort(target, kind="stable")  # a passage's queries, then itself
+        order = np.argsort(target, kind="stable")  # each passage: first its queries, then the passage itself
         return pa.table(
             [pa.array(column[order], field.type) for column, field in zip(columns, ATTENTION, strict=True)],
             schema=ATTENTION,
         )
 
     def _nodes(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """h_p, h'_q and h_q of a subgraph."""
+        """h_p, h'_q and h_q of a subgraph. *Shape:* (b, d) -> (b, d), (u, d), (u, d)."""
         queries = torch.from_numpy(subgraph.queries).to(self._near.device)
         h_p = torch.from_numpy(embeddings).to(self._near.device)
         return h_p, self._interactive[queries], self._queries[queries]
@@ -81,15 +81,15 @@ def load_encoder(model: Path, params: Params) -> DualEncoder:
 
 
 def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The trained GNN over the whole graph: Eq. 6 and 7 are done, Eq. 8-10 await passages.
+    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
 
     Args:
-        source: whose graph and M_de it is.
+        source: the graph and its M_de.
         model: folder of the GNN.
-        encoder: the jointly trained one.
+        encoder: the encoder that was trained together with the GNN.
 
     Raises:
-        UserError: M_de's matrix is not of these passages, or of another dimension.
+        UserError: M_de's matrix is of other passages, or has another dimension than the GNN.
     """
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
@@ -105,7 +105,7 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
 
 
 def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
-    """Encode all passages with the jointly trained encoder, inform them, and write the matrix that is searched.
+    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix.
 
     Args:
         model: folder of the GNN and its encoder.

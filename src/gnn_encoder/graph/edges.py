@@ -1,4 +1,4 @@
-"""M_ce over a graph, from artifacts to the embeddings of its edges and self-loops (section 3.2)."""
+"""M_ce's embeddings of the edges and self-loops of a graph (section 3.2)."""
 
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ Rows = NDArray[np.integer[Any]]
 
 
 def embed_graph(source: GraphArtifacts, folder: Path, params: Params, *, around: GraphArtifacts | None = None) -> None:
-    """Write edges in the edges table's order; loops of every query, and of passages that some query retrieved.
+    """Write the features of the edges, in the order of the edges table, and of the self-loops.
 
-    A passage that no query retrieved attends to itself alone: the softmax over one edge is 1 whatever its feature.
+    All queries have a self-loop feature, but only those passages that some query retrieved. Any other passage attends
+    to itself alone, with weight 1 whatever the feature.
 
     Args:
         folder: scratch folder; parts that an interrupted run finished there are kept.
-        around: a graph with features of the same M_ce; those of edges and nodes that both have are taken from it.
+        around: another graph whose features come from the same M_ce. Edges and nodes that both graphs have take over
+            their features from it.
     """
     edges = read_candidates(source.edges)
     retrieved = np.unique(edges["passage"])
@@ -50,12 +52,12 @@ def embed_graph(source: GraphArtifacts, folder: Path, params: Params, *, around:
 def _shared(
     source: GraphArtifacts, around: GraphArtifacts, edges: dict[str, Rows], retrieved: Rows
 ) -> dict[str, Known]:
-    """The other graph's features, by the name of their table."""
+    """The features of the graph `around` that `source` takes over, by the name of their table."""
     stored = read_candidates(around.edges)
     own, others = source.nodes(), around.nodes()
     features = around.open_features()
     assert isinstance(features.edges, np.ndarray), "cut to no k"
-    # Nodes begin with the training queries, where these are nodes at all; the generated ones may be others.
+    # Both graphs number the training queries alike, and first. Their generated queries may differ.
     node = np.arange(len(own))
     node[min(own.training, others.training) :] = -1
     return {
@@ -66,7 +68,7 @@ def _shared(
 
 
 def _rows_of(edges: dict[str, Rows], query: Rows, passage: Rows) -> Rows:
-    """Where some pairs stand in an edges table, -1 for those that do not. *Shape:* (n,), (n,) -> (n,)."""
+    """The row of each pair in an edges table, -1 if the table does not hold it. *Shape:* (n,), (n,) -> (n,)."""
     ends = {"query": pl.Int32, "passage": pl.Int32}
     stored = pl.DataFrame({name: edges[name] for name in ends}, schema=ends).with_row_index("row")
     asked = pl.DataFrame({"query": query, "passage": passage}, schema_overrides=ends)

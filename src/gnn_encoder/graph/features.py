@@ -1,4 +1,4 @@
-"""Edge features for random access: the Parquet parts of `embed_edges`, unpacked once into mapped arrays."""
+"""Random access to edge features: the Parquet parts of `embed_edges` are unpacked once into memory-mapped arrays."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ Features = NDArray[np.float16]
 
 @dataclass(frozen=True)
 class Leading:
-    """The features of each query's first k edges, of an array that has more a query: read where they lie."""
+    """The features of each query's first k edges, as a view of an array that holds more edges per query."""
 
     stored: Features  # (n * stored_k, d_e)
     stored_k: int
@@ -35,7 +35,7 @@ class Leading:
         return len(self.stored) // self.stored_k * self.k, self.stored.shape[1]
 
     def __getitem__(self, rows: NDArray[np.integer[Any]]) -> Features:
-        """Rows of the graph that is cut to k. *Shape:* (...) -> (..., d_e)."""
+        """Features of edges, by their rows in the graph cut to k. *Shape:* (...) -> (..., d_e)."""
         found: Features = self.stored[rows // self.k * self.stored_k + rows % self.k]
         return found
 
@@ -44,10 +44,10 @@ class Leading:
 class EdgeFeatures:
     """Cross-encoder embeddings h_{x-y}, mapped from disk."""
 
-    edges: Features | Leading  # (n * k, d_e): row of the edges table
+    edges: Features | Leading  # (n * k, d_e), rows as in the edges table
     query_loops: Features  # (n, d_e)
-    passage_loops: Features  # (passages with a query, d_e)
-    loop_row: NDArray[np.int32]  # (m,): row of passage_loops; -1 where no query retrieved the passage
+    passage_loops: Features  # (passages that some query retrieved, d_e)
+    loop_row: NDArray[np.int32]  # (m,), each passage's row of passage_loops; -1 where no query retrieved the passage
 
     @property
     def dimension(self) -> int:
@@ -55,7 +55,10 @@ class EdgeFeatures:
         return int(self.edges.shape[1])
 
     def of_passage_loops(self, passages: NDArray[np.integer[Any]]) -> Features:
-        """Self-loop features; zeros for passages without a query, where they have no effect. *Shape:* (b, d_e)."""
+        """Self-loop features of some passages. *Shape:* (b,) -> (b, d_e).
+
+        Passages that no query retrieved get zeros: the feature has no effect there.
+        """
         rows = self.loop_row[passages]
         found = np.asarray(self.passage_loops[np.maximum(rows, 0)])
         found[rows < 0] = 0
@@ -66,11 +69,13 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     """Map the features of `embed_edges`, unpacking them on first use.
 
     Args:
-        n_edges: of the graph that they were made for.
-        k: only of so many passages a query, those of the best ranks; None: all.
+        n_edges: edges of the graph that the features were computed for.
+        n_queries: n.
+        n_passages: m.
+        k: keep only the features of the k best passages per query; None: of all.
 
     Raises:
-        UserError: the tables do not fit the graph.
+        UserError: the tables do not fit the graph, or a feature is not a finite number.
     """
     unpacked = SCRATCH / "unpacked_features" / fingerprint(folder)
     if distributed.is_first() and not unpacked.exists():

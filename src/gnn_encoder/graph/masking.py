@@ -1,4 +1,4 @@
-"""Masked Graph Training: which queries train and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
+"""Masked Graph Training: which queries train, and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ Ints = NDArray[np.integer[Any]]
 def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
     """Split the training queries of one epoch at random into about 1 / beta folds.
 
-    Each fold in turn is Q_t, which trains and is masked in the graph, while all other queries are Q_g.
+    Each fold in turn is Q_t, the queries that train and are masked in the graph, while all other queries are Q_g.
 
     Args:
         rows: the queries that can train. *Shape:* (n,).
         beta: share of the queries that is masked at a time.
-        seed: with `epoch`, decides the split.
+        seed: decides the split, together with `epoch`.
         epoch: number of the pass over the queries.
 
     Returns:
-        At least two folds, of sizes that differ by one at most; every query is in exactly one.
+        At least two folds, whose sizes differ by one at most; every query is in exactly one.
 
     Raises:
-        UserError: beta is not in (0, 1), or there are too few queries for as many folds.
+        UserError: beta is not in (0, 1), or there are fewer queries than folds.
     """
     count = fold_count(beta)
     if len(rows) < count:
@@ -36,7 +36,7 @@ def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
 
 
 def fold_count(beta: float) -> int:
-    """Folds that a share `beta` of the queries makes: about 1 / beta, and two at least.
+    """The number of folds that each hold a share `beta` of the queries: about 1 / beta, and at least two.
 
     Raises:
         UserError: beta is not in (0, 1).
@@ -54,11 +54,11 @@ def propagation_mask(n: int, masked: Ints) -> NDArray[np.bool_]:
 
 
 def check_no_leak(masked: Ints, reachable_queries: Ints) -> None:
-    """Make sure that no query trains on embeddings that know it.
+    """Make sure that no query trains against passage embeddings that the query itself has informed.
 
     Args:
-        masked: queries that are to be out of the graph. *Shape:* (b,).
-        reachable_queries: queries whose node or edge the batch's passages can read. *Shape:* (E,).
+        masked: queries that must not be in the graph. *Shape:* (b,).
+        reachable_queries: queries that the batch's passages have an edge to. *Shape:* (E,).
 
     Raises:
         RuntimeError: a masked query is reachable.

@@ -1,4 +1,4 @@
-"""The part of the query-passage graph that informs some passages, with its features: input of the two GAT layers."""
+"""The part of the query-passage graph that informs some passages, with its features, as input of the two GAT layers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,27 +14,30 @@ from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.structure import Graph
 
 Rows = NDArray[np.integer[Any]]
-QUERIES_AT_A_TIME = 2_048  # without gradient, layer 1 runs in parts of this many queries
+QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Queries that inform some passages. Index arrays point into `queries` and `passages`."""
+    """Some passages, the queries that inform them, and the edges between both."""
 
-    passages: Rows  # (b,) rows
-    queries: Rows  # (u,) rows, sorted, each once
+    passages: Rows  # (b,) rows of the passages table
+    queries: Rows  # (u,) rows of the nodes table, ascending, each once
     edges: Rows  # (E,) rows of the edges table
-    edge_query: Rows  # (E,)
-    edge_passage: Rows  # (E,), sorted
+    edge_query: Rows  # (E,) each edge's place in `queries`
+    edge_passage: Rows  # (E,) each edge's place in `passages`, ascending
 
 
 class Neighbourhood:
-    """Graph, cached passage embeddings (Eq. 6 reads these, always) and edge features, fetched as the layers need them.
+    """The graph with M_de's cached passage embeddings and the edge features; it gives the GAT layers what they read.
 
     Args:
-        cached: M_de's passage embeddings. *Shape:* (m, d).
-        features: cross-encoder embeddings, or None when the network makes its own or uses none.
-        keep_edge: which edges exist at all, in both layers. *Shape:* (n * k,).
+        cached: M_de's passage embeddings, which Eq. 6 always reads. *Shape:* (m, d).
+        features: the cross-encoder's edge features; None if the network reads none of them.
+        keep_edge: False for edges that both layers leave out; None: they leave out none. *Shape:* (n * k,).
+        max_neighbours: in layer 2, the most queries per passage, those of the highest scores first; None: all.
+        self_loops_only: in layer 2, no passage has a query.
+        device: where tensors are put.
     """
 
     def __init__(
@@ -53,10 +56,10 @@ class Neighbourhood:
         self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
 
     def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
-        """What informs `passages`.
+        """The subgraph of `passages`: their queries and edges.
 
         Args:
-            propagation: True for queries that are in the graph; None: all. *Shape:* (n,).
+            propagation: True for queries that are in the graph, False for masked ones; None: all are. *Shape:* (n,).
         """
         keep = propagation if self._nobody is None else self._nobody
         edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self._max_neighbours)
@@ -97,7 +100,7 @@ class Neighbourhood:
     def explain(
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Attention (Eq. 4) of a subgraph's edges, then of its passages to themselves, and the gates (Eq. 9).
+        """Attention (Eq. 4) of the subgraph's edges, then of its passages' self-loops; and the gates (Eq. 9).
 
         *Shape:* (b, d), (u, d), (u, d) -> (E + b,), (b,).
         """
@@ -114,7 +117,7 @@ class Neighbourhood:
         )
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
-        """Both layers: embeddings of a subgraph's queries and passages -> h'_p. *Shape:* (b, d), (u, d) -> (b, d)."""
+        """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""
         h_q_prime = self.interactive_queries(gnn, subgraph.queries, h_q)
         return self.interactive_passages(gnn, subgraph, h_p, h_q_prime, h_q)
 

@@ -20,22 +20,22 @@ from gnn_encoder.graph.attention import GraphAttention
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
-# Of params.yaml, where these fields come from.
+# The sections of params.yaml that these fields come from.
 SECTIONS = {"similarity": "encoder", **dict.fromkeys(("layers", "heads", "gate", "edge_features", "graph"), "mgt")}
 
 
 class GNNConfig(Section):
-    """What a GNN is made of; each ablation of the paper is one field.
+    """The architecture of a GNN. An ablation of the paper's architecture changes one field.
 
     Args:
         dimension: d, columns of the embeddings.
-        edge_dimension: d_e, columns of the cross-encoder's features; not read with other `edge_features`.
-        layers: 2, or 1 without Eq. 6 and 7.
+        edge_dimension: d_e, columns of the cross-encoder's features; only read with `edge_features: cross_encoder`.
+        layers: 2, or 1 to leave out Eq. 6 and 7.
         heads: a divisor of d.
-        gate: "learned" (Eq. 9), or the constant that f is everywhere.
+        gate: "learned" (Eq. 9), or a constant that takes the place of f_p.
         edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
-        graph: "full", or "self_loops": no edge between a query and a passage.
-        similarity: "dot", or "cosine": h'_p has length 1, as the encoder's own embeddings have then.
+        graph: "full", or "self_loops" for a graph without edges between queries and passages.
+        similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings.
 
     Raises:
         UserError: a field is out of bounds.
@@ -68,18 +68,18 @@ class GNNConfig(Section):
 
     @property
     def feature_dimension(self) -> int | None:
-        """Columns of an edge feature, whatever its kind; None where there are none."""
+        """Columns of the edge features that the network reads; None if it reads none."""
         return {"cross_encoder": self.edge_dimension, "product": self.dimension, "none": None}[self.edge_features]
 
 
 class QueryPassageGNN(nn.Module):
-    """Two GAT layers that make passage embeddings know the queries that retrieve them.
+    """Two GAT layers that inform passage embeddings by the queries that retrieve the passages.
 
     The paper's parameters: `query_attention` and `passage_attention` are the GAT layers of Eq. 6 and Eq. 8 (each with
     its own W_t, W_s, W_e, a); `combine` is W_pq and b_pq of Eq. 7; `gate` is W_qp and b_qp of Eq. 9. With one layer
     there is no `query_attention` and no `combine`; with a constant gate there is no `gate`.
 
-    It starts near the identity: W_s = I, W_e = 0, W_pq = [I/2 | I/2], gate sigmoid(-2).
+    It starts near the identity (h'_p close to h_p): W_s = I, W_e = 0, W_pq = [I/2 | I/2], gate sigmoid(-2).
     """
 
     def __init__(self, config: GNNConfig) -> None:
@@ -129,7 +129,7 @@ class QueryPassageGNN(nn.Module):
             neighbours: the *cached* embeddings of each query's passages. *Shape:* (u, k, d).
             edge_features: of (q, p); only with "cross_encoder". *Shape:* (u, k, d_e).
             loop_features: of (q, q); only with "cross_encoder". *Shape:* (u, d_e).
-            keep: False where the edge is not in the graph; None: all are. *Shape:* (u, k) bool.
+            keep: False where the graph has no edge; None: it has all edges. *Shape:* (u, k) bool.
 
         *Shape:* (u, d).
         """
@@ -165,13 +165,14 @@ class QueryPassageGNN(nn.Module):
         With cosine similarity, h'_p is divided by its length, so that Eq. 11 stays a cosine.
 
         Args:
-            h_p: recomputed embeddings. *Shape:* (n, d).
-            h_q_prime: h'_q of the queries that edges name. *Shape:* (u, d).
+            h_p: embeddings of the passages, by the encoder that is being trained. *Shape:* (n, d).
+            h_q_prime: h'_q of the queries that have an edge. *Shape:* (u, d).
             edge_query: row of `h_q_prime` of each edge. *Shape:* (E,) int64.
             edge_passage: row of `h_p` of each edge, ascending. *Shape:* (E,) int64.
             edge_features: of (q, p); only with "cross_encoder". *Shape:* (E, d_e).
-            loop_features: of (p, p); rows of passages without edges do not matter. *Shape:* (n, d_e).
-            h_q: the queries' embeddings before Eq. 7, which "product" multiplies with h_p. *Shape:* (u, d).
+            loop_features: of (p, p); those of passages without edges have no effect. *Shape:* (n, d_e).
+            h_q: the queries' embeddings before Eq. 7; only with "product", which multiplies them by h_p.
+                *Shape:* (u, d).
 
         *Shape:* (n, d).
         """
@@ -194,11 +195,11 @@ class QueryPassageGNN(nn.Module):
         *,
         h_q: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """What `interactive_passages` weighs passages and queries with; arguments are the same.
+        """The attention and the gates that `interactive_passages` computes from the same arguments.
 
         Returns:
-            Attention of the edges, then of the passages to themselves (Eq. 4), as the mean over heads, and each
-            passage's gate f_p (Eq. 9) as the mean over its columns. *Shape:* (E + n,), (n,).
+            Attention (Eq. 4) of the edges, then of the passages' self-loops, as the mean over heads; and each passage's
+            gate f_p (Eq. 9), as the mean over its columns. *Shape:* (E + n,), (n,).
         """
         features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
         inputs = (h_p, h_q_prime, edge_query, edge_passage, *features)
@@ -207,13 +208,13 @@ class QueryPassageGNN(nn.Module):
         return self.passage_attention.weights(*inputs).mean(dim=1), opening
 
     def _filter(self, gathered: Tensor, h_p: Tensor) -> Tensor | float:
-        """Filter gate f of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
+        """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
         if self.config.gate != "learned":
             return float(self.config.gate)
         return torch.sigmoid(self.gate(torch.cat([gathered, h_p], dim=1)))
 
     def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """The cross-encoder's features where the network reads them."""
+        """The cross-encoder's features if the network reads them, else None."""
         return (edges, loops) if self.config.edge_features == "cross_encoder" else (None, None)
 
     def _passage_features(
@@ -225,13 +226,13 @@ class QueryPassageGNN(nn.Module):
         loop_features: Tensor | None,
         h_q: Tensor | None,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """What Eq. 8 reads of the edges and the self-loops, whatever its kind. *Shape:* (E, *), (n, *)."""
+        """The features of edges and self-loops that Eq. 8 reads, of whichever kind. *Shape:* (E, *), (n, *)."""
         if self.config.edge_features == "product":
             return _products(h_p, h_q, edge_query, edge_passage)
         return self._given(edge_features, loop_features)
 
     def save(self, folder: Path) -> None:
-        """Write `gnn.safetensors` and `gnn.json`, each whole."""
+        """Write `gnn.safetensors` and `gnn.json`, each by renaming a complete file."""
         if not distributed.is_first():
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -245,11 +246,11 @@ class QueryPassageGNN(nn.Module):
         """Read what `save` wrote, on CPU.
 
         Args:
-            folder: where it was written.
-            dimension: columns of the embeddings that it will be used with; None: any.
+            folder: where `save` wrote.
+            dimension: d of the encoder that the network will be used with; None: any.
 
         Raises:
-            UserError: a file is missing or damaged, does not fit the other one, or d is not `dimension`.
+            UserError: a file is missing or damaged, the two files do not fit each other, or d is not `dimension`.
         """
         config = _read_config(folder / CONFIG)
         if dimension not in (None, config.dimension):
@@ -271,7 +272,7 @@ def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage:
 
 
 def _named(problem: Any) -> dict[str, Any]:
-    """One of pydantic's errors, with the section of params.yaml that the field comes from in front of its name."""
+    """A validation error of pydantic's, with the field's section of params.yaml put before its name."""
     return {**problem, "loc": (*(SECTIONS[name] for name in problem["loc"][:1] if name in SECTIONS), *problem["loc"])}
 
 

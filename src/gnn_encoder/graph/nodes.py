@@ -1,4 +1,4 @@
-"""The queries that are nodes of the graph: training queries, generated ones, or both."""
+"""The queries that are nodes of the graph: training queries, generated queries, or both."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,10 @@ NODES, MADE_FROM = "queries.parquet", "sources.parquet"
 
 @dataclass(frozen=True)
 class Nodes:
-    """First the training queries, in their table's order, then the generated ones, each with its source passage."""
+    """The nodes: first the training queries, in their table's order, then generated queries with their sources.
+
+    The source of a generated query is the passage that it was generated from.
+    """
 
     training: int
     sources: Rows  # (n - training,) passage rows
@@ -28,10 +31,11 @@ class Nodes:
         return self.training + len(self.sources)
 
     def masked(self, queries: Rows, relevant: Rows) -> Rows:
-        """Nodes that must be out of the graph while some training queries train.
+        """The nodes that must be masked while some training queries train.
 
-        These are the queries themselves, and what was generated from a passage that is relevant for one of them: the
-        generator was trained on that very pair and may repeat the query, whereas it has seen no test query.
+        These are the queries themselves, and all queries that were generated from a passage that is relevant for one of
+        them. The generator was trained on that very pair and may repeat the training query; no such shortcut exists at
+        test time, since the generator has seen no test query.
 
         Args:
             queries: rows of the training queries.
@@ -41,10 +45,10 @@ class Nodes:
         return np.concatenate([own, self.training + np.flatnonzero(np.isin(self.sources, relevant))])
 
     def labelled_pairs(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Which nodes belong to which passages: judged-relevant pairs, and generated queries with their sources.
+        """Nodes with their relevant passages, columns query, passage: generated queries with their sources, too.
 
         Args:
-            pairs: columns query, passage, of the training queries.
+            pairs: judged-relevant pairs of the training queries, columns query, passage.
         """
         generated = pl.DataFrame(
             {"query": self.training + np.arange(len(self.sources)), "passage": self.sources},
@@ -60,9 +64,10 @@ def write_nodes(folder: Path, *, training: Path | None, generated: Path | None, 
     """Write the nodes' texts and sources.
 
     Args:
-        training: table of the training queries; None: they are no nodes.
-        generated: table of generated queries, `views` a passage in the passages' order; None: there are none.
-        chosen: which of the generated queries become nodes, ascending.
+        training: table of the training queries; None: they are not nodes.
+        generated: table of generated queries, in the passages' order; None: none are nodes.
+        views: generated queries per passage.
+        chosen: rows of the generated queries that become nodes, ascending.
     """
 
     def queries() -> Iterator[pa.RecordBatch]:
@@ -77,20 +82,20 @@ def write_nodes(folder: Path, *, training: Path | None, generated: Path | None, 
 
 
 def read_nodes(folder: Path) -> Nodes:
-    """Nodes that `write_nodes` wrote."""
+    """Read what `write_nodes` wrote."""
     sources = open_table(folder / MADE_FROM, SOURCES).read().column("passage").to_numpy()
     return Nodes(training=count_rows(folder / NODES) - len(sources), sources=sources)
 
 
 def draw(count: int, size: int | None, seed: int) -> Rows:
-    """`size` of `count` rows at random, ascending; None, or more than there are: all."""
+    """`size` of `count` rows at random, ascending; all rows if `size` is None or at least `count`."""
     if size is None or size >= count:
         return np.arange(count)
     return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
 
 
 def _take(path: Path, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Some rows of a table of queries, ascending, a batch at a time."""
+    """Some rows of a queries table, given in ascending order, batch by batch."""
     first = 0
     for batch in open_table(path, QUERIES).iter_batches():
         within = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(batch))] - first

@@ -1,8 +1,8 @@
 """Sums and softmax over segments (rows that share a target), in PyTorch or in torch-scatter.
 
-PyTorch is the default: on CPU it is several times faster. torch-scatter is used where it is installed and chosen, by
+PyTorch is the default, since it is several times faster on CPU. torch-scatter is used if it is chosen by
 `backend="torch_scatter"` or by the environment variable GNN_ENCODER_SCATTER=torch_scatter. Both give the same values
-and gradients. This is the one file that may import torch_scatter.
+and gradients. No other file may import torch_scatter.
 """
 
 import importlib
@@ -27,7 +27,7 @@ def segment_sum(values: Tensor, index: Tensor, n: int, *, backend: Backend | Non
         values: *Shape:* (E, ...).
         index: the segment of each row, in any order. *Shape:* (E,) int64.
         n: number of segments.
-        backend: None is what GNN_ENCODER_SCATTER says, else PyTorch.
+        backend: None: the value of GNN_ENCODER_SCATTER if it is set, else "torch".
 
     *Shape:* (n, ...).
     """
@@ -38,10 +38,10 @@ def segment_sum(values: Tensor, index: Tensor, n: int, *, backend: Backend | Non
 
 
 def segment_softmax(logits: Tensor, index: Tensor, n: int, *, backend: Backend | None = None) -> Tensor:
-    """Softmax over the rows of each segment, apart for each column.
+    """Softmax over the rows of each segment, separately in each column.
 
-    The segment's maximum is taken off first, so no exponential overflows. The result does not depend on it, so no
-    gradient flows through it.
+    The segment's maximum is subtracted first, so that no exponential overflows. The result does not depend on the
+    maximum, and so no gradient flows through it.
 
     Args:
         logits: *Shape:* (E, heads).
@@ -60,10 +60,10 @@ def segment_softmax(logits: Tensor, index: Tensor, n: int, *, backend: Backend |
 def segment_weighted_sum(
     weights: Tensor, values: Tensor, source: Tensor, target: Tensor, n: int, *, backend: Backend | None = None
 ) -> Tensor:
-    """Sum over the edges of each target: weight of the edge times value of its source, apart for each head.
+    """For each target the sum, over its edges, of the edge's weight times the value of its source, head by head.
 
-    On CPU this is a sparse matrix product, forward and backward: no (E, heads, c) tensor is made, and it is more than
-    ten times faster than gathering the sources. On other devices, and with torch-scatter, the sources are gathered.
+    On CPU this is a sparse matrix product, forward and backward, which needs no (E, heads, c) tensor and is more than
+    ten times faster than gathering the sources' values. On other devices, and with torch-scatter, these are gathered.
 
     Args:
         weights: *Shape:* (E, heads).
@@ -84,8 +84,9 @@ def segment_weighted_sum(
 class _SparseProduct(torch.autograd.Function):
     """`segment_weighted_sum` as one product A V, with A the (n * heads, s * heads) matrix of edge weights.
 
-    Row i * heads + h of A holds the edges of target i, in the columns source * heads + h, so that values and result
-    are taken as they lie in memory. The gradient of A is the part of G V^T at A's entries; that of V is A^T G.
+    Row i * heads + h of A holds the weights of head h on the edges of target i, in the columns source * heads + h. In
+    this order neither values nor result have to be moved in memory. With G the gradient of the result, the gradient of
+    A is G V^T at the entries that A has, and the gradient of V is A^T G.
     """
 
     @staticmethod
@@ -109,7 +110,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def _sparse(weights: Tensor, source: Tensor, target: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """The matrix A in CSR, and where in its entries each edge and head stands.
+    """The place of each edge and head among the entries of A, and the matrix A in CSR layout.
 
     *Shape:* (E, heads), (E,), (E,) -> (E, heads), (n * heads, s * heads).
     """
@@ -117,16 +118,16 @@ def _sparse(weights: Tensor, source: Tensor, target: Tensor, shape: tuple[int, i
     count = torch.bincount(target, minlength=shape[0])
     first = torch.cumsum(count, dim=0) - count
     order = torch.argsort(target, stable=True)
-    within = torch.empty_like(order)  # number of the edge among its target's
+    within = torch.empty_like(order)  # number of the edge among the edges of its target
     within[order] = torch.arange(len(order), device=target.device) - first[target[order]]
-    # A target's entries: all its edges for head 0, then all for head 1 ...
+    # The entries of a target are all its edges for head 0, then all its edges for head 1, and so on.
     places = (first[target] * len(heads) + within).unsqueeze(1) + count[target].unsqueeze(1) * heads
     columns, entries = torch.empty_like(places).flatten(), torch.empty_like(weights).flatten()
     columns[places] = source.unsqueeze(1) * len(heads) + heads
     entries[places] = weights
     ends = torch.cumsum(count.repeat_interleave(len(heads)), dim=0)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse")  # PyTorch calls the CSR layout, years old, a beta
+        warnings.filterwarnings("ignore", message="Sparse")  # PyTorch warns that its CSR layout is in beta
         size = (shape[0] * len(heads), shape[1] * len(heads))
         return places, torch.sparse_csr_tensor(F.pad(ends, (1, 0)), columns, entries, size, check_invariants=False)
 

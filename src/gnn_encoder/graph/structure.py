@@ -1,4 +1,4 @@
-"""The query-passage graph in memory (section 3.2): which passages a query has, and which queries a passage has."""
+"""The query-passage graph in memory (section 3.2): the passages of each query, and the queries of each passage."""
 
 from typing import Any, Self
 
@@ -12,14 +12,14 @@ Bools = NDArray[np.bool_]
 
 
 class Graph:
-    """Edges between n queries and m passages, k a query. Edge e joins query e // k and its passage of rank e % k.
+    """Edges between n queries and m passages, k per query. Edge e joins query e // k and its passage of rank e % k.
 
     Attributes:
         passages: each query's passages, best first. *Shape:* (n, k) int32.
         score: retrieval score of each edge. *Shape:* (n * k,) float32.
-        indptr: edges of passage p stand at `edges[indptr[p] : indptr[p + 1]]`. *Shape:* (m + 1,) int64.
-        edges: edge rows by passage; in a passage highest score first, ties by row. *Shape:* (n * k,) int32, or int64
-            where there are too many.
+        indptr: the edges of passage p are `edges[indptr[p] : indptr[p + 1]]`. *Shape:* (m + 1,) int64.
+        edges: all edges sorted by passage; those of a passage from the highest score to the lowest, ties by edge
+            number. *Shape:* (n * k,) int32, or int64 if there are 2^31 edges or more.
     """
 
     def __init__(self, *, passages: Ints, score: NDArray[np.floating[Any]], n_passages: int) -> None:
@@ -30,7 +30,7 @@ class Graph:
         flat = self.passages.reshape(-1)
         self.indptr = np.zeros(n_passages + 1, dtype=np.int64)
         np.cumsum(np.bincount(flat, minlength=n_passages), out=self.indptr[1:])
-        # lexsort is stable, so that ties stay in row order.
+        # lexsort is stable, so that ties stay in the order of edge numbers.
         order = np.lexsort((-self.score, flat))
         self.edges = order.astype(np.int32 if len(order) < 2**31 else np.int64)
 
@@ -45,7 +45,7 @@ class Graph:
 
         Raises:
             UserError: a query does not have exactly k different passages in order of rank, a passage is not a row of
-                the passages, or a score is not a finite number.
+                the passages table, or a score is not a finite number.
         """
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k = len(query) // n_queries if n_queries else 0
@@ -59,7 +59,7 @@ class Graph:
         is_row = (passage >= 0) & (passage < n_passages)
         _check(is_row, "passage", passage, f"must be a row of the {n_passages} passages")
         _check(np.isfinite(score), "score", score, "must be a finite number")
-        # A query's passages, sorted, side by side: twins are neighbours.
+        # Among a query's passages, sorted, equal ones stand side by side.
         twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
         _check(~np.any(twins, axis=1).repeat(k), "query", query, "has a passage twice")
         return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
@@ -71,16 +71,16 @@ class Graph:
         keep_edge: Bools | None = None,
         max_neighbours: int | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Edges of some passages, as far as the graph holds them.
+        """The edges of some passages.
 
         Args:
             passages: rows of passages. *Shape:* (b,).
-            keep_query: False for queries that are not in the graph; None: all are. *Shape:* (n,).
-            keep_edge: False for edges that are not in the graph; None: all are. *Shape:* (n * k,).
-            max_neighbours: of the edges that stay, only so many a passage, highest score first; None: all.
+            keep_query: False for queries whose edges are left out; None: all are kept. *Shape:* (n,).
+            keep_edge: False for edges that are left out; None: all are kept. *Shape:* (n * k,).
+            max_neighbours: of the edges that are kept, the most per passage, highest score first; None: all.
 
         Returns:
-            Edge rows, and for each the position in `passages`, ascending. *Shape:* (E,), (E,).
+            The edges, and for each the place of its passage in `passages`, ascending. *Shape:* (E,), (E,).
         """
         first = self.indptr[passages]
         count = self.indptr[np.asarray(passages) + 1] - first
@@ -95,7 +95,7 @@ class Graph:
                 keep &= keep_edge[rows]
             rows, target = rows[keep], target[keep]
         if max_neighbours is not None:
-            # `target` ascends: its first place is where the passage's run starts.
+            # `target` ascends, so that searchsorted finds where each passage's run starts.
             place = np.arange(len(target)) - np.searchsorted(target, target)
             rows, target = rows[place < max_neighbours], target[place < max_neighbours]
         return rows, target
@@ -104,7 +104,7 @@ class Graph:
         """Which edges join a query and a passage that is judged relevant for it.
 
         Args:
-            known_keys: query * m + passage of every judgement, ascending.
+            known_keys: query * m + passage of every relevant pair, ascending.
 
         *Shape:* (n * k,).
         """

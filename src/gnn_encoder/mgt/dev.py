@@ -1,4 +1,4 @@
-"""The dev score that training watches: RR@10 of a fixed sample of dev queries over a fixed pool of passages."""
+"""The dev score during training: RR@10 of a fixed sample of dev queries, which rank a fixed pool of passages."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from gnn_encoder.training.examples import Rows
 
 @dataclass(frozen=True)
 class DevSample:
-    """Sampled dev queries, and as pool M_de's top passages of each with all their positives."""
+    """Sampled dev queries and their pool: M_de's top passages of every sampled query, and all their positives."""
 
     queries: Rows  # (q,) rows of the dev table, in order
     pool: Rows  # (p,) passage rows, sorted
@@ -29,15 +29,16 @@ def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
 
 
 def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.DataFrame:
-    """Columns query, passage. *Shape:* queries (q,), retrieved (q, depth)."""
+    """Queries with their retrieved passages, columns query, passage. *Shape:* queries (q,), retrieved (q, depth)."""
     columns = {"query": np.repeat(queries, retrieved.shape[1]), "passage": retrieved.reshape(-1)}
     return pl.DataFrame({name: rows.astype(np.int32) for name, rows in columns.items()})
 
 
 def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
-    """Pool of a sample.
+    """The sample of `queries`, with its pool and its relevant passages.
 
     Args:
+        queries: sampled rows of the dev table, ascending. *Shape:* (q,).
         pairs: judged-relevant pairs of the dev split, columns query, passage.
         retrieved: M_de's top passages of each sampled query. *Shape:* (q, depth).
     """
@@ -51,7 +52,7 @@ def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer
 
 
 def mean_reciprocal_rank(queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = 10) -> float:
-    """MRR@depth of every query over the whole pool, by dot product.
+    """MRR@depth of the queries, each of which ranks all passages by dot product.
 
     *Shape:* queries (q, d), passages (p, d), relevant (q, p).
     """
@@ -62,7 +63,7 @@ def mean_reciprocal_rank(queries: Tensor, passages: Tensor, relevant: NDArray[np
 
 
 def no_grad_eval(module: torch.nn.Module) -> "_Evaluating":
-    """A block in which `module` is in eval mode and keeps no graph; its mode is put back after."""
+    """A block in which `module` is in eval mode and no gradients are recorded; its mode is restored afterwards."""
     return _Evaluating(module)
 
 

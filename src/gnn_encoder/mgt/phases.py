@@ -1,4 +1,4 @@
-"""The runs that end the pipeline's training, from artifacts to models: both phases of GNN-encoder, and its control."""
+"""Training GNN-encoder (in two phases) and its control, from the pipeline's artifacts to models."""
 
 import logging
 from pathlib import Path
@@ -39,7 +39,10 @@ log = logging.getLogger(__name__)
 def train_gnn_encoder(
     source: GraphArtifacts, params: Params, scratch: Path
 ) -> tuple[DualEncoder, QueryPassageGNN, History]:
-    """Phase one, then phase two from its best weights. Phase two starts by scoring them, so it never ends below."""
+    """Phase one, then phase two from the best weights of phase one.
+
+    Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
+    """
     mgt = params.mgt
     encoder = load_base(source.base, params)
     near = open_neighbourhood(
@@ -122,7 +125,7 @@ def _phase_two(
 
 
 def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
-    """M_de trained on without the graph, for as many passes over the same queries as both phases together."""
+    """The control: M_de trained further without a graph, for as many epochs as both phases of GNN-encoder together."""
     mgt, base = params.mgt, registry().built[MAIN].base
     encoder = load_base(base, params)
     examples, dev = read_training_examples(), read_dev_sample(base, params, encoder)
@@ -136,7 +139,7 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
 
 
 def load_base(system: str, params: Params) -> DualEncoder:
-    """The dual-encoder that training starts from."""
+    """The dual-encoder of `system`, with the dropout of Masked Graph Training, as the start of training."""
     return DualEncoder.load(project.encoder(system), precision=params.encoder.precision, dropout=params.mgt.dropout)
 
 
@@ -146,10 +149,14 @@ def read_training_examples() -> Examples:
 
 
 def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:
-    """The fixed dev sample, its pool found by M_de, which is `system`'s encoder, in its passage matrix.
+    """The fixed dev sample, with a pool that M_de retrieves from its passage matrix.
 
-    Where answers judge, what M_de found for a query is relevant if it holds one, beside BM25's best such passage;
-    what it found for other queries is not looked at.
+    In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
+    and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
+
+    Args:
+        system: the system that serves as M_de.
+        encoder: M_de.
     """
     queries = project.queries("dev")
     pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
@@ -167,7 +174,12 @@ def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSam
 
 
 def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:
-    """A network at its identity-like start."""
+    """An untrained network, which starts near the identity.
+
+    Args:
+        dimension: d of the encoder.
+        features: the cross-encoder's edge features; None if the network reads none of them.
+    """
     mgt = params.mgt
     torch.manual_seed(int(np.random.SeedSequence([params.seed, 1]).generate_state(1)[0]))
     config = GNNConfig(

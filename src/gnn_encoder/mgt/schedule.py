@@ -1,4 +1,4 @@
-"""Which queries train in which step, and which are out of the graph meanwhile (Algorithm 1, lines 3-6)."""
+"""Which queries train in each step, and which are masked in the graph meanwhile (Algorithm 1, lines 3-6)."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,17 @@ from gnn_encoder.training.examples import Rows
 
 @dataclass(frozen=True)
 class Step:
-    """One step's items of the examples, and the fold Q_t they belong to."""
+    """The items of the examples that train in one step, and the fold Q_t that they belong to."""
 
     items: Rows
-    fold: Rows  # items too; empty when nothing is masked
+    fold: Rows  # all items of the fold, which are masked in the graph; empty if nothing is masked
 
 
 class MaskedSchedule:
-    """Steps of all passes. A pass splits the queries into 1/beta folds; each in turn is Q_t and trains in batches.
+    """The steps of all epochs. Each epoch splits the queries into about 1 / beta folds.
 
-    `epochs` counts passes over all queries: with beta 5% a pass is 20 rounds.
+    Each fold in turn is Q_t and trains in batches: this is one round. With a beta of 5% an epoch has 20 rounds. With
+    beta None nothing is masked, and an epoch is one round.
     """
 
     def __init__(self, n_items: int, *, epochs: int, batch_size: int, beta: float | None, seed: int) -> None:

@@ -29,12 +29,12 @@ from gnn_encoder.training.contrastive import (
 )
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch
 
-PASSAGES_AT_A_TIME = 8_192  # of the dev pool
+PASSAGES_AT_A_TIME = 8_192  # passages of the dev pool that are encoded together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supervision:
-    """What every phase, and the control, trains on: the same queries, draws and dev sample."""
+    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample."""
 
     examples: Examples
     schedule: MaskedSchedule
@@ -42,13 +42,13 @@ class Supervision:
     seed: int
     dev: DevSample
     dev_texts: TextTokens
-    nodes: Nodes  # of the graph; the control does not look at them
+    nodes: Nodes  # of the graph; the control has none
 
     def __len__(self) -> int:
         return len(self.schedule)
 
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
-        """This rank's share of a step's batch, and the nodes that are out of the graph because of its fold Q_t."""
+        """This rank's share of the batch of step `number`, and the nodes that are masked because of its fold Q_t."""
         step = self.schedule[number]
         generator = np.random.default_rng([self.seed, number, distributed.rank()])
         drawn = draw_batch(self.examples, local_share(step.items), self.negatives, generator)
@@ -56,16 +56,16 @@ class Supervision:
         return drawn, self.nodes.masked(fold, self.examples.relevant(fold))
 
     def dev_queries(self, encoder: DualEncoder, batch_tokens: int) -> Tensor:
-        """The sampled dev queries by `encoder`. *Shape:* (q, d)."""
+        """E_Q of the sampled dev queries. *Shape:* (q, d)."""
         rows = embed_queries(encoder, self.dev_texts, batch_tokens, self.dev.queries)
         return torch.from_numpy(rows).to(device())
 
 
 def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, masked: Rows) -> tuple[Subgraph, Rows]:
-    """What informs a batch's passages without the masked nodes, and where each passage stands in it.
+    """The subgraph of a batch's passages without the masked nodes, and the place of each of the batch's passages in it.
 
     Raises:
-        RuntimeError: a masked node is reachable.
+        RuntimeError: a masked node is in the subgraph.
     """
     passages, position = np.unique(batch.passages, return_inverse=True)
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
@@ -74,7 +74,14 @@ def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, masked: Rows
 
 
 class GNNTask:
-    """Phase one: E_Q and E_P stay M_de's, so that every embedding is read from a cache and only the GNN learns."""
+    """Phase one: only the GNN learns. E_Q and E_P stay those of M_de, so that all embeddings come from a cache.
+
+    Args:
+        queries: E_Q of all training queries. *Shape:* (training queries, d).
+        node_queries: E_Q of all queries that are nodes. *Shape:* (n, d).
+        dev_queries: E_Q of the sampled dev queries. *Shape:* (q, d).
+        scale: 1 / temperature.
+    """
 
     def __init__(
         self,
@@ -96,7 +103,7 @@ class GNNTask:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
-        """Eq. 6-12 on cached embeddings."""
+        """Forward and backward of one batch by Eq. 6-12, on cached embeddings."""
         batch, masked = self._supervision.batch(number)
         subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
         informed = self._informed(subgraph)
@@ -119,7 +126,15 @@ class GNNTask:
 
 
 class JointTask:
-    """Phase two, the paper's: embeddings in Eq. 7-11 are recomputed by the encoder being trained, with gradient."""
+    """Phase two, as in the paper: encoder and GNN learn together.
+
+    The embeddings in Eq. 7-11 are computed by the encoder that is being trained, with gradient. Only the passages of
+    Eq. 6 still come from M_de's cache.
+
+    Args:
+        texts: training queries and passages.
+        node_texts: the queries that are nodes, and passages.
+    """
 
     def __init__(
         self,
@@ -143,7 +158,7 @@ class JointTask:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
-        """Algorithm 1, lines 7-11."""
+        """Forward and backward of one batch by Algorithm 1, lines 7-11."""
         batch, masked = self._supervision.batch(number)
         subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
         encoder, texts, size = self._encoder, self._texts, self._chunk_size
@@ -163,7 +178,7 @@ class JointTask:
         return loss.item()
 
     def evaluate(self) -> float:
-        """Dev RR@10 with all queries in the graph and everything but Eq. 6's passages recomputed."""
+        """Dev RR@10 with all queries in the graph, by the encoder being trained, except for Eq. 6's cached passages."""
         dev = self._supervision.dev
         with no_grad_eval(self._encoder):
             queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
@@ -180,7 +195,7 @@ class JointTask:
 
 
 class NoGNNTask:
-    """The control: the same steps, batches and dev sample by plain Eq. 1 and 2."""
+    """The control: the dual-encoder alone learns by Eq. 1 and 2, with the same steps, batches and dev sample."""
 
     def __init__(
         self, encoder: DualEncoder, texts: Texts, supervision: Supervision, *, chunk_size: int, batch_tokens: int
@@ -194,12 +209,12 @@ class NoGNNTask:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
-        """One batch through GradCache."""
+        """Forward and backward of one batch, through GradCache."""
         batch, _ = self._supervision.batch(number)
         return contrastive_step(self._encoder, self._texts, batch, self._supervision.examples, self._chunk_size)
 
     def evaluate(self) -> float:
-        """Dev RR@10 by plain embeddings."""
+        """Dev RR@10 of the dual-encoder's own embeddings."""
         dev = self._supervision.dev
         with no_grad_eval(self._encoder):
             queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)

@@ -1,1 +1,1 @@
-"""What is trained: dual-encoder and cross-encoder, what they start from, and how token states become a vector."""
+"""The models that are trained: dual-encoder and cross-encoder, their pretrained start, and pooling to one vector."""

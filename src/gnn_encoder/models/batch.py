@@ -1,4 +1,4 @@
-"""What a transformer reads: padded token ids, and where its tokenizer puts special tokens."""
+"""A transformer's input: padded token ids, and the places where its tokenizer puts special tokens."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from gnn_encoder.core.errors import UserError
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded token ids. *Shape:* each (n, tokens)."""
+    """Padded token ids of n texts. *Shape:* each field (n, tokens)."""
 
     input_ids: Tensor
     attention_mask: Tensor
@@ -22,7 +22,10 @@ class Batch:
         return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.token_type_ids.to(device))
 
     def arguments(self, model: nn.Module) -> dict[str, Tensor]:
-        """What a transformer is called with, on its device; token types where it tells any apart (RoBERTa does not)."""
+        """Keyword arguments to call `model` with, on its device.
+
+        Token types are among them only if the model distinguishes any (BERT does, RoBERTa does not).
+        """
         batch = self.to(next(model.parameters()).device)
         arguments = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if getattr(model.config, "type_vocab_size", 0) > 1:
@@ -31,10 +34,10 @@ class Batch:
 
 
 class Template:
-    """Where a tokenizer puts its special tokens, read off an encoded probe of the tokenizer itself.
+    """Where a tokenizer puts its special tokens. It is read off the tokenizer's own encoding of "a" and of ("a", "a").
 
-    A text alone is `prefix a single_suffix`, a pair is `prefix a middle b suffix`; b and what follows it may be of
-    another segment (token type).
+    A single text a becomes `prefix a single_suffix`, a pair (a, b) becomes `prefix a middle b suffix`. The token type
+    of b and of the suffix is `second_type`, that of all before them is 0.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

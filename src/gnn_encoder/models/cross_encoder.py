@@ -1,4 +1,4 @@
-"""The cross-encoder M_ce: reads query and passage together; its [CLS] state is an edge's feature."""
+"""The cross-encoder M_ce: it reads query and passage together, and its [CLS] state is the feature of their edge."""
 
 from pathlib import Path
 from typing import Self
@@ -15,7 +15,7 @@ from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
 
 class CrossEncoder(nn.Module):
-    """A transformer with one logit; its sigmoid is the score in 0..1 that the thresholds 0.9 and 0.1 speak of."""
+    """A transformer with one logit, whose sigmoid is the score in 0..1 that the thresholds 0.9 and 0.1 apply to."""
 
     def __init__(self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class CrossEncoder(nn.Module):
 
     @classmethod
     def from_pretrained(cls, source: Source, params: Encoder, *, seed: int = 0) -> Self:
-        """Start from a base model, with a head of its own, drawn with `seed`."""
+        """Start from a base model, with a new head whose weights are drawn at random with `seed`."""
         return cls(
             model=load_model(
                 source, dropout=params.dropout, kind=AutoModelForSequenceClassification, seed=seed, num_labels=1

@@ -9,21 +9,21 @@ from gnn_encoder.core.errors import UserError
 
 
 def device() -> torch.device:
-    """The GPU of this rank, else the CPU."""
+    """The GPU of this rank, or the CPU where there is no GPU."""
     if torch.cuda.is_available():
         return torch.device("cuda", distributed.local_rank())
     return torch.device("cpu")
 
 
 def supports_bf16() -> bool:
-    """Whether bf16 is computed natively here: a GPU that has it, or a CPU with AMX or AVX512-BF16."""
+    """Whether this machine computes bf16 natively: a GPU that supports it, or a CPU with AMX or AVX512-BF16."""
     if torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported())
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
 def working_dtype(precision: str) -> torch.dtype:
-    """The dtype of a forward pass for `encoder.precision`: auto is bf16 where it is native, else float32."""
+    """The dtype of a forward pass for `encoder.precision`; `auto` is bf16 where the machine computes it natively."""
     if precision == "auto":
         return torch.bfloat16 if supports_bf16() else torch.float32
     if precision in ("bf16", "fp32"):
@@ -32,10 +32,10 @@ def working_dtype(precision: str) -> torch.dtype:
 
 
 def autocast(dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Training in bf16 keeps float32 weights and casts as it computes."""
+    """A block that computes in `dtype`. It casts as it computes, so that training keeps float32 weights."""
     return torch.autocast(device().type, dtype=dtype, enabled=dtype is not torch.float32)
 
 
 def attention_implementation() -> str:
-    """SDPA on a GPU. On a CPU plain attention: SDPA's backward took 45% of a training step there."""
+    """SDPA on a GPU, plain attention on a CPU, where SDPA's backward pass took 45% of a training step."""
     return "sdpa" if torch.cuda.is_available() else "eager"

@@ -27,7 +27,7 @@ SETTINGS = "dual_encoder.json"
 
 @dataclass(frozen=True, kw_only=True)
 class DualEncoderSettings:
-    """How a dual-encoder was trained to read texts and to score them: it has to be used in the same way."""
+    """How a dual-encoder was trained to read and to score texts; at inference it must be used in the same way."""
 
     pooling: str
     similarity: str
@@ -35,15 +35,15 @@ class DualEncoderSettings:
     shared: bool
     query_length: int
     passage_length: int
-    pair_length: int | None = None  # passages are read together with a query, in so many tokens; None: alone
+    pair_length: int | None = None  # most tokens of a query and passage read together; None: passages are read alone
 
 
 class DualEncoder(nn.Module):
     """One transformer for queries and passages, or one for each.
 
-    With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q(q) as ever, E_P(q + p) on `[CLS] q [SEP] p [SEP]`.
-    Embeddings are such that a score is a plain dot product (Eq. 1): with `similarity: cosine` they have length 1.
-    The temperature belongs to the loss, not to the embeddings.
+    With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q reads the query alone as before, and E_P reads a query
+    and a passage together, `[CLS] q [SEP] p [SEP]`. The score of two embeddings is always their dot product (Eq. 1):
+    with `similarity: cosine` embeddings have length 1. The temperature belongs to the loss, not to the embeddings.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class DualEncoder(nn.Module):
 
     @staticmethod
     def fingerprint(folder: Path) -> str:
-        """Of a saved dual-encoder's settings and weights: those with the same one compute the same embeddings."""
+        """Hash of a saved dual-encoder's settings and weights. Equal hashes mean equal embeddings."""
         return fingerprint(folder / SETTINGS, *sorted(folder.rglob("*.safetensors")))
 
     @property
@@ -123,7 +123,7 @@ class DualEncoder(nn.Module):
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by in the loss: 1 / temperature."""
+        """The factor that scores have in the loss, 1 / temperature."""
         return 1.0 / self.settings.temperature
 
     def encode_queries(self, batch: Batch) -> Tensor:
@@ -131,7 +131,7 @@ class DualEncoder(nn.Module):
         return self._encode(self.query, batch)
 
     def encode_passages(self, batch: Batch) -> Tensor:
-        """E_P, of passages alone or of pairs. *Shape:* (n, tokens) -> (n, d) float32."""
+        """E_P; the batch holds single passages, or pairs with `pair_length`. *Shape:* (n, tokens) -> (n, d) float32."""
         return self._encode(self.passage, batch)
 
     def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -142,7 +142,7 @@ class DualEncoder(nn.Module):
         return embedding(states, arguments["attention_mask"], pooling=s.pooling, similarity=s.similarity)
 
     def freeze_lower(self, layers: int) -> None:
-        """Leave the embeddings and the lowest `layers` layers as they are in training.
+        """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen.
 
         Raises:
             UserError: the model has fewer layers.
@@ -157,7 +157,10 @@ class DualEncoder(nn.Module):
                 module.requires_grad_(False)
 
     def for_inference(self) -> Self:
-        """Drop gradients and hold the weights in the working dtype: no cast a batch, half the memory."""
+        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them.
+
+        In bf16 the weights also take half the memory.
+        """
         return self.eval().requires_grad_(False).to(self.dtype)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:

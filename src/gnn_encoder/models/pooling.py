@@ -1,4 +1,4 @@
-"""From token states to one vector a text."""
+"""Pooling: the token states of a text become one vector."""
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +12,12 @@ def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
     """
     if kind == "cls":
         return states[:, 0].float()
-    # Added up in float32: a 16-bit sum would round.
+    # The sum is in float32, since one in 16 bits would lose digits.
     total = states.masked_fill(mask.unsqueeze(-1) == 0, 0).sum(dim=1, dtype=torch.float32)
     return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 def embedding(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:
-    """Pool, and scale to length 1 when scores are cosines. *Shape:* as `pool`."""
+    """Pool, and scale to length 1 if the similarity is `cosine`. *Shape:* as `pool`."""
     vectors = pool(states, mask, pooling)
     return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors

@@ -1,4 +1,4 @@
-"""Loading what others trained: a folder, a hub name with a revision, or a model inside an installed package."""
+"""Loading pretrained models: from a folder, by hub name and revision, or from inside an installed package."""
 
 import importlib.util
 import logging
@@ -21,7 +21,7 @@ PACKAGE = "package:"
 
 
 def resolve(model: str) -> str:
-    """Folder of a model named `package:NAME/FOLDER` (the package is found, not imported); other names as they are.
+    """The folder that `package:NAME/FOLDER` names, without importing the package; any other name unchanged.
 
     Raises:
         UserError: the package is not installed or does not hold the folder.
@@ -44,7 +44,7 @@ def resolve(model: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """A model someone trained: what `encoder.model`, `encoder.revision` and `encoder.trust_remote_code` say."""
+    """Where a pretrained model comes from: `encoder.model`, `encoder.revision` and `encoder.trust_remote_code`."""
 
     model: str
     revision: str | None = None
@@ -52,7 +52,7 @@ class Source:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a model, neither truncating nor padding by itself."""
+    """The fast tokenizer of a model, with its own truncation and padding switched off."""
     with _explained(source.model):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             resolve(source.model), revision=source.revision, trust_remote_code=source.trust_remote_code, use_fast=True
@@ -63,7 +63,7 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
         raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
     tokenizer._tokenizer.no_truncation()
     tokenizer._tokenizer.no_padding()
-    for name in ("is_local", "local_files_only"):  # how it was found, not what it is: a saved copy must not tell
+    for name in ("is_local", "local_files_only"):  # these say how it was found, which no saved copy should record
         tokenizer.init_kwargs.pop(name, None)
     return tokenizer
 
@@ -75,11 +75,12 @@ def load_model(
 
     Args:
         kind: the `AutoModel...` class.
-        seed: of the weights that the folder has not (a new head, a pooler that nothing reads): they are drawn.
+        seed: decides the weights that the folder does not hold and that are drawn at random (a new head, or a pooler
+            that nothing reads).
         options: fields of the model's configuration to set.
 
     Raises:
-        UserError: it cannot be found or its weights are a pickle.
+        UserError: the model cannot be found, its weights are a pickle, or weights are missing.
     """
     with _explained(source.model):
         origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
@@ -102,29 +103,30 @@ def load_model(
                 **origin,
             )
     _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
-    model.config.name_or_path = ""  # a saved encoder-decoder would name this machine's folder
+    model.config.name_or_path = ""  # else a saved encoder-decoder would hold a path of this machine
     return model
 
 
 def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
-    """Refuse texts longer than a model has positions for.
+    """Make sure that the model has a position for each of `tokens` tokens.
 
     Args:
         name: the parameter that sets `tokens`.
 
     Raises:
-        UserError: they are longer.
+        UserError: the model has fewer positions.
     """
     table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if not isinstance(table, nn.Embedding):  # relative and rotary positions have no such end
+    if not isinstance(table, nn.Embedding):  # relative and rotary positions have no limit
         return
-    limit = table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)  # RoBERTa's begin later
+    # RoBERTa numbers positions from padding_idx + 1 on.
+    limit = table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
     if tokens > limit:
         raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
 
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
-    """Refuse weights that transformers would silently draw at random; a pooler, and a new head, may be so."""
+    """Refuse missing weights, which transformers would silently draw at random, except a pooler's or a new head's."""
     base = f"{model.base_model_prefix}."
     needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
     if model.base_model is model:  # its keys carry no prefix
@@ -137,7 +139,7 @@ def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new
 
 
 class _explained:
-    """Tells a missing or unfit model folder in one line."""
+    """A block in which an error of transformers or safetensors becomes a UserError of one line."""
 
     def __init__(self, model: str) -> None:
         self._model = model

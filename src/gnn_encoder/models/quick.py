@@ -1,6 +1,6 @@
-"""A query's embedding without torch: importing torch and transformers takes longer than a search may.
+"""Query embeddings without torch, for `gnn-encoder search`: importing torch would take longer than the search.
 
-BERT (Devlin et al. 2019) in numpy, for the command line's cold start. A test holds it equal to `DualEncoder`.
+This is BERT (Devlin et al. 2019) in numpy. A test checks that it computes what `DualEncoder` does.
 """
 
 import json

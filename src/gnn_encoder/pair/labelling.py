@@ -1,4 +1,4 @@
-"""Pseudo-labels from artifacts to training examples: of unlabelled and of labelled queries (PAIR, section 3.3)."""
+"""PAIR's training examples: the teacher pseudo-labels candidates of labelled and unlabelled queries (section 3.3)."""
 
 import logging
 from pathlib import Path
@@ -21,9 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def label_labelled(params: Params, work: Path) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Examples of the labelled queries, and counts of what was decided.
+    """Examples of the labelled queries, and the counts of `denoise`.
 
-    Without pseudo-labels (the paper's w/o KD) all candidates that are not labelled are negatives.
+    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives, and there are no
+    counts.
     """
     pair = params.pair
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
@@ -39,7 +40,10 @@ def label_unlabelled(queries: Path, params: Params, work: Path) -> tuple[pl.Data
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
     Args:
-        queries: the table of them.
+        queries: the table of the unlabelled queries.
+
+    Raises:
+        UserError: no candidate scored above `pair.s_pos`.
     """
     pair = params.pair
     found = top_passages("retriever", queries, pair.depth, params, name="pair.depth")
@@ -50,13 +54,13 @@ def label_unlabelled(queries: Path, params: Params, work: Path) -> tuple[pl.Data
 
 
 def _spread(candidates: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """`pair.candidates` a query, over the first `pair.depth`: columns query, passage."""
+    """`pair.candidates` candidates per query, evenly spread over its first `pair.depth`. Columns query, passage."""
     chosen = spread(candidates, range_min=0, range_max=pair.depth, count=pair.candidates)
     return chosen.select("query", "passage")
 
 
 def _score(candidates: pl.DataFrame, queries: Path, params: Params, work: Path) -> pl.DataFrame:
-    """Add the teacher's scores."""
+    """Add the teacher's scores as the column `score`."""
     return score_candidates(
         candidates,
         queries,
@@ -70,7 +74,7 @@ def _score(candidates: pl.DataFrame, queries: Path, params: Params, work: Path) 
 def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, pair: Pair) -> dict[str, Any]:
     """How many pseudo-labels there are, and how often they are right on the queries whose labels are hidden."""
     pairs = relevant_pairs(project.queries(UNLABELLED), project.qrels(UNLABELLED), project.PASSAGES)
-    # The hidden queries come first in the table of unlabelled ones, in their own table's order.
+    # The queries with hidden labels stand first in the table of unlabelled queries, and so have the same rows in both.
     known = scored.join(pairs.select("query").unique(), on="query", how="semi")
     thresholds = dict.fromkeys([(pair.s_pos, pair.s_neg), *THRESHOLDS])
     quality = [accuracy(known, pairs, s_pos=p, s_neg=n) for p, n in thresholds]

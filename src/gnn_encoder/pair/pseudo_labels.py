@@ -13,8 +13,9 @@ THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg
 def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.DataFrame:
     """Turn scored candidates of unlabelled queries into the EXAMPLES table.
 
-    A candidate above `s_pos` is a positive, one below `s_neg` a hard negative, the others are neither. A query
-    without a positive is left out; one without a negative keeps an empty list (random passages stand in, in training).
+    A candidate scored above `s_pos` is a positive, one scored below `s_neg` is a hard negative, and the others are
+    neither. A query without a positive is left out. A query without a negative has an empty list, and training draws
+    random passages for it.
 
     Args:
         scored: columns query, passage, score (M_ce's, 0..1).
@@ -26,7 +27,7 @@ def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.Data
 
 
 def check_found(scored: pl.DataFrame, labelled: pl.DataFrame, pair: Pair) -> None:
-    """Make sure that there is something to train on.
+    """Make sure that there is a pseudo-positive to train on.
 
     Raises:
         UserError: no candidate scored above `pair.s_pos`.
@@ -40,14 +41,14 @@ def check_found(scored: pl.DataFrame, labelled: pl.DataFrame, pair: Pair) -> Non
 
 
 def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: float) -> dict[str, Any]:
-    """How many pseudo-labels there are at a pair of thresholds, and which share is right (Table 5).
+    """How many pseudo-labels there are at a pair of thresholds, and which share of them is right (Table 5).
 
-    A pseudo-positive is right when it is judged relevant, a pseudo-negative when it is not. Judgements are incomplete,
-    so the first is a lower bound, the second an upper one.
+    A pseudo-positive is right if it is judged relevant, a pseudo-negative if it is not. Judgements are incomplete, so
+    that the accuracy of positives is a lower bound and the accuracy of negatives is an upper bound.
 
     Args:
-        scored: columns query, passage, score, of queries whose labels are known.
-        pairs: their judged-relevant pairs, columns query, passage.
+        scored: candidates of queries whose labels are known, columns query, passage, score.
+        pairs: judged-relevant pairs of these queries, columns query, passage.
     """
     judged = scored.join(pairs.with_columns(relevant=pl.lit(True)), on=["query", "passage"], how="left")
     relevant = judged["relevant"].fill_null(False)

@@ -1,4 +1,4 @@
-"""How close positives are to their queries and to hard negatives (PAIR, section 4.5, Figure 4)."""
+"""The similarity of positives to their queries and to hard negatives (PAIR, section 4.5, Figure 4)."""
 
 import logging
 from typing import Any
@@ -25,9 +25,9 @@ Vectors = NDArray[np.floating[Any]]
 
 
 def similarities(queries: Vectors, positives: Vectors, negatives: Vectors) -> dict[str, float]:
-    """Mean and standard deviation of s(p+, q) and s(p+, p-) over triples.
+    """Mean and standard deviation of s(p+, q) and s(p+, p-) over triples of a query, a positive and a negative.
 
-    *Shape:* (n, d) each, row i being triple i.
+    *Shape:* (n, d) each; row i belongs to triple i.
     """
     to_query = np.einsum("nd,nd->n", positives, queries)
     to_negative = np.einsum("nd,nd->n", positives, negatives)
@@ -40,7 +40,7 @@ def similarities(queries: Vectors, positives: Vectors, negatives: Vectors) -> di
 
 
 def triples(pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
-    """Every relevant pair with the query's first retrieved passage that is not relevant.
+    """Every relevant pair, together with a hard negative: the query's first retrieved passage that is not relevant.
 
     Args:
         pairs: judged-relevant pairs, columns query, passage.
@@ -59,7 +59,7 @@ def triples(pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
 
 
 def measure_similarities(systems: tuple[str, ...], params: Params) -> dict[str, dict[str, float]]:
-    """System -> `similarities` of the dev queries; hard negatives are the first retriever's, the same for all."""
+    """System -> `similarities` of the dev queries. All systems share the hard negatives, which the retriever found."""
     pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
     chosen = triples(pairs, _negatives(params.evaluate.answers))
     query, positive, negative = (chosen[name].to_numpy().astype(np.int64) for name in ("query", "passage", "negative"))
@@ -76,9 +76,9 @@ def measure_similarities(systems: tuple[str, ...], params: Params) -> dict[str, 
 
 
 def _negatives(kind: Kind) -> pl.DataFrame:
-    """What the first retriever found, as rows: columns query, passage, rank.
+    """The first retriever's run of the dev queries, by rows of the tables: columns query, passage, rank.
 
-    Where answers judge, passages that hold one are left out.
+    In data that are judged by answers, passages that hold an answer are left out.
     """
     queries = project.queries("dev")
     found = read_run(project.run_file("retriever", "dev"))

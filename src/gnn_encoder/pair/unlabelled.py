@@ -1,4 +1,4 @@
-"""The unlabelled queries: those whose labels are hidden, then a user's own, as one table."""
+"""The table of unlabelled queries: first the training queries whose labels are hidden, then a user's own queries."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,15 +14,15 @@ from gnn_encoder.data.rows import Place, check_text
 
 
 def write_queries(path: Path, hidden: Path, own: Path | None) -> None:
-    """Write a queries table.
+    """Write the table of unlabelled queries.
 
     Args:
-        hidden: table of the queries whose labels are hidden.
-        own: a text file, one query a line, plain or gzip; or a Parquet table with a column `text`, such as that of
-            the generated queries.
+        hidden: table of the training queries whose labels are hidden.
+        own: a user's own queries: a text file with one query per line, plain or gzip, or a Parquet table with a column
+            `text`, such as that of the generated queries. None: there are none.
 
     Raises:
-        UserError: `own` is no such file, or a query is empty; or there is no query at all.
+        UserError: `own` is a table without that column, a query is empty, or there is no query at all.
     """
 
     def queries() -> Iterator[pa.RecordBatch]:
@@ -43,7 +43,7 @@ def write_queries(path: Path, hidden: Path, own: Path | None) -> None:
 
 
 def own_file(name: str | None) -> Path | None:
-    """The user's file that `pair.unlabelled` names, if it names one.
+    """The file that `pair.unlabelled` names, or None if it is null.
 
     Raises:
         UserError: there is no such file.
@@ -56,7 +56,11 @@ def own_file(name: str | None) -> Path | None:
 
 
 def read_texts(path: Path) -> Iterable[str]:
-    """Stream a user's queries, checked."""
+    """Stream a user's queries, checking each.
+
+    Raises:
+        UserError: the file is a table without a column `text`, or a query is empty.
+    """
     if path.suffix != ".parquet":
         for number, line in read_lines(path):
             yield check_text(Place(path, f"line {number}"), "query", " ".join(line.split()))

@@ -1,1 +1,1 @@
-"""What people see: every table and every figure has one function here, whether for plots/, the page or the terminal."""
+"""Tables and figures. One function makes each of them, for plots/, for the report's page and for the terminal alike."""

@@ -1,4 +1,4 @@
-"""Files that a report shows where they are there, and what is told where they are not."""
+"""Reading the files that a report shows, and what it says in place of files that do not exist."""
 
 import json
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, kw_only=True)
 class Missing:
-    """Something that has not been made, and the command that makes it."""
+    """A sentence on what has not been made, and the command that makes it."""
 
     what: str
     command: str
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's content; None where there is no such file.
+    """A JSON file's content; None if there is no such file.
 
     Raises:
-        UserError: it is no JSON.
+        UserError: the file is not JSON.
     """
     if not path.is_file():
         return None
@@ -35,6 +35,6 @@ def read_json(path: Path) -> Any:
 
 
 def read_records(path: Path, form: type[Record]) -> Record | None:
-    """A JSON file's content as the records that were written to it; None where there is no such file."""
+    """A JSON file's content, validated as `form`; None if there is no such file."""
     value = read_json(path)
     return None if value is None else TypeAdapter(form).validate_python(value)

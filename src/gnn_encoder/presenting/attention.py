@@ -29,7 +29,7 @@ Shares = dict[str, dict[str, dict[str, Any]]]  # kind of neighbour -> without, w
 
 
 def shares_table(shares: Shares) -> Table:
-    """Mean attention to one neighbour of each kind."""
+    """Mean attention to one neighbour of each kind, one row per kind."""
     rows = []
     for kind, found in shares.items():
         means = [share(found[m]["mean"], found[m]["low"], found[m]["high"]) for m in MODELS]
@@ -45,8 +45,8 @@ def attention_panel(passage: pl.DataFrame, names: Sequence[str], model: str) -> 
     """Attention of one passage to each of its queries and to itself, by the model `without` or `with` MGT.
 
     Args:
-        passage: columns kind, `without`, `with`, `gate_without`, `gate_with`; a row a neighbour.
-        names: what the neighbours are called.
+        passage: columns kind, `without`, `with`, `gate_without`, `gate_with`; one row per neighbour.
+        names: labels of the neighbours.
     """
     title = f"{MODEL_NAMES[model]}, gate {passage[f'gate_{model}'][0]:.3f}"
     paint = partial(paint_attention, kinds=passage["kind"], attention=passage[model], names=names)
@@ -54,7 +54,7 @@ def attention_panel(passage: pl.DataFrame, names: Sequence[str], model: str) -> 
 
 
 def nothing_panel() -> Panel:
-    """Stands where no passage can be drawn."""
+    """An empty panel, shown if there is no passage to draw."""
     text = "no passage has labelled and potentially relevant queries"
     return Panel(name="attention", title=text, paint=lambda axes: axes.set_axis_off(), size=(6.0, 2.4))
 
@@ -66,7 +66,7 @@ def shares_panel(shares: Shares) -> Panel:
 
 
 def paint_attention(axes: "Axes", kinds: pl.Series, attention: pl.Series, names: Sequence[str]) -> None:
-    """A bar a neighbour, in the colour of its kind."""
+    """Draw one bar per neighbour, in the colour of its kind."""
     for kind, name in CALLED.items():
         places = [place for place, found in enumerate(kinds) if found == kind]
         axes.barh(places, attention.gather(places), color=COLOURS[kind], label=name)
@@ -76,7 +76,7 @@ def paint_attention(axes: "Axes", kinds: pl.Series, attention: pl.Series, names:
 
 
 def paint_shares(axes: "Axes", shares: Shares) -> None:
-    """Two bars a kind."""
+    """Draw two bars per kind: without and with MGT."""
     for place, (kind, found) in enumerate(shares.items()):
         for side, model in enumerate(MODELS):
             mean = found[model]

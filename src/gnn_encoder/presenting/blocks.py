@@ -1,4 +1,4 @@
-"""Any JSON as tables: what later stages measure is shown without anybody here knowing its form."""
+"""Tables of any JSON value, so that the report can show files whose form it does not know."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,15 +7,15 @@ from gnn_encoder.presenting.formats import NOTHING
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table
 
-ROWS = 100  # of one table
-VALUES = 12  # of a list in one cell
+ROWS = 100  # most rows of a table
+VALUES = 12  # most values of a list in one cell
 
 
 def blocks(value: Any, title: str = "") -> list[Table]:
-    """Tables of a JSON value, with the keys that lead to each one as its title.
+    """Tables of a JSON value. The title of each consists of the keys that lead to it.
 
-    A list of objects has a row an object, an object of like objects a row a key; what is nested deeper gets tables of
-    its own.
+    A list of objects becomes one table with a row for each object. An object of objects becomes one table with a row
+    for each key, if these hold plain values. Values that are nested deeper become tables of their own.
     """
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         return list(_records(title, [("", one) for one in value]))
@@ -32,7 +32,7 @@ def blocks(value: Any, title: str = "") -> list[Table]:
 
 
 def label(key: str) -> str:
-    """A system's name; of other keys their words."""
+    """A JSON key as people read it: the title of a system or branch, or else the key with spaces for underscores."""
     name = name_of(key)
     return key.replace("_", " ") if name == key else name
 

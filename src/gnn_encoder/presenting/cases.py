@@ -5,12 +5,12 @@ from typing import Any
 from gnn_encoder.presenting.formats import NOTHING, shortened
 from gnn_encoder.presenting.tables import Table
 
-HEARD = 3  # training queries of a case
-LONGEST = 300  # characters of a text
+HEARD = 3  # most training queries that are shown of a case
+LONGEST = 300  # most characters of a text
 
 
 def cases_table(cases: list[dict[str, Any]]) -> Table:
-    """A row a case: the query, the passage, and the training queries that informed it most."""
+    """One row per case: the dev query, the passage, and the training queries that informed the passage most."""
     rows = [
         [
             shortened(case["query"], LONGEST),

@@ -1,4 +1,4 @@
-"""How far systems come from M_de towards the ceiling, M_de's passages reordered by a cross-encoder."""
+"""How much of the way from M_de to the ceiling systems cover. The ceiling is M_de reranked by a cross-encoder."""
 
 from gnn_encoder.core.systems import CEILING, REFERENCE
 from gnn_encoder.evaluation.ceiling import Ceiling, Share
@@ -10,7 +10,7 @@ UNDEFINED = "; the ceiling is not above M_de here: which share of the way is cov
 
 
 def ceiling_table(found: Ceiling, split: str) -> Table:
-    """M_de first, the ceiling last, between them the systems with their share of the way."""
+    """One row per system: M_de first, the ceiling last, and between them the others with their share of the way."""
     rows = [[name_of(REFERENCE), points(found.base), "", ""]]
     rows += [[name_of(system), points(share.mean), *_share(share)] for system, share in found.systems.items()]
     rows += [[name_of(CEILING), points(found.ceiling), "", ""]]

@@ -1,4 +1,4 @@
-"""Results as they are read back: what `compare` wrote of all systems, what `evaluate` wrote of a branch run alone."""
+"""Reading the results that `compare` wrote of all systems, and those that `evaluate` wrote of a single branch."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,16 +15,19 @@ from gnn_encoder.presenting.means import Mean, Means, means_of
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.results import Results, Row
 
-SAME = 1e-9  # the mean of the queries' values, and what a table says
+SAME = 1e-9  # a table is up to date if its means differ by at most this from the means of the queries' values
 
 
 def read_measured() -> dict[str, Means]:
-    """Split -> means with intervals of every system whose queries' values are there, and are of all queries."""
+    """Split -> means with intervals, of the measured systems. Those that are judged on a sample are left out."""
     return means_of(_values(system for system in registry().systems if not registry().is_sampled(system)))
 
 
 def read_results(measured: dict[str, Means]) -> list[Results] | Missing:
-    """All systems first, test before dev; then each branch that they leave out, or that is newer than they are."""
+    """The tables of all systems, test before dev, then those of branches.
+
+    A branch has tables of its own if one of its systems is in no table of all systems that is up to date.
+    """
     every = list(_read(project.METRICS, "all systems", "dvc repro compare", measured))
     told = {row.system for table in every if not table.outdated for row in table.rows}
     found = every
@@ -35,7 +38,7 @@ def read_results(measured: dict[str, Means]) -> list[Results] | Missing:
 
 
 def read_branch(branch: str, measured: dict[str, Means]) -> list[Results]:
-    """A branch's systems with its baseline, test before dev; nothing where it has not been evaluated.
+    """The tables of a branch's systems and its baseline, test before dev; empty if it has not been evaluated.
 
     Raises:
         UserError: there is no such branch.
@@ -51,11 +54,13 @@ def read_branch(branch: str, measured: dict[str, Means]) -> list[Results]:
 
 
 def rows_of(systems: dict[str, dict[str, float]], measured: Means, tested: Comparisons, own: Comparisons) -> list[Row]:
-    """A row a system: its means with their intervals where `measured` has them, and its comparisons.
+    """One row per system: its means, with their intervals if `measured` has them, and its comparisons.
 
     Args:
-        tested: those of them with M_de are taken.
-        own: those with a branch's baseline.
+        systems: system -> measure -> mean.
+        measured: means with intervals.
+        tested: comparisons; only those with M_de are used.
+        own: comparisons of systems with the baselines of their branches.
     """
     return [
         Row(
@@ -69,7 +74,7 @@ def rows_of(systems: dict[str, dict[str, float]], measured: Means, tested: Compa
 
 
 def _values(systems: Iterable[str]) -> pl.DataFrame:
-    """As `read_values`, of those systems that are measured."""
+    """The queries' values of those of the systems that have been measured."""
     there = [system for system in systems if (project.measured(system) / project.VALUES).is_file()]
     return read_values(there) if there else pl.DataFrame(schema=["split", "system", "measure", "value", "qid"])
 
@@ -92,5 +97,5 @@ def _read(
 
 
 def _mean(value: float, found: Mean | None) -> Mean:
-    """What the table says, with the interval of the values that it is the mean of."""
+    """The mean `value` of a table; with the interval of `found`, if that is the same mean."""
     return found if found and abs(found.mean - value) <= SAME else Mean(mean=value)

@@ -1,4 +1,4 @@
-"""What dense systems cost: their table, and their quality against the index's size and against latency."""
+"""The costs of dense systems: a table, and figures of quality against the index's size and against latency."""
 
 from collections import Counter
 from functools import partial
@@ -23,13 +23,13 @@ NOTE = (
 
 
 def costs_table(costs: dict[str, Costs]) -> Table:
-    """A row a system."""
+    """One row per system."""
     columns = ["System", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", "training, s"]
     return Table(title="Costs", columns=columns, rows=[_row(*one) for one in costs.items()], note=NOTE)
 
 
 def cost_panels(means: Means, costs: dict[str, Costs], measure: str) -> list[Panel]:
-    """Mean of `measure` with its 95% interval against the index's size, and against latency."""
+    """Two panels: the mean of `measure` with its 95% interval against the index's size, and against latency."""
     shown = {system: means[system][measure] for system in costs if measure in means.get(system, {})}
     paint = partial(paint_costs, means=shown, costs=costs, measure=measure)
     return [
@@ -39,14 +39,14 @@ def cost_panels(means: Means, costs: dict[str, Costs], measure: str) -> list[Pan
 
 
 def paint_costs(axes: "Axes", means: dict[str, Mean], costs: dict[str, Costs], measure: str, label: str) -> None:
-    """A mark a system. `label`: of the cost, `SIZE` or `LATENCY`."""
+    """Draw one mark per system. `label`: SIZE or LATENCY, the cost on the x-axis."""
     of = {system: costs[system].bytes_a_passage if label == SIZE else costs[system].latency_ms for system in means}
     positions = _side_by_side(list(of.values()))
     for (system, mean), x in zip(means.items(), positions, strict=True):
         half = None if mean.half is None else 100 * mean.half
         axes.errorbar(x, 100 * mean.mean, yerr=half, linestyle="", label=wrapped(system), **look(system))
     axes.set(xlabel=label, ylabel=f"{measure} (points)")
-    axes.set_xlim(0, 1.06 * max(positions))  # a margin: a mark on the edge would be cut in half
+    axes.set_xlim(0, 1.06 * max(positions))  # a margin, since a mark on the edge would be cut in half
 
 
 def _row(system: str, cost: Costs) -> list[str]:
@@ -56,7 +56,7 @@ def _row(system: str, cost: Costs) -> list[str]:
 
 
 def _side_by_side(values: list[float]) -> list[float]:
-    """Equal values shifted a little each, so that their marks do not hide one another."""
+    """The values, with equal ones shifted apart a little, so that their marks do not hide one another."""
     step, counts, places = 0.015 * max(values), Counter(values), Counter[float]()
     shifted = []
     for value in values:

@@ -1,4 +1,4 @@
-"""The pipeline as SVG: a frame a branch, in it its stages from top to bottom, arrows to those that need them."""
+"""The pipeline as SVG: one frame per lane, in it stages from top to bottom, and arrows to the stages that need them."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -8,16 +8,17 @@ from markupsafe import Markup
 from gnn_encoder.core.systems import registry
 from gnn_encoder.presenting.lanes import SHARED, TOGETHER, Box, Drawing, lane_title
 
-WIDTH, HEIGHT = 156, 40  # of a box, in pixels
-GAP, DROP = 12, 28  # between boxes side by side, and one below another
-PAD, TITLE = 12, 24  # inside a frame, and its title's line
-BETWEEN = 34  # frames
-LETTER = 7.8  # of a title
+# All in pixels.
+WIDTH, HEIGHT = 156, 40  # of a box
+GAP, DROP = 12, 28  # between boxes side by side, and between boxes one below another
+PAD, TITLE = 12, 24  # margin inside a frame, and height of its title
+BETWEEN = 34  # between frames
+LETTER = 7.8  # width of a letter of a title
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A lane's place."""
+    """The frame of a lane: its upper left corner and its size."""
 
     lane: str
     x: float
@@ -30,7 +31,7 @@ Rows = dict[str, list[list[Box]]]  # lane -> its boxes from top to bottom
 
 
 def draw_dag(drawing: Drawing) -> Markup:
-    """The drawing as an inline SVG; a box tells its systems to those who point at it."""
+    """The drawing as an inline SVG. A box shows the names of its systems when the pointer is over it."""
     rows = _rows(drawing)
     frames, width, height = _frames(rows)
     places = _places(rows, frames)
@@ -48,7 +49,7 @@ def draw_dag(drawing: Drawing) -> Markup:
 
 
 def _rows(drawing: Drawing) -> Rows:
-    """Boxes of a lane by the longest way to them inside it."""
+    """The rows of each lane: a box stands in the row given by the length of the longest path to it inside its lane."""
     before = defaultdict(list)
     for a, b in drawing.arrows:
         before[b].append(a)
@@ -68,7 +69,11 @@ def _rows(drawing: Drawing) -> Rows:
 
 
 def _frames(rows: Rows) -> tuple[list[Frame], float, float]:
-    """Bands of frames, one below another: shared stages, branches, those built on branches, all; width and height."""
+    """The frames of all lanes, and the width and height of the drawing.
+
+    Frames stand in four bands, one below another: the shared stages, the branches, the branches that are built on
+    another branch, and the stages that take all branches together.
+    """
     own = registry().independent_branches
     built = [name for name in registry().branches if name not in own]
     bands = [[lane for lane in band if lane in rows] for band in ([SHARED], own, built, [TOGETHER])]
@@ -92,7 +97,7 @@ def _size(lane: str, rows: list[list[Box]]) -> tuple[float, float]:
 
 
 def _places(rows: Rows, frames: list[Frame]) -> dict[Box, tuple[float, float]]:
-    """Upper left corner of every box; a row stands in the middle of its frame."""
+    """The upper left corner of every box; rows are centred in their frame."""
     places: dict[Box, tuple[float, float]] = {}
     for frame in frames:
         for depth, row in enumerate(rows[frame.lane]):

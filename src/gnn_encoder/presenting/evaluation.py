@@ -1,4 +1,4 @@
-"""What the stages `evaluate` and `compare` show: tables in the terminal, CSV for `dvc plots`, PNG for everyone else."""
+"""Output of the stages `evaluate` and `compare`: tables in the terminal, figures as PNG and as CSV for `dvc plots`."""
 
 import logging
 from pathlib import Path
@@ -31,7 +31,7 @@ def log_table(table: Table) -> None:
 def log_results(
     title: str, means: dict[str, Means], tested: dict[str, Comparisons], own: dict[str, Comparisons], section: Evaluate
 ) -> None:
-    """Print one table a split, with the comparisons with M_de (`tested`) and with a branch's baseline (`own`)."""
+    """Print one table per split, with comparisons to M_de (`tested`) and to the baselines of branches (`own`)."""
     (measure,) = parse([section.significance])
     for split, systems in means.items():
         rows = rows_of(systems, {}, tested.get(split, {}), own.get(split, {}))
@@ -39,13 +39,13 @@ def log_results(
 
 
 def log_ceiling(found: dict[str, Ceiling]) -> None:
-    """Print one table a split."""
+    """Print one table per split."""
     for split, one in found.items():
         log_table(ceiling_table(one, split))
 
 
 def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, Means], section: Evaluate) -> None:
-    """The measures and recall as CSV, the systems' figure and that of recall as PNG, a panel a split."""
+    """Write the measures and recall as CSV, and the figures of systems and of recall as PNG, one panel per split."""
     (measure,) = parse([section.significance])
     folder.mkdir(parents=True, exist_ok=True)
     write_measures_csv(folder / "measures.csv", means)
@@ -56,7 +56,7 @@ def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, Means], sec
 
 
 def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
-    """One row a system, split and measure. `means`: split -> system -> measure -> value in 0..1."""
+    """Write one row per system, split and measure. `means`: split -> system -> measure -> value in 0..1."""
     rows = [
         (system, split, measure, value)
         for split, systems in means.items()
@@ -67,6 +67,6 @@ def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
 
 
 def draw_costs(path: Path, values: pl.DataFrame, costs: dict[str, Costs], section: Evaluate) -> None:
-    """The figures of costs side by side. `values`: columns system, split, qid, measure, value, of the test queries."""
+    """Write quality against costs as PNG. `values`: columns system, split, qid, measure, value, of the test queries."""
     (measure,) = parse([section.significance])
     write_png(path, cost_panels(means_of(values.filter(measure=measure))["test"], costs, measure))

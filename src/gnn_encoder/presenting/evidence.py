@@ -1,4 +1,4 @@
-"""What the stage `evidence` writes: for each kind of evidence its numbers, its figure, and its table."""
+"""Output of the stage `evidence`: the numbers, the figure and the table of each kind of evidence."""
 
 import json
 from collections.abc import Sequence
@@ -23,18 +23,18 @@ from gnn_encoder.presenting.tables import Table
 from gnn_encoder.presenting.times import times_table
 from gnn_encoder.presenting.trials import LABELS, ablation_panels, summary_tables, sweep_panels
 
-DRAWN = 3  # passages
+DRAWN = 3  # passages in the figure of attention
 
 
 def present_evidence(stage: Stage) -> list[Table]:
-    """Write all kinds of evidence; their tables in the order of the paper's."""
+    """Write all kinds of evidence, and return their tables in the order of the paper's tables and figures."""
     stage.plots.mkdir(parents=True, exist_ok=True)
     trials = [table for kind in TABLES for table in present_trials(kind, stage)]
     return [*trials, present_attention(stage), present_times(stage), *present_cases(stage)]
 
 
 def present_trials(kind: str, stage: Stage) -> list[Table]:
-    """Table 3, Figure 3 or Figure 4."""
+    """Table 3 (`ablations`), Figure 3 (`k`) or Figure 4 (`beta`)."""
     params = stage.params
     values = read_trials(kind, params)
     values.write_parquet(stage.scratch / f"{kind}.parquet")
@@ -54,7 +54,7 @@ def present_trials(kind: str, stage: Stage) -> list[Table]:
 
 
 def present_attention(stage: Stage) -> Table:
-    """Figure 2."""
+    """Figure 2: attention."""
     table = compare_attention(stage.params, stage.work / "scores")
     table.write_parquet(stage.scratch / "attention.parquet")
     drawn = examples(table, DRAWN)
@@ -70,7 +70,7 @@ def present_attention(stage: Stage) -> Table:
 
 
 def present_times(stage: Stage) -> Table:
-    """Table 4."""
+    """Table 4: encoding times."""
     times = json.loads((project.ENCODING_TIMES / "times.json").read_text(encoding="utf-8"))
     write_json(stage.metrics / "times.json", times)
     rows = [{"system": system, **row} for system, row in times["systems"].items()]
@@ -79,7 +79,7 @@ def present_times(stage: Stage) -> Table:
 
 
 def present_cases(stage: Stage) -> list[Table]:
-    """Table 5, and how many cases there are."""
+    """Table 5: cases, and a table of how many there are."""
     found, cases = describe_cases(stage.params)
     counts = {"questions": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
     write_json(stage.scratch / "cases.json", cases)
@@ -88,7 +88,10 @@ def present_cases(stage: Stage) -> list[Table]:
 
 
 def draw_attention(path: Path, passages: Sequence[pl.DataFrame], names: Sequence[Sequence[str]]) -> None:
-    """A row a passage, without MGT on the left and with it on the right; where there is none, that is said."""
+    """Write a figure with one row per passage, without MGT on the left and with it on the right.
+
+    If there are no passages, the figure says so.
+    """
     panels = [
         attention_panel(passage, of, model) for passage, of in zip(passages, names, strict=True) for model in MODELS
     ]

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One picture: `paint` draws it on axes, for plots/ as for the page.
+    """One picture, for plots/ and for the page.
 
     Attributes:
-        name: no other picture of the page has it.
-        title: stands above it in plots/, and is read to those who cannot see the page's.
-        size: inches.
+        name: unique among the pictures of the page.
+        title: heading of the picture in plots/, and its description for screen readers on the page.
+        paint: draws the picture on axes.
+        size: width and height in inches.
     """
 
     name: str
@@ -31,8 +32,8 @@ def write_png(path: Path, panels: Sequence[Panel], *, columns: int | None = None
     """Save panels as a PNG; the same drawing gives the same bytes.
 
     Args:
-        columns: panels side by side; all of them unless told.
-        shared: panels of a row have one y-axis.
+        columns: panels side by side; None: all of them.
+        shared: whether the panels of a row share their y-axis.
     """
     # Drawn without pyplot: no window system, no global state, no font cache of interactive backends.
     import matplotlib

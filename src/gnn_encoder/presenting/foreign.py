@@ -1,4 +1,4 @@
-"""What `gnn-encoder evaluate` prints of anybody's run."""
+"""The table that `gnn-encoder evaluate` prints of any run file."""
 
 from gnn_encoder.evaluation.foreign import Judged
 from gnn_encoder.presenting.formats import p_value
@@ -6,7 +6,7 @@ from gnn_encoder.presenting.tables import Table
 
 
 def judged_table(judged: Judged) -> Table:
-    """A measure a row, in 0..1; with a second run the paired t-test."""
+    """One row per measure, in 0..1; with a second run also its values, the differences and a paired t-test."""
     means, compared = judged.means(), judged.comparisons()
     columns = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
     rows = [[name, f"{value:.4f}"] for name, value in means["value"].items()]

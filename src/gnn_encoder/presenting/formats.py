@@ -1,4 +1,4 @@
-"""How numbers are written: each kind in one way."""
+"""How numbers are written; each kind of number has one format."""
 
 from gnn_encoder.evaluation.significance import Comparison
 
@@ -23,7 +23,7 @@ def share(value: float, low: float, high: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """One digit below 0.01, two below 0.1: which side of 0.05 it is on is seen."""
+    """A p-value with as many digits as show on which side of 0.05 it is: one below 0.01, two below 0.1."""
     if p == 0:
         return "< 1e-300"  # too small for a float
     return f"{p:.1g}" if p < 0.01 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
@@ -35,7 +35,7 @@ def difference(found: Comparison) -> str:
 
 
 def comparison(found: Comparison | None) -> str:
-    """Two lines, the difference and its p after Holm's correction, with a mark where it is significant."""
+    """Two lines, the difference and its p after Holm's correction, with a mark if it is significant."""
     if found is None:
         return NOTHING
     mark = "" if found.p_holm >= SIGNIFICANT else f"{BETTER} " if found.difference > 0 else f"{WORSE} "
@@ -44,17 +44,17 @@ def comparison(found: Comparison | None) -> str:
 
 
 def percent(value: float | None, otherwise: str) -> str:
-    """A share of 0..1 in percent, or what is said where there is none."""
+    """A share of 0..1 in percent, or the text `otherwise` for None."""
     return otherwise if value is None else f"{100 * value:.0f}%"
 
 
 def count(number: int | float) -> str:
-    """Thousands apart; whole numbers without a fraction."""
+    """A number with separated thousands, and without a fraction if it is whole."""
     return f"{number:,.0f}" if float(number).is_integer() else f"{number:,}"
 
 
 def size(number: int | None) -> str:
-    """Bytes in a unit of 1024s."""
+    """A number of bytes, in B, KiB, MiB, GiB or TiB."""
     if number is None:
         return NOTHING
     value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB"]
@@ -64,7 +64,7 @@ def size(number: int | None) -> str:
 
 
 def seconds(number: float | None, *, at_least: bool = False) -> str:
-    """A time, in minutes where it is long."""
+    """A time in seconds, or in minutes from 120 seconds on."""
     if number is None:
         return NOTHING
     return ("≥ " if at_least else "") + (f"{number:.1f} s" if number < 120 else f"{number / 60:.1f} min")

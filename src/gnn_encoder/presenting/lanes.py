@@ -1,4 +1,4 @@
-"""The pipeline as it is drawn: stages of one name in one box, boxes in the lane of the branch that they belong to."""
+"""The layout of the drawn pipeline: stages of one name share a box, and a box stands in the lane of its branch."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,14 +10,14 @@ from gnn_encoder.core.systems import registry
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.pipeline import Pipeline, Stage
 
-SHARED = "shared"  # by several branches
-TOGETHER = "together"  # what looks at several branches
+SHARED = "shared"  # lane of stages that several branches need
+TOGETHER = "together"  # lane of stages that read several branches
 TITLES = {SHARED: "Shared by the branches", TOGETHER: "All together"}
 
 
 @dataclass(frozen=True)
 class Box:
-    """Stages of one name that do not need each other, in one lane."""
+    """Stages that have one name, belong to one lane and do not need each other."""
 
     name: str
     lane: str
@@ -26,14 +26,14 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """Boxes in the order of dvc.yaml, and the arrows that do not follow from others."""
+    """Boxes in the order of dvc.yaml, and arrows between them, without those that follow from other arrows."""
 
     boxes: list[Box]
     arrows: list[tuple[Box, Box]]
 
 
 def arrange(pipeline: Pipeline) -> Drawing:
-    """Collapse the stages over the systems that they run for."""
+    """Group the stages that differ only in the system that they run for into boxes."""
     graph = _graph(pipeline)
     lanes, depths = _lanes(graph), _depths(graph)
     groups: dict[tuple[str, str, int], list[Stage]] = {}
@@ -51,7 +51,7 @@ def arrange(pipeline: Pipeline) -> Drawing:
 
 
 def lane_title(lane: str) -> str:
-    """A lane's heading: a branch's name, or what its stages are for."""
+    """A lane's heading: the title of its branch, or a text for the lanes of several branches."""
     return TITLES.get(lane, name_of(lane))
 
 
@@ -71,9 +71,12 @@ def _quotient(pipeline: Pipeline, boxes: list[Box]) -> nx.DiGraph:
 
 
 def _lanes(graph: nx.DiGraph) -> dict[str, str]:
-    """Address -> the one branch of its own models that needs it; else what is built on a branch; else who reads most.
+    """Stage address -> its lane.
 
-    A branch whose baseline is another branch's system is built on that one, so what it shares with it is the other's.
+    A stage that branches need stands in the lane of the only one that needs it, or in the shared lane. Branches that
+    are built on another branch (their baseline is a system of it) do not count here if an independent branch needs the
+    stage too. A stage that no branch needs stands in the lane that holds more than half of the stages that it reads
+    (shared ones aside), or in the lane of all branches together if there is no such lane.
     """
     needed = {
         name: {f"evaluate@{name}", *nx.ancestors(graph, f"evaluate@{name}")}
@@ -99,7 +102,7 @@ def _lane_of_most(before: Iterable[str]) -> str:
 
 
 def _depths(graph: nx.DiGraph) -> dict[str, int]:
-    """How many stages of the same name come before each, one after another."""
+    """Stage address -> the length of the longest chain of stages of the same name that lead to it."""
     depths: dict[str, int] = {}
     for address in nx.topological_sort(graph):
         name = address.partition("@")[0]

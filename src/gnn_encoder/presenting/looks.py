@@ -1,4 +1,4 @@
-"""How all pictures look: the style, a system's colour and mark, names that fit, one legend below."""
+"""The look that all pictures share: style, each system's colour and mark, wrapped names, and one legend below."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,15 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.6,
     "errorbar.capsize": 3,
 }
-# Seen on white as on black; a system keeps its colour and its mark in every picture.
+# Colours that are visible on white and on black. A system has the same colour and mark in every picture.
 COLOURS = "7d8590 b07d2b 2f7fd1 2b9a9a d2492a 8c6bd6 b04fc0 6f9a2e 2e9e5b d6457e a8703f".split()
 MARKS = "os^vDPX<>*h"
 OTHER = {"color": "#7d8590", "marker": "o"}
-WIDEST = 22  # characters of a line in a legend or beside an axis
+WIDEST = 22  # most characters of a line in a legend or beside an axis
 
 
 def look(system: str) -> dict[str, Any]:
-    """Colour and mark, as matplotlib's arguments."""
+    """A system's colour and mark, as keyword arguments of matplotlib."""
     systems = list(registry().systems)
     if system not in systems:
         return OTHER
@@ -38,12 +38,12 @@ def look(system: str) -> dict[str, Any]:
 
 
 def wrapped(system: str) -> str:
-    """A system's name in lines that fit beside an axis."""
+    """A system's title, broken into lines that fit beside an axis."""
     return textwrap.fill(name_of(system), WIDEST)
 
 
 def legend_below(figure: "Figure", columns: int = 2) -> None:
-    """One legend for all axes of a figure; each label once."""
+    """Add one legend for all axes of a figure, with each label once."""
     named: dict[str, Any] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""Means with 95% intervals over queries: what figures of systems draw."""
+"""Means over queries with 95% intervals, as the figures of systems draw them."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from gnn_encoder.evaluation.significance import interval
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """Mean of a measure over queries, in 0..1, and half of its 95% interval."""
+    """Mean of a measure over queries, in 0..1, and half the width of its 95% interval."""
 
     mean: float
     half: float | None = None

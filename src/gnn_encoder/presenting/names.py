@@ -1,8 +1,8 @@
-"""What systems and branches, and the tables and figures of the evidence, are called where people read."""
+"""The titles of systems and branches, and of the tables and figures of the evidence."""
 
 from gnn_encoder.core.systems import registry
 
-# By the file that holds them, in the order that they are shown in.
+# File name -> title, in the order in which they are shown.
 TITLES = {
     "ablations": "Ablations (GNN-encoder, Table 3)",
     "k": "Passages a query (GNN-encoder, Figure 3)",
@@ -15,6 +15,6 @@ TITLES = {
 
 
 def name_of(system: str) -> str:
-    """A system's or branch's title; what has none is called as it is."""
+    """The title of a system, or of the system that a branch is named after; any other name unchanged."""
     found = registry().systems.get(system)
     return found.title if found else system

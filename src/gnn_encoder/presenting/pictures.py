@@ -1,4 +1,4 @@
-"""A matplotlib picture as SVG inside a page: in the page's text colour, the same bytes for the same picture."""
+"""A matplotlib picture as SVG inside a page: in the page's text colour, and with equal bytes for equal pictures."""
 
 import io
 import re
@@ -9,14 +9,14 @@ from markupsafe import Markup
 from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.looks import STYLE, legend_below
 
-SCALE = 1.3  # of a picture where there is room for it
-INK = "#0a0b0c"  # stands for the page's text colour; no other colour of a picture
+SCALE = 1.3  # of pictures, if the page is wide enough
+INK = "#0a0b0c"  # placeholder for the page's text colour; no picture may use it for anything else
 COORDINATES = re.compile(r'(?<= )(d|x|y|x1|x2|y1|y2|points|width|height)="([^"]+)"')
 NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 def as_svg(panel: Panel) -> Markup:
-    """The panel as an inline SVG; what it labels gets a legend below."""
+    """The panel as an inline SVG, with a legend below if it has labels."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def _inline(svg: str, name: str, title: str) -> Markup:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)
     svg = re.sub(r'(?<=<g) id="[^"]*"|font-family: [^;"]*; |transform="rotate\(-0 [^"]*"', "", svg)  # the page's font
-    # Ids are the page's, not the picture's.
+    # Ids must be unique in the page, not only in the picture.
     svg = re.sub(r'(?<= id=")', f"{name}-", svg)
     svg = svg.replace("url(#", f"url(#{name}-").replace('xlink:href="#', f'href="#{name}-')
     svg = svg.replace(INK, "currentColor")

@@ -1,4 +1,4 @@
-"""The stages as DVC reads them from dvc.yaml and dvc.lock: who needs whom, what each took and how much it wrote."""
+"""The stages as DVC reads them from dvc.yaml and dvc.lock: which needs which, their times, and the sizes they wrote."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,14 +10,18 @@ from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.formats import NOTHING, seconds, size
 from gnn_encoder.presenting.tables import Table
 
-REPORT = "report"  # the stage that draws this
+REPORT = "report"  # the stage that writes the page, and is not shown there
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage as it runs: for one system, where it runs for several.
+    """One run of a stage of dvc.yaml, which may run once for each of several systems.
 
-    `seconds` is None where it was not made here in one go, `size` (bytes) where it was not made at all.
+    Attributes:
+        address: `stage` or `stage@system`.
+        outs: paths that it writes.
+        seconds: None if it was interrupted, or did not run on this machine.
+        size: bytes that it wrote; None if it has not run.
     """
 
     address: str
@@ -27,28 +31,28 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """What it is called in dvc.yaml."""
+        """The stage's name in dvc.yaml."""
         return self.address.partition("@")[0]
 
     @property
     def system(self) -> str:
-        """What it runs for; empty where it runs once."""
+        """The system that it runs for; empty if the stage runs once."""
         return self.address.partition("@")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Stages in the order of dvc.yaml, and arrows from one to another that needs it, as addresses."""
+    """Stages in the order of dvc.yaml, and arrows (a, b) between their addresses: stage b needs stage a."""
 
     stages: list[Stage]
     arrows: set[tuple[str, str]]
 
 
 def read_pipeline() -> Pipeline:
-    """The stages of all dvc.yaml of the project, but for the report's own."""
+    """All stages of the project, except the one that writes the report."""
     from dvc.repo import Repo
 
-    with Repo(".", uninitialized=True) as repo:  # a project without .dvc has its stages all the same
+    with Repo(".", uninitialized=True) as repo:  # read the stages even if the project has no .dvc folder
         stages = [stage for stage in repo.index.stages if stage.addressing != REPORT]
         # DVC's arrows go from a stage to what it needs.
         arrows = {(needed.addressing, stage.addressing) for stage, needed in repo.index.graph.edges}
@@ -56,7 +60,7 @@ def read_pipeline() -> Pipeline:
 
 
 def stages_table(pipeline: Pipeline) -> Table:
-    """A row a stage of dvc.yaml, its runs taken together, and a row for all of them."""
+    """One row per stage of dvc.yaml, with its runs added up, and a row for all stages."""
     groups = {name: list(of) for name, of in groupby(pipeline.stages, key=lambda stage: stage.name)}
     rows = [[name, str(len(of)), *_together(of)] for name, of in (groups | {"all": pipeline.stages}).items()]
     note = f"What each stage took here and wrote; {NOTHING} where it was interrupted or not run here"
@@ -64,13 +68,13 @@ def stages_table(pipeline: Pipeline) -> Table:
 
 
 def runs_table(pipeline: Pipeline) -> Table:
-    """A row a run of a stage."""
+    """One row per run of a stage."""
     rows = [[one.address, seconds(one.seconds), size(one.size), ", ".join(one.outs)] for one in pipeline.stages]
     return Table(title="Each run of a stage", columns=["Stage", "time", "size", "writes"], rows=rows)
 
 
 def _together(stages: list[Stage]) -> list[str]:
-    """Time of the stages together, at least that where some have none, and bytes that they wrote."""
+    """The sum of the stages' times (a lower bound if some times are missing), and of the bytes that they wrote."""
     times = [stage.seconds for stage in stages if stage.seconds is not None]
     sizes = [stage.size for stage in stages if stage.size is not None]
     time = seconds(sum(times) if times else None, at_least=0 < len(times) < len(stages))

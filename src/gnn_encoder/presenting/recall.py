@@ -1,4 +1,4 @@
-"""Recall against the depth that it is counted to, as CSV and as a figure."""
+"""Recall R@k against its depth k, as CSV and as a figure."""
 
 import re
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ RECALL = re.compile(r"^(R|Success)@(\d+)$")
 
 
 def recalls(names: Iterable[str]) -> list[tuple[str, int]]:
-    """`R` and k of every R@k among the measures, smallest k first; `Success` and k where there is none."""
+    """(`R`, k) for every R@k among the measures, smallest k first; (`Success`, k) if there is no R@k."""
     found = [(match.group(1), int(match.group(2))) for match in map(RECALL.match, names) if match]
     return sorted([one for one in found if one[0] == "R"] or found)
 
 
 def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
-    """One row a system, split and depth k of recall R@k; of Success@k where a split has no R@k."""
+    """Write one row per system, split and k of recall R@k, or of Success@k if a split has no R@k."""
     rows = [
         (system, split, name, depth, values[f"{name}@{depth}"])
         for split, systems in means.items()
@@ -43,7 +43,7 @@ def recall_panel(means: Means, split: str) -> Panel:
 
 
 def paint_recall(axes: "Axes", means: Means) -> None:
-    """A line a system."""
+    """Draw one line per system."""
     name = next((name for values in means.values() for name, _ in recalls(values)), "R")
     depths: set[int] = set()
     for system, values in means.items():

@@ -1,4 +1,4 @@
-"""How good systems are: their table with the differences from M_de and from their baselines, and their figure."""
+"""The quality of systems: a table with differences from M_de and from the branches' baselines, and a figure."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A system in a table: its measures, and it against M_de and against its branch's baseline."""
+    """A system in a table: its measures, and its comparisons to M_de and to its branch's baseline."""
 
     system: str
     measures: dict[str, Mean]
@@ -32,9 +32,9 @@ class Results:
     """Systems that were compared together on the queries of a split.
 
     Attributes:
-        command: writes the files that this was read from.
-        outdated: the queries' values have changed since.
-        sampled: it is of a sample of the split's queries.
+        command: the command that writes the files that these results were read from.
+        outdated: whether the queries' values have changed since then.
+        sampled: whether only a sample of the split's queries was judged.
     """
 
     title: str
@@ -46,17 +46,17 @@ class Results:
 
     @property
     def queries(self) -> int | None:
-        """Judged queries; None where no query's values are there."""
+        """Number of judged queries; None if the means are known but not the queries' values."""
         return next((mean.queries for row in self.rows for mean in row.measures.values() if mean.queries), None)
 
 
 def results_table(found: Results, tested: str) -> Table:
-    """A row a system; the comparisons are in the measure `tested`, and a column without any is left out."""
+    """One row per system. The comparisons are of the measure `tested`; a column without comparisons is left out."""
     columns = ["System", *found.rows[0].measures]
     rows = [[name_of(row.system), *map(_mean, row.measures.values())] for row in found.rows]
     reference = [comparison(row.against_reference) for row in found.rows]
     own = [_against_own(row.against_own) for row in found.rows]
-    if {row.against_own.baseline for row in found.rows if row.against_own} == {REFERENCE}:  # the same column again
+    if {row.against_own.baseline for row in found.rows if row.against_own} == {REFERENCE}:  # both columns are the same
         own = [NOTHING] * len(own)
     for name, cells in ((name_of(REFERENCE), reference), ("its baseline", own)):
         if set(cells) != {NOTHING}:
@@ -76,7 +76,7 @@ def systems_panel(means: Means, split: str, measure: str) -> Panel:
 
 
 def paint_systems(axes: "Axes", means: dict[str, Mean], measure: str) -> None:
-    """A row a system, the first one at the top."""
+    """Draw one row per system, the first at the top."""
     for place, (system, mean) in enumerate(means.items()):
         half = None if mean.half is None else 100 * mean.half
         axes.errorbar(100 * mean.mean, place, xerr=half, linestyle="", **look(system))

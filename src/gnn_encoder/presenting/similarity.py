@@ -20,10 +20,10 @@ def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
 
 
 def paint_similarities(axes: "Axes", found: dict[str, dict[str, float]]) -> None:
-    """A group of bars for s(p+, q) and for s(p+, p-), in it a bar a system with its standard deviation.
+    """Draw a group of bars for each similarity in NAMES, with one bar per system and its standard deviation.
 
     Args:
-        found: system -> each of the names, and each with ` std`.
+        found: system -> mean of each similarity, by its name, and its standard deviation, by its name and ` std`.
     """
     width = 0.76 / len(found)
     for place, (system, values) in enumerate(found.items()):

@@ -1,17 +1,17 @@
-"""A table as every renderer takes it, and as Markdown."""
+"""A table, which the page, the terminal and documents render, and its form as Markdown."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Cells are text.
+    """A table of text.
 
-    A cell's second line is of less weight: the page sets it small below the first one, Markdown puts it behind a comma.
+    The second line of a cell is less important: the page shows it small below the first, Markdown after a comma.
 
     Attributes:
-        note: stands below the table.
-        left_out: rows that are not shown.
+        note: text below the table.
+        left_out: number of rows that are not shown.
     """
 
     title: str
@@ -22,7 +22,7 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    """Columns and rows padded to equal width, numbers to the right; neither title nor note."""
+    """The table in Markdown, with padded columns, all but the first aligned to the right; without title and note."""
     columns, *rows = ([_escaped(cell) for cell in cells] for cells in [table.columns, *table.rows])
     widths = [max(3, *map(len, column)) for column in zip(columns, *rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -35,7 +35,7 @@ def markdown(table: Table) -> str:
 
 
 def titled(table: Table) -> str:
-    """Title, Markdown and note, for the terminal and for documents."""
+    """The table in Markdown with its title and note, for the terminal and for documents."""
     return "\n\n".join(part for part in (table.title, markdown(table), table.note) if part)
 
 

@@ -7,7 +7,7 @@ from gnn_encoder.presenting.tables import Table
 
 
 def times_table(times: dict[str, Any]) -> Table:
-    """Milliseconds a passage and a query, with the machine below. `times`: as the stage encoding_times wrote them."""
+    """Milliseconds per passage and per query, with the machine as note. `times`: from the stage encoding_times."""
     rows = [
         [name_of(system), f"{row['ms_a_passage']:.3f}", f"{row['ms_a_question']:.2f}"]
         for system, row in times["systems"].items()

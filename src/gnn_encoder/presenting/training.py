@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 WATCHED = "#d2492a"
-FEW = 50  # points that are seen one by one
+FEW = 50  # curves with fewer points have a mark at each
 
 
 def histories() -> dict[str, Path]:
-    """Learning curves that are there, by the model's folder below data/."""
+    """Model -> its learning curve, for all that exist. A model is named by its folder below data/."""
     paths = sorted([*project.DATA.glob("*/history.csv"), *project.DATA.glob("*/*/history.csv")])
     return {path.parent.relative_to(project.DATA).as_posix(): path for path in paths}
 
 
 def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
-    """Loss of every optimiser step, a colour a phase; RR@10 of the watched dev queries on the right.
+    """Draw the loss of every optimiser step, in one colour per phase, and RR@10 of the dev sample on a second axis.
 
     Args:
-        history: columns phase, step, loss, dev_rr10; a row has one value or both.
+        history: columns phase, step, loss, dev_rr10; a row has a loss, a dev_rr10 or both.
     """
     losses, watched = (history.drop_nulls(name).drop_nans(name) for name in ("loss", "dev_rr10"))
     phases = losses["phase"].unique(maintain_order=True).to_list()
@@ -44,12 +44,12 @@ def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
 
 
 def training_panel(name: str, path: Path) -> Panel:
-    """A model's learning curve. `path`: as `write_history` writes it."""
+    """A model's learning curve. `path`: a file that `write_history` wrote."""
     history = pl.read_csv(path, schema_overrides={"loss": pl.Float64, "dev_rr10": pl.Float64})  # a column may be empty
     key = re.sub("[/_]", "-", name)
     return Panel(name=f"training-{key}", title=name, paint=partial(paint_training, history=history), size=(3.8, 2.8))
 
 
 def draw_training(path: Path, models: dict[str, Path]) -> None:
-    """A panel a model. `models`: name -> its learning curve."""
+    """Write a figure with one panel per model. `models`: name -> file of its learning curve."""
     write_png(path, [training_panel(*one) for one in models.items()], columns=min(COLUMNS, len(models)))

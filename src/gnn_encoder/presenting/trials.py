@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 LABELS = {ABLATIONS: "System", K: "passages a query", BETA: "beta"}
 INK, SEED = "C0", "0.5"
-Interval = tuple[float, float, float, list[float]]  # of one system: its number, both ends, those of single seeds
+Interval = tuple[float, float, float, list[float]]  # a system's mean, both ends of its interval, means of single seeds
 
 
 def summary_tables(found: dict[str, Summary], title: str, label: str, tested: str) -> Iterator[Table]:
-    """A table a split, test first, and in it a row a system.
+    """One table per split, test first, with one row per system.
 
-    The columns are its means in points, the interval and the spread over seeds of `tested`, and the differences.
+    Its columns are the means of all measures in points; of the measure `tested` also the interval and the spread over
+    seeds; and the differences from the baselines.
     """
     for split, summary in reversed(found.items()):
         against = [f"against {name_of(baseline)}" for baseline in summary.against]
@@ -36,7 +37,7 @@ def summary_tables(found: dict[str, Summary], title: str, label: str, tested: st
 
 
 def ablation_panels(found: dict[str, Summary], tested: str, baseline: str) -> list[Panel]:
-    """Two panels a split: the systems' means, and their differences from `baseline`."""
+    """Two panels per split: the systems' means, and their differences from `baseline`."""
     panels = []
     for split, summary in found.items():
         means = {name: (of.mean, of.low, of.high, of.seeds) for name, of in summary.means[tested].items()}
@@ -53,7 +54,7 @@ def ablation_panels(found: dict[str, Summary], tested: str, baseline: str) -> li
 
 
 def sweep_panels(found: dict[str, Summary], kind: str) -> list[Panel]:
-    """A panel a measure."""
+    """One panel per measure."""
     panels = []
     for measure in next(iter(found.values())).means:
         means = {split: summary.means[measure] for split, summary in found.items()}
@@ -63,10 +64,10 @@ def sweep_panels(found: dict[str, Summary], kind: str) -> list[Panel]:
 
 
 def paint_intervals(axes: "Axes", systems: Sequence[str], found: Mapping[str, Interval], *, zero: bool) -> None:
-    """A row a system: its number with the 95% interval over queries, below it small dots for single seeds.
+    """Draw one row per system: its mean or difference with a 95% interval over queries; small dots are single seeds.
 
     Args:
-        zero: mark where a difference would be none.
+        zero: whether to draw a line at 0, for differences.
     """
     for y, system in enumerate(systems):
         if system in found:
@@ -81,10 +82,10 @@ def paint_intervals(axes: "Axes", systems: Sequence[str], found: Mapping[str, In
 
 
 def paint_sweep(axes: "Axes", means: dict[str, dict[str, Mean]], kind: str) -> None:
-    """A line a split: means with 95% intervals over queries; small dots are single seeds.
+    """Draw one line per split: means with 95% intervals over queries, and small dots for single seeds.
 
     Args:
-        means: split -> system -> mean; the systems are called by the number on the x-axis.
+        means: split -> system -> mean; a system's name is its number on the x-axis.
     """
     xs = sorted({float(system) for of in means.values() for system in of})
     for place, (split, of) in enumerate(means.items()):

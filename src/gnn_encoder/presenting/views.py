@@ -1,4 +1,4 @@
-"""Quality, size and latency against the views that a passage has (Dual-Cross-Encoder, Table 6)."""
+"""Quality, index size and latency against the number of views per passage (Dual-Cross-Encoder, Table 6)."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,14 +18,14 @@ COSTS = ("views", "index_bytes", "milliseconds", "vectors")  # columns; the othe
 
 
 def views_table(curve: pl.DataFrame) -> Table:
-    """A row a number of views; measures in points."""
+    """One row per number of views; measures in points."""
     measures = [name for name in curve.columns if name not in COSTS]
     (table,) = blocks(curve.with_columns(pl.col(measures) * 100).to_dicts(), f"{TITLE}, points of 100")
     return table
 
 
 def views_panels(curve: pl.DataFrame, measure: str) -> list[Panel]:
-    """Quality, size and latency. `curve`: columns views, `measure`, index_bytes, milliseconds."""
+    """Three panels: quality, size and latency. `curve`: columns views, `measure`, index_bytes, milliseconds."""
     drawn = {
         "quality": (100 * curve[measure], f"{measure} (points)"),
         "size": (curve["index_bytes"] / 1024, "index (KiB a passage)"),
@@ -43,7 +43,7 @@ def views_panels(curve: pl.DataFrame, measure: str) -> list[Panel]:
 
 
 def paint_views(axes: "Axes", views: pl.Series, values: pl.Series, label: str) -> None:
-    """A point a number of views; what has no measure's scale begins at 0."""
+    """Draw one point per number of views. The y-axis of sizes and times begins at 0, that of measures does not."""
     axes.plot(views, values, **look("dual_cross"))
     axes.set(xlabel="views a passage", ylabel=label, xticks=views.to_list())
     if "points" not in label:

@@ -1,1 +1,1 @@
-"""Training: losses, batches, cached gradients, the resumable loop, and the models' own tasks."""
+"""Training: losses, batches, gradient caching, the resumable loop, and a task for each kind of model."""

@@ -1,7 +1,8 @@
-"""Keep the C library from giving a training step's memory back to the system, only to ask for it again.
+"""Keep the C library from returning a training step's memory to the system, from which the next step would request it.
 
-Tensors of a step are larger than glibc's threshold for a mapping of their own, so each is mapped, zeroed page by page
-on first touch and unmapped when freed: tens of thousands of page faults a step on a CPU, and a fifth of its time.
+The tensors of a step are so large that glibc gives each a memory mapping of its own. Each is then mapped, zeroed page
+by page on first touch and unmapped when freed. On a CPU these are tens of thousands of page faults per step and a fifth
+of its time.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ NEVER = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """Reuse freed memory from now on in this process; numbers do not change. False where the C library is not glibc."""
+    """Make this process reuse freed memory from now on. Results do not change. Returns False if there is no glibc."""
     if not sys.platform.startswith("linux"):
         return False
     try:

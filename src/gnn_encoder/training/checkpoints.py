@@ -1,4 +1,4 @@
-"""Training state as one safetensors file: weights and optimiser moments as tensors, the rest as JSON in its header."""
+"""Training state in one safetensors file: weights and optimiser moments as tensors, progress as JSON in its header."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ STATE = "state"
 def save(
     path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]
 ) -> None:
-    """Write weights, optimiser state and `progress` (JSON), whole: beside its place first, then renamed."""
+    """Write weights, optimiser state and `progress` (as JSON) to a temporary file, then rename it to `path`."""
     tensors = _unshared(_weights(modules))
     if optimizer is not None:
         for index, state in optimizer.state_dict()["state"].items():
@@ -28,10 +28,10 @@ def save(
 
 
 def load(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None = None) -> dict[str, Any]:
-    """Put a checkpoint's weights (and moments) into place. Returns its `progress`.
+    """Load a checkpoint's weights into `modules` and its moments into `optimizer`. Returns its `progress`.
 
     Raises:
-        ValueError: it holds the weights of other modules.
+        ValueError: the checkpoint holds the weights of other modules.
     """
     with safe_open(path, framework="pt") as file:
         progress: dict[str, Any] = json.loads(file.metadata()[STATE])
@@ -41,7 +41,7 @@ def load(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optim
         raise ValueError(f"{path}: holds other weights than the model: {sorted(expected ^ found)[:3]}")
     for name, module in modules.items():
         prefix = f"{name}."
-        # Not strict: a module shared under two names was written once, and loading it once sets both.
+        # Not strict: a module with two names was written under one of them, and loading that one sets both.
         module.load_state_dict(
             {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}, strict=False
         )
@@ -64,7 +64,7 @@ def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
 
 
 def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Each storage once: a shared encoder appears under two names."""
+    """Each tensor under one name only: a shared encoder appears under two."""
     seen: set[tuple[int, torch.Size]] = set()
     kept = {}
     for name, value in tensors.items():

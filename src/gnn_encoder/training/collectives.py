@@ -1,4 +1,4 @@
-"""What ranks exchange in training: rows as cross-batch negatives, gradients, sums."""
+"""What ranks exchange in training: embeddings for cross-batch negatives, gradients, and sums."""
 
 import torch
 import torch.distributed as dist
@@ -8,7 +8,7 @@ from gnn_encoder.core.distributed import rank, world_size
 
 
 class _Gather(torch.autograd.Function):
-    """All ranks' rows, one after another; the gradient that any rank has for a row comes back to its owner."""
+    """All ranks' rows, one rank after another. A row's gradients on all ranks are summed on the rank that owns it."""
 
     @staticmethod
     def forward(ctx, rows: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
@@ -26,9 +26,9 @@ class _Gather(torch.autograd.Function):
 
 
 def gather(rows: Tensor) -> Tensor:
-    """Rows of every rank, differentiable: cross-batch negatives.
+    """Rows of every rank, for cross-batch negatives; gradients flow back to the rank that owns a row.
 
-    *Shape:* (n, ...) on each rank, the same n -> (world_size * n, ...).
+    *Shape:* (n, ...) with the same n on each rank -> (world_size * n, ...).
     """
     if world_size() == 1:
         return rows
@@ -41,7 +41,7 @@ def gather(rows: Tensor) -> Tensor:
 
 
 def sum_gradients(parameters: list[nn.Parameter]) -> None:
-    """Add up every parameter's gradient over the ranks (each rank's loss is its share of the batch's sum)."""
+    """Sum every parameter's gradient over the ranks: each rank's loss is its share of the whole batch's mean."""
     if world_size() == 1:
         return
     for parameter in parameters:

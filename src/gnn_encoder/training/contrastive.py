@@ -1,4 +1,4 @@
-"""Training a dual-encoder by Eq. 2: in-batch, hard and cross-batch negatives."""
+"""Training a dual-encoder by Eq. 2 with in-batch, hard and cross-batch negatives."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
 
 @dataclass(frozen=True)
 class Generated:
-    """Queries made from the passages: row r is of passage r // views."""
+    """Queries generated from the passages, `views` for each: row r was generated from passage r // views."""
 
     tokens: TextTokens
     views: int
@@ -29,7 +29,8 @@ class Texts:
     """Queries and passages as batches for an encoder.
 
     Args:
-        beside: generated queries that stand beside the passages in pairs; None: the queries that are asked.
+        beside: generated queries that a Dual-Cross-Encoder reads together with the passages; None: it reads a passage
+            together with the training query that the passage was drawn for.
     """
 
     def __init__(
@@ -47,18 +48,19 @@ class Texts:
         return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
 
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
-        """Some of a batch's passages, by place, as E_P reads them: alone, or each with the query it was drawn for.
+        """The passages `batch.passages[part]` as E_P reads them: alone, or each together with a query.
 
-        The latter is the mapping f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8): a query's hard
-        negatives stand beside that query, other queries' passages beside theirs. With `beside` each passage
-        stands beside one of its own generated queries, as when it is searched, and never beside the one asked.
+        That query is the one that the passage was drawn for, as positive or hard negative. This is the mapping
+        f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one of the passage's own
+        generated queries, as in the index; if the training query was itself generated from the passage, it is another
+        one than that (unless there is only one view).
         """
         rows, length, asked = batch.passages[part], self._settings.pair_length, batch.asked[part]
         if length is None:
             return self.passages(rows)
         first, first_rows = self.query_tokens, asked
         if self._beside is not None:
-            # A generated query that is asked is view `asked % views` of its passage: the next view is another one.
+            # A generated training query in row r is view r % views of its passage: the next view is another query.
             first, views = self._beside.tokens, self._beside.views
             first_rows = rows * views + (asked + 1) % views
         return pair_batch(first, first_rows, self.passage_tokens, rows, self._template, length)
@@ -70,17 +72,17 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
 
 
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
-    """Embeddings of queries that pass their gradient on to E_Q."""
+    """Embeddings of queries, which pass their gradient on to E_Q."""
     return Representations(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
-    """Embeddings of passages alone that pass their gradient on to E_P."""
+    """Embeddings of passages read alone, which pass their gradient on to E_P."""
     return Representations(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
 
 
 def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBatch, chunk_size: int) -> Representations:
-    """Embeddings of a batch's passages, alone or with their queries, that pass their gradient on to E_P."""
+    """Embeddings of a batch's passages as `Texts.passages_of` gives them, which pass their gradient on to E_P."""
     parts = chunks(np.arange(len(batch.passages)), chunk_size)
     return Representations(encoder.encode_passages, [texts.passages_of(batch, part) for part in parts])
 
@@ -94,11 +96,11 @@ def batch_loss(
     *,
     alpha: float = 0.0,
 ) -> Tensor:
-    """This rank's share of the batch's mean loss, against the passages of all ranks.
+    """This rank's share of the batch's mean loss. The passages of all ranks are negatives of each query.
 
     L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
-    *Shape:* queries (b, d), passages (b * (1 + negatives), d), the same on every rank.
+    *Shape:* queries (b, d), passages (b * (1 + negatives), d), with the same b on every rank.
     """
     everything = gather(passages)
     scores = scale * queries @ everything.T
@@ -116,7 +118,7 @@ def batch_loss(
 
 
 def local_share(items: Rows) -> Rows:
-    """This rank's part of a batch; every rank gets as many, so a remainder is left out.
+    """This rank's part of a batch. All ranks get equally many items; the remainder of the division is left out.
 
     Raises:
         UserError: there are more ranks than items.
@@ -132,7 +134,7 @@ def local_share(items: Rows) -> Rows:
 
 
 class ContrastiveTask:
-    """A dual-encoder on labelled examples."""
+    """Training of a dual-encoder by the contrastive loss (and PAIR's, with `alpha`)."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class ContrastiveTask:
         return self._epochs * self._per_epoch
 
     def step(self, number: int) -> float:
-        """One batch through GradCache."""
+        """Forward and backward of one batch, through GradCache."""
         epoch, within = divmod(number, self._per_epoch)
         items = local_share(self._epoch(epoch)[within])
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
@@ -166,7 +168,7 @@ class ContrastiveTask:
         return contrastive_step(self._encoder, self._texts, batch, self._examples, self._chunk_size, alpha=self._alpha)
 
     def evaluate(self) -> float:
-        """Not asked for: a retriever trains for its epochs and keeps its last weights."""
+        """Never called: the dual-encoder trains for all its epochs and keeps its last weights."""
         raise NotImplementedError
 
     def _epoch(self, epoch: int) -> list[Rows]:

@@ -1,4 +1,4 @@
-"""Training M_ce: binary cross-entropy on labelled positives and candidates, so that its scores mean probabilities."""
+"""Training M_ce by binary cross-entropy on labelled positives and candidates, so that scores are probabilities."""
 
 from pathlib import Path
 from typing import cast
@@ -31,14 +31,14 @@ from gnn_encoder.training.examples import (
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit, parameter_group
 
-PAIRS_AT_A_TIME = 64  # pairs in one forward and backward; gradients add up over a batch
+PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
 def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, scratch: Path) -> None:
-    """Train on labelled positives against mined candidates; write the model folder into `scratch`, with `history.csv`.
+    """Train on labelled positives against mined candidates; write the model and `history.csv` into `scratch`.
 
     Args:
-        section: where `settings` stand in params.yaml, for errors.
+        section: the section of params.yaml that holds `settings`, named in errors.
     """
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
@@ -65,7 +65,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
 
 
 class CrossEncoderTask:
-    """A cross-encoder on one positive and some candidates a query."""
+    """Training of a cross-encoder: each query with one positive and `negatives` candidates."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class CrossEncoderTask:
         return self._epochs * self._per_epoch
 
     def step(self, number: int) -> float:
-        """One batch of pairs."""
+        """Forward and backward of one batch of pairs."""
         epoch, within = divmod(number, self._per_epoch)
         items = local_share(self._epoch(epoch)[within])
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
         batch = draw_batch(self._examples, items, self._negatives, generator)
         queries = np.concatenate([batch.queries, np.repeat(batch.queries, self._negatives)])
         labels = (np.arange(len(queries)) < len(items)).astype(np.float32)
-        # Random fallback passages may happen to be relevant: such a pair teaches nothing.
+        # A query without candidates gets random passages; those that happen to be relevant are left out.
         keys = queries * self._examples.n_passages + batch.passages
         relevant = contains(self._examples.known, keys)
         kept = (labels == 1) | ~relevant
@@ -119,7 +119,7 @@ class CrossEncoderTask:
         return total
 
     def evaluate(self) -> float:
-        """Not asked for: the cross-encoder keeps its last weights."""
+        """Never called: the cross-encoder trains for all its epochs and keeps its last weights."""
         raise NotImplementedError
 
     def _epoch(self, epoch: int) -> list[Rows]:

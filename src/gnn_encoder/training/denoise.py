@@ -1,4 +1,4 @@
-"""Denoised training data (section 3.4, after RocketQA): which candidates M_ce calls positives and hard negatives."""
+"""Denoised training data (section 3.4, after RocketQA): M_ce decides which candidates are positives and negatives."""
 
 import logging
 
@@ -9,10 +9,9 @@ log = logging.getLogger(__name__)
 
 
 def spread(candidates: pl.DataFrame, *, range_min: int, range_max: int, count: int) -> pl.DataFrame:
-    """`count` candidates a query, evenly spread over the ranks from `range_min` up to, but without, `range_max`.
+    """`count` candidates per query, evenly spread over the ranks from `range_min` to `range_max` - 1.
 
-    The passages right at the top are the likeliest to be unlabelled positives; a range that begins below them leaves
-    them out.
+    The candidates at the very top are the likeliest to be unlabelled positives. A `range_min` above 0 leaves them out.
     """
     width = range_max - range_min
     ranks = range_min + np.arange(min(count, width)) * width // min(count, width)
@@ -26,15 +25,15 @@ def denoise(
 
     Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
     candidates scored below `negative_threshold`. A query without such a negative gets its lowest-scored unlabelled
-    candidate; one without any unlabelled candidate keeps an empty list (random passages stand in, in training).
-    A query without positives is left out.
+    candidate that is not a positive; if there is none, its list of negatives is empty, and training draws random
+    passages instead. A query without positives is left out.
 
     Args:
         scored: columns query, passage, score (M_ce's, 0..1).
         pairs: labelled pairs, columns query, passage.
 
     Returns:
-        The table, and counts of what was found and decided.
+        The table, and counts of queries, positives and negatives.
     """
     unlabelled = scored.join(pairs, on=["query", "passage"], how="anti")
     found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")

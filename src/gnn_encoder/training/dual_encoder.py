@@ -1,4 +1,4 @@
-"""Training a dual-encoder and leaving its model folder and learning curve behind."""
+"""Training a dual-encoder, and writing its model folder and learning curve."""
 
 from pathlib import Path
 
@@ -23,12 +23,12 @@ def train_dual_encoder(
     beside: Generated | None = None,
     alpha: float = 0.0,
 ) -> None:
-    """Train by Eq. 2, or by PAIR's Eq. 6, and write the model folder into `scratch`, with `history.csv`.
+    """Train by Eq. 2, or by PAIR's Eq. 6, and write the model and `history.csv` into `scratch`.
 
     Args:
-        queries: the table that `examples` are rows of.
-        beside: as `Texts` has it.
-        alpha: weight of the passage-centric loss.
+        queries: the table whose rows `examples` refer to.
+        beside: as in `Texts`.
+        alpha: weight of the passage-centric loss (PAIR Eq. 6); 0: Eq. 2 alone.
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
     task = ContrastiveTask(

@@ -1,4 +1,4 @@
-"""What contrastive training draws from: each query's positives, negatives and everything judged relevant."""
+"""Training examples: each query's positives and hard negatives, and all pairs that are known to be relevant."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +16,19 @@ Rows = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Ragged:
-    """Lists of rows of differing length, as two arrays."""
+    """Lists of different lengths: list i is `values[offsets[i] : offsets[i + 1]]`."""
 
     values: Rows
     offsets: Rows
 
     def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
-        """`count` members of each list at random, without repetition where the list is long enough.
+        """Draw `count` members of each of the lists `items`, all different if the list has that many.
 
         *Shape:* items (n,) -> (n, count). Lists must not be empty.
         """
         sizes = self.offsets[items + 1] - self.offsets[items]
         start = generator.random(len(items)) * sizes
-        # Equal steps round the list from a random start: distinct as long as count <= size.
+        # Steps of equal size round the list from a random start hit different members as long as count <= size.
         order = start[:, None] + np.arange(count) * np.maximum(1, sizes // max(1, count))[:, None]
         drawn: Rows = self.values[self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]]
         return drawn
@@ -41,19 +41,19 @@ class Examples:
     queries: Rows
     positives: Ragged
     negatives: Ragged
-    known: Rows  # sorted keys of (query, passage) pairs judged relevant
+    known: Rows  # pairs known to be relevant, as sorted keys query * n_passages + passage
     n_passages: int
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def is_known(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Whether each passage is judged relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
+        """Whether each passage is known to be relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
         keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
         return contains(self.known, keys)
 
     def relevant(self, queries: Rows) -> Rows:
-        """Passages judged relevant for any of the queries, repeated where for several. *Shape:* (q,) -> (p,)."""
+        """The passages that are known to be relevant for each query, one query after another. *Shape:* (q,) -> (p,)."""
         first = np.searchsorted(self.known, queries * self.n_passages)
         count = np.searchsorted(self.known, (queries + 1) * self.n_passages) - first
         at = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
@@ -62,7 +62,12 @@ class Examples:
 
 
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
-    """Labelled positives, and as negatives the candidates that are not judged relevant: the EXAMPLES table."""
+    """The EXAMPLES table: positives are the labelled passages, negatives are the other candidates.
+
+    Args:
+        pairs: labelled pairs, columns query, passage.
+        candidates: columns query, passage.
+    """
     negatives = (
         candidates.join(pairs, on=["query", "passage"], how="anti")
         .group_by("query")
@@ -74,10 +79,10 @@ def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> p
 
 
 def to_examples(table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None) -> Examples:
-    """Numpy form of an EXAMPLES table.
+    """An EXAMPLES table as arrays.
 
     Args:
-        pairs: relevant pairs that are not among the table's positives, columns query, passage; None: there are none.
+        pairs: further pairs that are known to be relevant, columns query, passage; None: the table's positives are all.
     """
     positives = table.select("query", pl.col("positives").alias("passage")).explode("passage")
     return Examples(
@@ -90,7 +95,7 @@ def to_examples(table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None
 
 
 def read_examples(path: Path, n_passages: int) -> Examples:
-    """Examples of an EXAMPLES table on disk."""
+    """Read an EXAMPLES table as `Examples`."""
     open_table(path, EXAMPLES)
     return to_examples(pl.read_parquet(path), n_passages)
 
@@ -109,13 +114,13 @@ class TrainingBatch:
 
     @property
     def asked(self) -> Rows:
-        """The query that each passage was drawn for. *Shape:* as `passages`."""
+        """The query that each passage was drawn for, as positive or hard negative. *Shape:* as `passages`."""
         n_negatives = len(self.passages) // len(self.queries) - 1
         return np.concatenate([self.queries, np.repeat(self.queries, n_negatives)])
 
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
-    """Draw one positive and `negatives` hard negatives for each item; random passages where it has no negatives."""
+    """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages."""
     queries = examples.queries[items]
     positives = examples.positives.draw(items, 1, generator)[:, 0]
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
@@ -126,6 +131,6 @@ def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.ra
 
 
 def epoch_batches(items: Rows, batch_size: int, seed: list[int]) -> list[Rows]:
-    """Shuffled batches of one pass, all of nearly `batch_size` items."""
+    """The items of one epoch, shuffled and split into batches of about `batch_size`."""
     order = np.random.default_rng(seed).permutation(items)
     return np.array_split(order, max(1, round(len(order) / batch_size)))

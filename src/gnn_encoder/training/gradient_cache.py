@@ -1,8 +1,8 @@
-"""Big batches on small devices: representations first, gradients later (GradCache, Gao et al. 2021, arXiv:2101.06983).
+"""Large batches on small devices by gradient caching (GradCache, Gao et al. 2021, arXiv:2101.06983).
 
-A batch is encoded in chunks without a graph; the loss is taken on all representations together and gives each its
-gradient; each chunk is then encoded again, with its graph, and that gradient is passed on. Memory is one chunk's, the
-gradients are those of the whole batch.
+A batch is first encoded in chunks, without autograd. The loss of all embeddings together gives each embedding its
+gradient. Each chunk is then encoded again, now with autograd, and the gradients of its embeddings are passed on to the
+encoder. This takes the memory of one chunk and yields the gradients of the whole batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,15 @@ Encode = Callable[[Batch], Tensor]
 
 
 class Representations:
-    """Embeddings of one side of a batch, as a leaf that collects gradient, and the way back to the encoder."""
+    """Embeddings of the queries or of the passages of a batch.
+
+    `value` is a leaf tensor, on which a loss collects gradient; `backward` passes that gradient on to the encoder.
+    """
 
     def __init__(self, encode: Encode, chunks: Sequence[Batch]) -> None:
         self._encode = encode
         self._chunks = chunks
-        if len(chunks) == 1:  # nothing to save: keep the graph
+        if len(chunks) == 1:  # encoding it twice would save no memory: keep the autograd graph
             self._graph = encode(chunks[0])
             self.value = self._graph.detach().requires_grad_()
             return
@@ -42,7 +45,7 @@ class Representations:
             return
         first = 0
         for chunk, state in zip(self._chunks, self._states, strict=True):
-            # The second pass must drop out what the first one did, and leave the generator where it was.
+            # The second pass must draw the same dropout as the first, and then restore the random state.
             after = _random_state()
             _set_random_state(state)
             vectors = self._encode(chunk)

@@ -11,6 +11,6 @@ COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10":
 
 
 def write_history(path: Path, history: History) -> None:
-    """One row an optimiser step or an evaluation; loss is nats a query, dev_rr10 is 0..1."""
+    """Write one row per optimiser step or evaluation: loss in nats per query, dev_rr10 in 0..1."""
     if distributed.is_first():
         pl.DataFrame(history, schema=COLUMNS).write_csv(path)

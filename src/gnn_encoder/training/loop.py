@@ -1,4 +1,4 @@
-"""The one training loop: steps that are functions of (seed, step), checkpoints, early stopping, the best kept."""
+"""The training loop of all models: resumable from checkpoints, with early stopping, keeping the best weights."""
 
 import logging
 import time
@@ -18,22 +18,22 @@ from gnn_encoder.training.allocator import keep_freed_memory
 from gnn_encoder.training.collectives import sum_gradients, sum_value
 
 log = logging.getLogger(__name__)
-CHECKPOINT_SECONDS = 60.0  # at most this much training is lost to a kill
+CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most
 CLIP = 1.0
 
 History = list[dict[str, Any]]
 
 
 class Task(Protocol):
-    """What is trained. A step follows from (seed, number) alone, so a resumed run repeats it."""
+    """A model with its data and loss. A step depends on seed and number alone, so that a resumed run repeats it."""
 
     modules: dict[str, nn.Module]
 
     def __len__(self) -> int:
-        """Optimiser steps."""
+        """Number of optimiser steps."""
 
     def step(self, number: int) -> float:
-        """Add step `number`'s gradient to the parameters; this rank's share of the mean loss."""
+        """Add the gradient of step `number` to the parameters; return this rank's share of the mean loss."""
 
     def evaluate(self) -> float:
         """Dev score of the present weights, higher is better."""
@@ -44,19 +44,19 @@ class Settings:
     """How a task is optimised."""
 
     name: str  # the phase's name in the history
-    warmup: float  # share of the steps over which rates rise
+    warmup: float  # share of the steps over which learning rates rise
     seed: int
-    evaluate_every: int | None = None  # steps; None: no evaluation, the last weights are the result
+    evaluate_every: int | None = None  # steps between evaluations; None: never, and the last weights are the result
     patience: int = 1  # evaluations without a better score before training stops
 
 
 def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
-    """AdamW group of a module's parameters that are not frozen."""
+    """The parameters of a module that are not frozen, as a parameter group of AdamW."""
     return {"params": [p for p in module.parameters() if p.requires_grad], "lr": learning_rate}
 
 
 def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """Linear warm-up over `warmup * steps` steps, then linear decay to zero at `steps`."""
+    """Factor of the learning rate: linear warm-up over `warmup * steps` steps, then linear decay to zero at `steps`."""
     rising = warmup * steps
     if step < rising:
         return (step + 1) / (rising + 1)
@@ -64,14 +64,17 @@ def rate_factor(step: int, steps: int, warmup: float) -> float:
 
 
 def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Path) -> History:
-    """Train `task`; it ends holding its best weights by dev score (the start counts), or the last without evaluation.
+    """Train `task`.
+
+    Afterwards its modules hold the weights of the best dev score, the weights before training included; without
+    evaluation they hold the last weights.
 
     Args:
-        groups: AdamW parameter groups, each `params` and `lr`.
-        folder: scratch folder of `last.safetensors` and `best.safetensors`; a run that finds them there goes on.
+        groups: AdamW parameter groups, each with `params` and `lr`.
+        folder: scratch folder of `last.safetensors` and `best.safetensors`; if they are there, training resumes.
 
     Returns:
-        One row an optimiser step or evaluation: phase, step, loss, dev_rr10.
+        One row per optimiser step or evaluation: phase, step, loss, dev_rr10.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
@@ -97,7 +100,7 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
 
 
 class _Run:
-    """Where training stands, and how that is written down and taken up again."""
+    """The state of a training run: its progress, how it is saved, and how it is resumed."""
 
     def __init__(self, task: Task, optimizer: torch.optim.Optimizer, settings: Settings, folder: Path) -> None:
         self.task, self.optimizer, self.settings = task, optimizer, settings

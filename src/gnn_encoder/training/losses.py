@@ -13,24 +13,23 @@ def contrastive_loss(scores: Tensor, positive: Tensor, masked: Tensor) -> Tensor
     Args:
         scores: s(q, p). *Shape:* (queries, passages).
         positive: column of each query's positive. *Shape:* (queries,).
-        masked: True where a passage is no negative of the query, being judged relevant for it (or a copy of its
-            positive); the positive's own column counts whatever the mask says. *Shape:* (queries, passages).
+        masked: True where a passage must not count as a negative, because it is known to be relevant for the query or
+            is another copy of its positive. The column `positive` always counts. *Shape:* (queries, passages).
     """
     own = F.one_hot(positive, scores.shape[1]).bool()
     return F.cross_entropy(scores.masked_fill(masked & ~own, float("-inf")), positive, reduction="sum")
 
 
 def passage_centric_loss(passages: Tensor, queries: Tensor, positive: Tensor, masked: Tensor) -> Tensor:
-    """Negative log-likelihood of each positive passage's query among the passages of its batch, summed.
+    """Negative log-likelihood of each positive's query, against the passages of its batch, summed over positives.
 
     L_P = -log( e^{s(p+,q)} / (e^{s(p+,q)} + sum_{p-} e^{s(p+,p-)}) )        (PAIR Eq. 5)
 
     Args:
-        passages: s(p+, p) of each query's positive to every passage. *Shape:* (queries, passages).
-        queries: s(p+, q) of each positive to its query. *Shape:* (queries,).
+        passages: s(p+, p) between each query's positive and every passage. *Shape:* (queries, passages).
+        queries: s(p+, q) between each positive and its query. *Shape:* (queries,).
         positive: column of each positive itself. *Shape:* (queries,).
-        masked: as in `contrastive_loss`: True where a passage is relevant for the query, the positive's copies
-            among them. *Shape:* (queries, passages).
+        masked: as in `contrastive_loss`. *Shape:* (queries, passages).
     """
     own = F.one_hot(positive, passages.shape[1]).bool()
     return contrastive_loss(torch.where(own, queries.unsqueeze(1), passages), positive, masked)

@@ -1,4 +1,4 @@
-"""Writing queries token by token: each passage read once, its views together, finished queries leaving."""
+"""Generating queries token by token. Each passage is encoded once, and all its views are decoded together."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -11,7 +11,9 @@ from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.sampling import sample_top_k, uniforms
 from gnn_encoder.models.batch import Batch
 
-LIVE_SHARE = 0.75  # below so many unfinished ones in a batch, the finished are taken out: that copies the caches
+# Finished queries are removed from a batch once its share of unfinished queries falls below this. Not at every step,
+# since each removal copies the caches.
+LIVE_SHARE = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,24 +23,24 @@ class Sampling:
     seed: int
     views: int
     top_k: int
-    length: int  # most tokens of a query, special ones left out
-    never: Tensor  # inside a query
-    not_first: Tensor  # besides: what would leave a query empty
+    length: int  # most tokens of a query, without special ones
+    never: Tensor  # tokens that no query may hold
+    not_first: Tensor  # further tokens that no query may begin with, since they would leave it empty
 
     def to(self, device: torch.device) -> "Sampling":
-        """The same on another device."""
+        """The same settings on another device."""
         return replace(self, never=self.never.to(device), not_first=self.not_first.to(device))
 
 
 @dataclass(kw_only=True)
 class _Live:
-    """Queries that are being written, a row each. *Shape:* (n,) but for `mask`."""
+    """The queries of a batch that are being generated, one row each. *Shape:* (n,), except for `mask`."""
 
     passages: Tensor  # rows of the corpus
-    views: Tensor
+    views: Tensor  # number of the view
     places: Tensor  # rows of the result
-    tokens: Tensor  # the latest one
-    done: Tensor  # ended, and not taken out yet
+    tokens: Tensor  # the latest token
+    done: Tensor  # True for finished queries that have not been removed yet
     mask: Tensor  # of the passage's tokens, (n, passage tokens)
 
     def take(self, rows: Tensor) -> "_Live":
@@ -47,13 +49,14 @@ class _Live:
 
 @torch.inference_mode()
 def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling, *, batch_tokens: int) -> Tensor:
-    """q_i^1 ... q_i^views ~ P_QG(q|d_i) (Eq. 9).
+    """Draw q_i^1 ... q_i^views ~ P_QG(q|d_i) for each passage of a batch (Eq. 9).
 
-    The first token is computed once a passage, for all its views; so are the cross-attention's keys and values.
+    All views of a passage share the logits of the first token and the cross-attention's keys and values.
 
     Args:
-        passages: the batch's rows of the corpus, which with the seed decide what is drawn. *Shape:* (n,).
-        batch_tokens: of passages that are read at a time; they are written about together.
+        batch: the passages.
+        passages: their rows in the corpus, which decide what is drawn, together with the seed. *Shape:* (n,).
+        batch_tokens: most padded tokens of passages that are encoded at a time; all are decoded together.
 
     Returns:
         Token ids without special ones, filled up with the padding token. *Shape:* (n, views, length).
@@ -73,7 +76,7 @@ def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sa
     for position in range(1, how.length):
         if len(live.tokens) == 0:
             break
-        # Of the states only the shape is read: the cache holds what cross-attention makes of them.
+        # The model reads only the shape of the states: the cache holds the keys and values computed from them.
         same = states[:1].expand(len(live.tokens), -1, -1)
         logits = model.next_logits(same, live.mask, live.tokens.unsqueeze(1), cache)
         live = _write(logits, position, live, result, how, model.end, cache)
@@ -89,7 +92,7 @@ def _begin(passages: Tensor, mask: Tensor, tokens: Tensor, views: int) -> _Live:
 def _write(
     logits: Tensor, position: int, live: _Live, result: Tensor, how: Sampling, end: int, cache: EncoderDecoderCache
 ) -> _Live:
-    """Draw token `position` of each query; queries that ended leave."""
+    """Draw token `position` of each query and write it to `result`; remove finished queries (see LIVE_SHARE)."""
     logits[:, how.never] = -torch.inf
     drawn = sample_top_k(logits, how.top_k, uniforms(how.seed, live.passages, live.views, position))
     live.tokens, live.done = drawn, live.done | (drawn == end)
@@ -102,10 +105,11 @@ def _write(
 
 
 def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> tuple[Tensor, Tensor]:
-    """Tokens that no query may hold, and those that it may not begin with (`Sampling.never`, `.not_first`).
+    """Tokens that no query may hold, and further tokens that it may not begin with (`Sampling.never`, `.not_first`).
 
-    Never: special tokens but the one that ends a query, `[unused1]`, and numbers that no token has (a table of
-    embeddings is often longer than the vocabulary). Not first: the end, and what decodes to white space.
+    The first are all special tokens except the one that ends a query, tokens such as `[unused1]`, and ids without a
+    token (the embedding table is often longer than the vocabulary). The second are the token that ends a query, and
+    tokens that decode to white space.
     """
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
     unused = [token for token, text in enumerate(texts) if text.strip().startswith("[unused")]

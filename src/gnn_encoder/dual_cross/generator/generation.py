@@ -1,4 +1,4 @@
-"""Queries for every passage of the corpus: windows of passages, parts kept over a kill, shared by all devices."""
+"""Generating queries for every passage of the corpus: in windows, resumable, shared by all devices."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -19,15 +19,15 @@ from gnn_encoder.encoding.inputs import Singles
 from gnn_encoder.encoding.streaming import prefetch, prepare_rows, resume_windows
 from gnn_encoder.encoding.tokens import TextTokens
 
-WINDOW = 2_048  # passages that are sorted, read and written about together: what a kill can lose
-# Batches that are read one by one and written about together: a step of the decoder has one token a query, too
-# few to fill a CPU's cores.
+WINDOW = 2_048  # passages that are sorted and processed together; a kill loses one window at most
+# Batches that are encoded one by one but decoded together. A step of the decoder computes one token per query, and the
+# queries of a single batch are too few to keep a CPU's cores busy.
 TOGETHER = 1 if torch.cuda.is_available() else 4
 TEXTS = pa.schema([("text", pa.string())])
 
 
 def sampling(model: QueryGenerator, *, seed: int, views: int, top_k: int, query_length: int) -> Sampling:
-    """How queries of at most `query_length` tokens, special ones included, are drawn from a model."""
+    """Settings for drawing queries of at most `query_length` tokens, special ones included."""
     vocabulary = model.model.get_output_embeddings().out_features
     never, not_first = forbidden(model.tokenizer, model.end, vocabulary)
     specials = len(model.template.prefix) + len(model.template.single_suffix)
@@ -46,13 +46,15 @@ def generate_queries(
     passage_length: int,
     batch_tokens: int,
 ) -> None:
-    """Write the table of queries: row r is view r % views of passage r // views, its qid "{pid}-{view}".
+    """Write the table of generated queries. Row r is view r % views of passage r // views, with qid "{pid}-{view}".
 
     Args:
-        tokens: of the passages table `passages`.
-        target: the table, of the QUERIES schema without answers.
+        tokens: tokens of the passages.
+        passages: the passages table.
+        target: the table to write, in the QUERIES schema without answers.
         work: scratch folder; windows that an interrupted run finished there are kept.
-        batch_tokens: padded tokens of passages that are read at a time.
+        passage_length: most tokens of a passage, special ones included.
+        batch_tokens: most padded tokens of passages that are encoded at a time.
     """
 
     def write(number: int, texts: list[str]) -> None:
@@ -78,7 +80,7 @@ def _generate(
     passage_length: int,
     batch_tokens: int,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (window, its queries), passage by passage and view by view."""
+    """Yield (window, its queries); the queries are ordered by passage, then by view."""
 
     def rows_of(window: int) -> NDArray[np.int64]:
         return np.arange(window * WINDOW, min(len(tokens), (window + 1) * WINDOW))
@@ -100,7 +102,7 @@ def _texts(model: QueryGenerator, written: torch.Tensor) -> list[str]:
 
 
 def _tables(passages: Path, work: Path, parts: int, views: int) -> Iterator[pa.Table]:
-    """Parts, with the ids of their passages."""
+    """The texts of all windows as tables of the QUERIES schema."""
     pids = (pid for rows in iterate_texts(passages, PASSAGES, ["pid"]) for pid in rows["pid"])
     for number in range(parts):
         texts = pq.read_table(_part(work, number)).column("text")

@@ -1,4 +1,4 @@
-"""The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4): reads a passage, writes a query."""
+"""The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4): it reads a passage and writes a query."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -17,12 +17,12 @@ from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.device import autocast, device, working_dtype
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
-IGNORED = -100  # a label that no loss counts
+IGNORED = -100  # label of padding, which the loss leaves out
 DECODER = "decoder."
 
 
 class QueryGenerator(nn.Module):
-    """A sequence-to-sequence transformer and its tokenizer: one warm-started from an encoder, T5, BART ..."""
+    """A sequence-to-sequence transformer with its tokenizer: warm-started from an encoder, or T5, BART and the like."""
 
     model: Any  # parts of transformers' models are typed as Tensor | Module
 
@@ -35,14 +35,14 @@ class QueryGenerator(nn.Module):
 
     @classmethod
     def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
-        """An encoder-decoder to be trained, both halves begun as an encoder (`warm_start`)."""
+        """An untrained encoder-decoder whose two halves start from the weights of an encoder (`warm_start`)."""
         tokenizer = load_tokenizer(source)
         model = warm_start(source, Template(tokenizer), dropout=params.dropout, seed=seed)
         return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
 
     @classmethod
     def load(cls, source: Source, *, precision: str = "auto") -> Self:
-        """A trained model: a folder written by `save`, or any that `AutoModelForSeq2SeqLM` opens."""
+        """A trained model: a folder written by `save`, or any model that `AutoModelForSeq2SeqLM` opens."""
         model = load_model(source, dropout=0.0, kind=AutoModelForSeq2SeqLM)
         return cls(model=model, tokenizer=load_tokenizer(source), precision=precision).to(device())
 
@@ -54,19 +54,19 @@ class QueryGenerator(nn.Module):
         self.tokenizer.save_pretrained(folder)
 
     def freeze_lower(self, layers: int) -> None:
-        """Keep the weights of the encoder's lower layers; embeddings are learned, since they also write."""
+        """Exclude the encoder's lowest `layers` layers from training; the embeddings, shared by the decoder, learn."""
         for layer in self.model.encoder.encoder.layer[:layers]:
             layer.requires_grad_(False)
 
     def fresh_modules(self) -> list[nn.Module]:
-        """The parts of a warm-started model that no one trained: cross-attention and the transform to the output."""
+        """The parts of a warm-started model that are new to their task: cross-attention and prediction head."""
         layers = self.model.decoder.base_model.encoder.layer
         head = prediction_head(self.model.decoder)
         return [*(layer.crossattention for layer in layers), head]
 
     @property
     def start(self) -> int:
-        """The token that a query begins with."""
+        """The token that the decoder starts a query with."""
         return int(self.model.config.decoder_start_token_id)
 
     @property
@@ -76,11 +76,11 @@ class QueryGenerator(nn.Module):
         return int(found[0] if isinstance(found, list) else found)
 
     def loss(self, passages: Batch, queries: Batch) -> tuple[Tensor, int]:
-        """Negative log-likelihood of queries given passages, summed over tokens, in nats, and their number.
+        """Negative log-likelihood of queries given passages, in nats, summed over tokens; and the number of tokens.
 
         - sum_t log P_QG(q_t | q_<t, d)        over a query's tokens and [SEP]
 
-        *Shape:* both (n, tokens), as `single_batch` makes them: a query is [CLS] tokens [SEP].
+        *Shape:* both (n, tokens), as from `single_batch`: a query is [CLS] tokens [SEP].
         """
         inputs, labels = shifted(queries.to(self.device))
         passages = passages.to(self.device)
@@ -93,11 +93,11 @@ class QueryGenerator(nn.Module):
                 encoder_attention_mask=passages.attention_mask,
                 use_cache=False,
             ).last_hidden_state
-            logits = prediction_head(self.model.decoder)(hidden[written])  # padding costs no logits
+            logits = prediction_head(self.model.decoder)(hidden[written])  # no logits are computed for padding
         return F.cross_entropy(logits.float(), labels[written], reduction="sum"), int(written.sum())
 
     def encode(self, passages: Batch, batch_tokens: int) -> Tensor:
-        """States of passages, in the working dtype, at most `batch_tokens` padded tokens at a time.
+        """The encoder's states of passages, in the working dtype; at most `batch_tokens` padded tokens at a time.
 
         *Shape:* (n, tokens) -> (n, tokens, d).
         """
@@ -109,11 +109,11 @@ class QueryGenerator(nn.Module):
         return torch.cat(parts)
 
     def empty_cache(self) -> EncoderDecoderCache:
-        """Keys and values of a query that is yet to be written."""
+        """A cache without keys and values, with which decoding starts."""
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
     def next_logits(self, states: Tensor, mask: Tensor, tokens: Tensor, cache: EncoderDecoderCache) -> Tensor:
-        """Logits of the token after `tokens`; `cache` gains their keys and values.
+        """Logits of the token that follows `tokens`. The keys and values of `tokens` are added to `cache`.
 
         *Shape:* states (n, passage tokens, d), mask (n, passage tokens), tokens (n, t) -> (n, vocabulary).
         """
@@ -133,23 +133,24 @@ class QueryGenerator(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device that the weights are on."""
         return next(self.parameters()).device
 
 
 def shifted(queries: Batch) -> tuple[Tensor, Tensor]:
-    """What the decoder reads and what it should write at each place: the token after; padding is ignored.
+    """The decoder's inputs, and its labels: the token that follows each input, or IGNORED for padding.
 
-    *Shape:* (n, tokens) -> (n, tokens - 1) twice.
+    *Shape:* (n, tokens) -> (n, tokens - 1), (n, tokens - 1).
     """
     labels = queries.input_ids[:, 1:].masked_fill(queries.attention_mask[:, 1:] == 0, IGNORED)
     return queries.input_ids[:, :-1], labels
 
 
 def _unshared(model: Any) -> dict[str, Tensor]:
-    """Weights as `from_pretrained` wants them: encoder and decoder each with embeddings of their own.
+    """The weights in the form that `from_pretrained` reads.
 
-    What the decoder's own configuration ties, its output, is left out; other models are written as they are.
+    In an encoder-decoder, encoder and decoder each get a copy of the embeddings that they share. The decoder's output
+    layer is left out, since the decoder's own configuration ties it to the embeddings. Other models stay as they are.
     """
     state: dict[str, Tensor] = model.state_dict()
     if model.config.model_type != "encoder-decoder":

@@ -1,4 +1,4 @@
-"""How good generated queries are: ROUGE-L against the dev queries, self-BLEU among a passage's own (section 5).
+"""The quality of generated queries: ROUGE-L against the dev queries, and self-BLEU among a passage's own (section 5).
 
 The texts are compared in lower case and without punctuation.
 """
@@ -20,7 +20,7 @@ from gnn_encoder.core.judgements import relevant_pairs
 
 log = logging.getLogger(__name__)
 NGRAMS = 4
-SHOWN = 5  # passages whose queries are told
+SHOWN = 5  # passages whose queries are logged as examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +28,20 @@ class Quality:
     """Means over judged pairs of a query and a passage, each 0..1."""
 
     pairs: int
-    rouge_l: list[float]  # best of the passage's first 1, 2, ... views queries
-    rouge_l_first_sentence: float  # what copying the passage's first sentence would reach
-    self_bleu: float  # 1: a passage's queries are all the same; 0 with one view
+    rouge_l: list[float]  # entry i: of the best of the passage's first i + 1 generated queries
+    rouge_l_first_sentence: float  # of the passage's first sentence in place of a generated query
+    self_bleu: float  # 1 if all queries of each passage are the same; 0 with one view
 
 
 def measure(pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated: Path, views: int) -> Quality:
-    """Compare generated queries with those that people asked.
+    """Compare generated queries with the data's own queries for the same passages.
 
     Args:
-        pairs: judged-relevant rows `query` and `passage`.
-        asked_queries: the table of `query`'s rows.
-        passages: the table of `passage`'s rows.
-        generated: row r is view r % views of passage r // views.
+        pairs: judged-relevant pairs, columns query, passage.
+        asked_queries: the queries table that the column `query` refers to.
+        passages: the passages table.
+        generated: the table of generated queries, in which row r is view r % views of passage r // views.
+        views: generated queries per passage.
     """
     queries, found = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
     asked, read = texts_of_rows(asked_queries, queries), texts_of_rows(passages, found)
@@ -63,7 +64,7 @@ def rouge_l(text: str, reference: str) -> float:
 
 
 def self_bleu(texts: Sequence[str]) -> float:
-    """Mean BLEU-4 of each text against the others (Zhu et al. 2018), smoothed as there (epsilon for no match)."""
+    """Mean BLEU-4 of each text against the others (Zhu et al. 2018); an n-gram order without match counts epsilon."""
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
     if len(texts) < 2:
@@ -80,21 +81,21 @@ def self_bleu(texts: Sequence[str]) -> float:
 
 @cache
 def _rouge() -> Any:
-    """Imported late: it takes a second, and sets up logging where no one has yet."""
+    """The ROUGE-L scorer. It is imported late, since the import takes a second and may configure logging."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    logging.getLogger("absl").setLevel(logging.WARNING)  # it tells its tokenizer
+    logging.getLogger("absl").setLevel(logging.WARNING)  # else it logs which tokenizer it uses
 
     return RougeScorer(["rougeL"], use_stemmer=False)
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop, query or exclamation mark."""
+    """The text up to its first full stop, question mark or exclamation mark."""
     return re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
 
 
 def texts_of_rows(table: Path, rows: NDArray[np.integer]) -> list[str]:
-    """Texts of some rows of a passages or queries table, in the order asked; the others are streamed over."""
+    """Texts of some rows of a passages or queries table, in the order of `rows`. The table is streamed, not loaded."""
     wanted, inverse = np.unique(rows, return_inverse=True)
     kept = pl.scan_parquet(table).select("text").with_row_index("row").filter(pl.col("row").is_in(wanted.tolist()))
     texts = kept.sort("row").collect()["text"]
@@ -102,7 +103,7 @@ def texts_of_rows(table: Path, rows: NDArray[np.integer]) -> list[str]:
 
 
 def judge_generated(generated: Path, views: int) -> Quality:
-    """The quality of the dev passages' generated queries, told with some examples."""
+    """The quality of the queries generated for passages that are relevant for dev queries; logged with examples."""
     queries = project.queries("dev")
     pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
     quality = measure(pairs, queries, project.PASSAGES, generated, views)

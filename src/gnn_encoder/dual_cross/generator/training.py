@@ -1,4 +1,4 @@
-"""Training P_QG(q|d) on labelled pairs: the positive passage is read, its query is written."""
+"""Training P_QG(q|d) on labelled pairs: the model reads the positive passage and learns to write its query."""
 
 import logging
 from pathlib import Path
@@ -27,12 +27,12 @@ from gnn_encoder.training.loop import Settings, fit, parameter_group
 
 log = logging.getLogger(__name__)
 QRELS = {"train": project.qrels("train"), "dev": project.POSITIVES}
-FRESH_RATE = 3.0  # cross-attention and the output's transform learn so much faster than what was trained before
-PAIRS_AT_A_TIME = 64  # in one forward and backward; gradients add up over a batch
+FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
+PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
 class PairTexts:
-    """Judged pairs of a split as batches: the passage, and the query to be written."""
+    """Relevant pairs of a split as batches: passages to read, and queries to write."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class PairTexts:
         return passages, queries
 
     def token_counts(self, vocabulary: int) -> torch.Tensor:
-        """How often each token is written, a pair at a time. *Shape:* (vocabulary,)."""
+        """How often each token occurs in the queries, over all pairs. *Shape:* (vocabulary,)."""
         counts = torch.zeros(vocabulary)
         for items in chunks(np.arange(len(self)), 4096):
             written = self.batch(items)[1]
@@ -68,7 +68,7 @@ class PairTexts:
 
 
 class GeneratorTask:
-    """Mean negative log-likelihood of a query's token, over the labelled pairs."""
+    """Training by the mean negative log-likelihood of a query's token, over the labelled pairs."""
 
     def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: int, batch_size: int, seed: int) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
@@ -81,7 +81,7 @@ class GeneratorTask:
         return self._epochs * self._per_epoch
 
     def step(self, number: int) -> float:
-        """One batch of pairs."""
+        """Forward and backward of one batch of pairs."""
         epoch, within = divmod(number, self._per_epoch)
         parts = [self._texts.batch(items) for items in chunks(local_share(self._epoch(epoch)[within]), PAIRS_AT_A_TIME)]
         tokens = sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in parts)
@@ -94,7 +94,7 @@ class GeneratorTask:
         return total
 
     def evaluate(self) -> float:
-        """Not asked for: the generator keeps its last weights."""
+        """Never called: the generator trains for all its epochs and keeps its last weights."""
         raise NotImplementedError
 
     def _epoch(self, epoch: int) -> list[Rows]:
@@ -102,7 +102,10 @@ class GeneratorTask:
 
 
 def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[str, object]]:
-    """What was trained before at `learning_rate`, the fresh parts at FRESH_RATE times it; embeddings are not fresh."""
+    """Parameter groups of AdamW: the model's `fresh_modules` learn FRESH_RATE times as fast as all other parameters.
+
+    The output layer shares the embeddings' weights, which are pretrained and learn at `learning_rate`.
+    """
     embeddings = {id(parameter) for parameter in model.model.get_input_embeddings().parameters()}
     fresh = parameter_group(nn.ModuleList(model.fresh_modules()), learning_rate * FRESH_RATE)
     fresh["params"] = [parameter for parameter in fresh["params"] if id(parameter) not in embeddings]
@@ -114,7 +117,7 @@ def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[s
 
 @torch.inference_mode()
 def mean_loss(model: QueryGenerator, texts: PairTexts) -> float:
-    """Negative log-likelihood of a query's token over all pairs, in nats."""
+    """Mean negative log-likelihood of a query's token over all pairs, in nats."""
     model.eval()
     total, tokens = 0.0, 0
     for items in chunks(np.arange(len(texts)), PAIRS_AT_A_TIME):
@@ -124,7 +127,10 @@ def mean_loss(model: QueryGenerator, texts: PairTexts) -> float:
 
 
 def train_generator(params: Params, scratch: Path) -> None:
-    """Warm-start from the encoder, train, and tell the dev queries' loss, which decides nothing here."""
+    """Warm-start from the encoder, train, and write the model into `scratch`, with `history.csv` and `statistics.json`.
+
+    The dev queries' loss is only reported; it neither stops training nor selects weights.
+    """
     base, settings = params.encoder, params.dual_cross.generator
     source = Source(base.model, base.revision, base.trust_remote_code)
     model = QueryGenerator.from_encoder(source, base, seed=params.seed)
@@ -146,7 +152,7 @@ def train_generator(params: Params, scratch: Path) -> None:
 
 
 def _read_pairs(split: str, model: QueryGenerator, params: Params) -> PairTexts:
-    """A split's judged-relevant pairs."""
+    """A split's relevant pairs."""
     pairs = relevant_pairs(project.queries(split), QRELS[split], project.PASSAGES)
     lengths = params.dual_cross.generator
     return PairTexts(

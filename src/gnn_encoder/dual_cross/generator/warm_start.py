@@ -1,9 +1,9 @@
-"""An encoder-decoder made of an encoder alone, set up so that few pairs teach it to write queries.
+"""An encoder-decoder whose weights all start from a pretrained encoder, so that few pairs teach it to write queries.
 
-With some thousand pairs a decoder whose new parts are drawn at random hardly learns to look at the passage. So:
-every decoder layer begins as the encoder's layer, its cross-attention as that layer's self-attention; the transform
-before the output begins near the identity, so that a state begins by naming the token whose embedding it resembles;
-one table of embeddings serves encoder, decoder and output.
+With some thousand pairs, a decoder whose new parts are drawn at random hardly learns to attend to the passage.
+Therefore every decoder layer starts as the encoder's layer, and its cross-attention as that layer's self-attention.
+The transform before the output starts near the identity, so that a state at first predicts the token whose embedding
+it resembles. Encoder, decoder and output share one table of embeddings.
 """
 
 from typing import Any
@@ -17,20 +17,20 @@ from gnn_encoder.models.batch import Template
 from gnn_encoder.models.device import attention_implementation
 from gnn_encoder.models.pretrained import Source, load_model
 
-# gelu(x + 4) = x + 4 nearly, where |x| < 2, and the layer norm after it takes the 4 away again.
+# For |x| < 2, gelu(x + 4) is nearly x + 4, and the layer norm after it subtracts the 4 again.
 LINEAR_PART_OF_GELU = 4.0
 Transformer = Any  # parts of transformers' models are typed as Tensor | Module
 
 
 def warm_start(source: Source, template: Template, *, dropout: float, seed: int) -> Transformer:
-    """An encoder-decoder whose two halves begin as the encoder `source`.
+    """An encoder-decoder whose two halves start from the encoder `source`.
 
     Args:
-        template: of the encoder's tokenizer; its [CLS] begins a query, its [SEP] ends it.
-        seed: of the weights that neither half has.
+        template: of the encoder's tokenizer; its [CLS] begins a query, and its [SEP] ends it.
+        seed: decides the weights that the encoder has no counterpart for.
 
     Raises:
-        UserError: transformers has no decoder of the encoder's kind, or one that is not built like BERT's.
+        UserError: transformers has no decoder for this kind of encoder, or the decoder is not built like BERT's.
     """
     encoder: Transformer = load_model(source, dropout=dropout, seed=seed)
     with torch.random.fork_rng():
@@ -47,24 +47,24 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
 
 
 def share_embeddings(model: Transformer) -> None:
-    """Make the decoder read, and write, with the encoder's embeddings."""
+    """Make the decoder's input and its output layer use the encoder's embeddings."""
     model.decoder.base_model.embeddings = model.encoder.embeddings
     model.decoder.get_output_embeddings().weight = model.encoder.get_input_embeddings().weight
 
 
 def prediction_head(decoder: Transformer) -> nn.Module:
-    """What turns a decoder's states into logits: BERT's and ERNIE's `cls`, RoBERTa's `lm_head`."""
+    """The module that turns a decoder's states into logits: `cls` in BERT and ERNIE, `lm_head` in RoBERTa."""
     head: nn.Module = decoder.cls if hasattr(decoder, "cls") else decoder.lm_head
     return head
 
 
 def set_word_frequencies(model: Transformer, counts: torch.Tensor) -> None:
-    """Begin the output's bias at the log-frequencies of the queries' tokens, against equal frequencies.
+    """Set the output layer's bias to the logarithm of each token's frequency, relative to the mean frequency.
 
     Args:
         counts: how often each token occurs in the training queries. *Shape:* (vocabulary,).
     """
-    smoothed = counts.float() + 0.05  # a token that no query holds must stay within reach of attention
+    smoothed = counts.float() + 0.05  # the model must still be able to write a token that no training query holds
     bias = torch.log(smoothed / smoothed.mean())
     with torch.no_grad():
         model.decoder.get_output_embeddings().bias.copy_(bias)
@@ -89,7 +89,7 @@ def _fresh_decoder(source: Source, encoder: Transformer) -> Transformer:
 def _copy_layers(encoder: Transformer, decoder: Transformer) -> None:
     pairs = zip(encoder.encoder.layer, decoder.base_model.encoder.layer, strict=True)
     for source, target in pairs:
-        target.load_state_dict(source.state_dict(), strict=False)  # but for the cross-attention, which it has not
+        target.load_state_dict(source.state_dict(), strict=False)  # the encoder's layer has no cross-attention
         target.crossattention.load_state_dict(source.attention.state_dict())
 
 

@@ -1,1 +1,1 @@
-"""The report: one HTML file with all that a run has to show."""
+"""The report: one HTML file with all results of a run."""

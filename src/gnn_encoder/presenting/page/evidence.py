@@ -1,4 +1,4 @@
-"""The papers' tables and figures as the evidence stages leave them, and all else that lies in metrics/."""
+"""The section Evidence: the papers' tables and figures, and all files of metrics/ that no other section shows."""
 
 import base64
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ from gnn_encoder.presenting.tables import Table
 from gnn_encoder.presenting.times import times_table
 from gnn_encoder.presenting.trials import LABELS, summary_tables
 
-FOLDER = "evidence"  # of metrics/, of plots/ and of data/
-ELSEWHERE = (*project.JUDGED, "significance", "baselines", "costs")  # in sections of their own
+FOLDER = "evidence"  # in metrics/, in plots/ and in data/
+ELSEWHERE = (*project.JUDGED, "significance", "baselines", "costs")  # files that other sections show
 
 
 def evidence(section: Evaluate) -> Section:
-    """Every JSON file as tables, every PNG as a figure, the cases with their texts."""
+    """Every JSON file as tables, every PNG as a figure, and the cases as a table with their texts."""
     (tested,) = parse([section.significance])
     found = Section()
     told = sorted(project.METRICS.rglob("*.json"), key=_place)
@@ -50,7 +50,7 @@ def evidence(section: Evaluate) -> Section:
 
 
 def _tables(path: Path, tested: str) -> Iterable[Table]:
-    """A file's own table where its form is known, else whatever tables its JSON makes."""
+    """The tables of a JSON file: those made for its form if the form is known, otherwise `blocks`."""
     value, title = read_json(path), _title(path, project.METRICS)
     with suppress(ValidationError):
         summaries = TypeAdapter(dict[str, Summary]).validate_python(value)
@@ -69,7 +69,7 @@ def _is_evidence(path: Path) -> bool:
 
 
 def _place(path: Path) -> tuple[int, Path]:
-    """The papers' tables and figures in their order, then all else by name."""
+    """Sort key: the papers' tables and figures in the order of TITLES, then all other files by name."""
     names = list(TITLES)
     return names.index(path.stem) if path.stem in names else len(names), path
 

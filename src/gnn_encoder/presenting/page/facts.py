@@ -1,4 +1,4 @@
-"""What a run is, in a line each."""
+"""The section This run: facts about the run, one line each."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params

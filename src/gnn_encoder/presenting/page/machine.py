@@ -1,4 +1,4 @@
-"""What the report was made on: processor, memory, GPU, versions of Python and of the packages."""
+"""The machine that writes the report: processor, memory, GPU, and versions of Python and of the packages."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ PACKAGE = "gnn-encoder"
 
 
 def hardware() -> dict[str, str]:
-    """Processor, memory and GPU, as a reader would name them."""
+    """Processor, memory and GPU of this machine, as text."""
     cores = os.cpu_count() or 1
     gpus = [torch.cuda.get_device_name(device) for device in range(torch.cuda.device_count())]
     return {
@@ -23,19 +23,19 @@ def hardware() -> dict[str, str]:
 
 
 def processor() -> str:
-    """The CPU's model."""
+    """Name of the CPU's model."""
     described = Path("/proc/cpuinfo")
     found = re.search(r"model name\s*: (.+)", described.read_text()) if described.is_file() else None
     return found[1] if found else platform.processor() or platform.machine()
 
 
 def memory_gib() -> int:
-    """Memory to the next GiB: the exact number differs from one start of a machine to the next."""
+    """Memory rounded to whole GiB, since the exact number differs each time a machine starts."""
     return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, and of the packages that this one needs and that are installed."""
+    """Versions of Python, of this package, and of those of its dependencies that are installed."""
     installed = {"Python": platform.python_version(), PACKAGE: metadata.version(PACKAGE)}
     for requirement in metadata.requires(PACKAGE) or []:
         name = re.split(r"[^A-Za-z0-9._-]", requirement)[0]
@@ -43,6 +43,6 @@ def versions() -> dict[str, str]:
             continue
         try:
             installed[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:  # the other one of faiss-cpu and faiss-gpu
+        except metadata.PackageNotFoundError:  # only one of faiss-cpu and faiss-gpu is installed
             continue
     return installed

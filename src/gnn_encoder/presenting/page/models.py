@@ -1,4 +1,4 @@
-"""How the models were trained, and what PAIR and Dual-Cross-Encoder show of themselves."""
+"""The sections Training, PAIR and Dual-Cross-Encoder."""
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from gnn_encoder.presenting.training import histories, training_panel
 
 
 def training() -> Section:
-    """A learning curve of every model."""
+    """The learning curve of every model."""
     found = Section()
     for name, path in histories().items():
         found.show(name, as_svg(training_panel(name, path)))

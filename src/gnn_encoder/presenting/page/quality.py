@@ -1,4 +1,4 @@
-"""How good the systems are and what that costs: tables and figures."""
+"""The figures of the section Results, and the section Costs."""
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
@@ -14,7 +14,7 @@ from gnn_encoder.presenting.results import systems_panel
 
 
 def quality(measured: dict[str, Means], section: Evaluate) -> Section:
-    """Each system's mean with its interval, and recall; of the test queries first."""
+    """Figures of each system's mean with its interval, and of recall; test queries before dev queries."""
     (tested,) = parse([section.significance])
     found = Section()
     if not measured:
@@ -29,7 +29,7 @@ def quality(measured: dict[str, Means], section: Evaluate) -> Section:
 
 
 def costs(measured: dict[str, Means], section: Evaluate) -> Section:
-    """What each system costs as `compare` measured it, and quality against it."""
+    """The costs of each system as `compare` measured them, and figures of quality against cost."""
     (tested,) = parse([section.significance])
     found = Section()
     of = read_records(project.METRICS / "costs.json", dict[str, Costs])

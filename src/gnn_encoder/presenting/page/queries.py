@@ -1,4 +1,4 @@
-"""The queries that a reader can look at: those that won or lost most, with what each system put first for them."""
+"""The section Query by query: the queries that won or lost most, with each system's first passages for them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page.rankings import first_passages
 from gnn_encoder.presenting.page.wins import Pair, pairs, read_values
 
-BUDGET = 1_500_000  # characters of all passages together
-SHORTEST, LONGEST = 80, 600  # characters of one
+BUDGET = 1_500_000  # characters of all passages of the page together
+SHORTEST, LONGEST = 80, 600  # characters that one passage is cut to: at least, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A passage; `text` is cut."""
+    """A passage, with its title and text cut."""
 
     pid: str
     title: str
@@ -30,7 +30,13 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A query; by system its value (None: not asked) and its first passages, as places in the texts."""
+    """A query with its results.
+
+    Attributes:
+        values: the measure's value for each system; None if the query was not measured for it.
+        passages: for each system its first passages, as places in `View.texts`.
+        relevant: the relevant ones among all these passages.
+    """
 
     qid: str
     text: str
@@ -41,7 +47,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Queries of a split, and pairs of systems; a pair's queries are places in `queries`."""
+    """The shown queries of a split, and pairs of systems, which refer to queries by their place in `queries`."""
 
     name: str
     queries: list[Query]
@@ -50,7 +56,16 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """All that is embedded. `cut`: characters of a passage; `systems`: ids, `names`: what they are called."""
+    """All data that are embedded in the page.
+
+    Attributes:
+        measure: the measure that queries are compared by.
+        cut: characters that passages are cut to.
+        systems: names of the systems in systems.yaml.
+        names: titles of the systems.
+        splits: test before dev.
+        texts: the passages that are shown.
+    """
 
     measure: str
     cut: int
@@ -61,7 +76,7 @@ class View:
 
     @property
     def first(self) -> tuple[Split, Pair] | None:
-        """What is shown first: a branch's own system against its baseline, on the test queries."""
+        """The split and pair that the page shows first: if possible a branch's main system against its baseline."""
         own = [(one.baseline, registry().of_branch(name)[-1]) for name, one in registry().branches.items()]
         every = [(split, pair) for split in self.splits for pair in split.pairs]
         ranked = sorted(every, key=lambda one: _place((one[1].first, one[1].second), own))
@@ -72,9 +87,9 @@ Tops = dict[str, pl.DataFrame]  # system -> qid, pid, rank
 
 
 def read_view(section: Evaluate, shown: Report) -> View | None:
-    """Choose queries and read what is shown of them; None where fewer than two systems have been measured.
+    """Choose queries, and read their results and texts. None if fewer than two systems have been measured.
 
-    Memory grows with the queries that are measured and with the passages that are shown, not with the corpus.
+    Memory grows with the number of measured queries and of shown passages, not with the corpus.
     """
     (measure,) = parse([section.significance])
     systems = [name for name in registry().systems if _is_there(name)]
@@ -105,7 +120,7 @@ def _place(pair: tuple[str, str], own: list[tuple[str, str]]) -> int:
 
 
 def _choose(systems: list[str], split: str, measure: str, top: int) -> tuple[pl.DataFrame, list[Pair]]:
-    """Values of the queries that some pair shows; the pairs, their rows those of this table."""
+    """The values of the queries that some pair shows, and the pairs, which refer to rows of this table."""
     values = read_values(systems, split, measure)
     found = pairs(values, top)
     rows = sorted({row for pair in found for row in pair.won + pair.lost})
@@ -117,7 +132,7 @@ def _choose(systems: list[str], split: str, measure: str, top: int) -> tuple[pl.
 
 
 def _texts(pids: pl.Series) -> tuple[list[Text], int]:
-    """The passages `pids` in the corpus's order, and to how many characters they are cut."""
+    """The passages `pids`, in the corpus's order, and the number of characters that their texts are cut to."""
     cut = min(LONGEST, max(SHORTEST, BUDGET // max(1, len(pids))))
     found = []
     for batch in open_table(project.PASSAGES, PASSAGES).iter_batches(batch_size=ROW_GROUP):
@@ -147,7 +162,10 @@ def _queries(split: str, values: pl.DataFrame, tops: Tops, places: dict[str, int
 
 
 def _first_right(measure: str, value: float | None, top: list[int]) -> list[int]:
-    """The passage that a reciprocal rank tells is right: the only way to know it where answers decide, not qrels."""
+    """The place of the first relevant passage, computed from a reciprocal rank; empty if there is none.
+
+    In data that are judged by answers there are no qrels, so that this is the only relevant passage known here.
+    """
     rank = round(1 / value) if value and measure.startswith("RR") else 0
     return top[rank - 1 : rank] if rank else []
 

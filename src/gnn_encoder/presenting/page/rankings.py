@@ -1,4 +1,4 @@
-"""The first passages of some queries in a run: one pass over the file, a block at a time."""
+"""The first passages of some queries in a run, read in one pass over the file, block by block."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 
-BLOCK = 8 << 20  # bytes of lines
+BLOCK = 8 << 20  # bytes of a block
 FIELDS = {
     "qid": pa.string(),
     "Q0": pa.string(),
@@ -19,10 +19,10 @@ FIELDS = {
 
 
 def first_passages(run: Path, qids: pl.Series, top: int) -> pl.DataFrame:
-    """Columns qid, pid, rank of the best `top` passages of the queries `qids`, sorted by qid and rank.
+    """The best `top` passages of the queries `qids`: columns qid, pid, rank, sorted by qid and rank.
 
     Args:
-        run: a run as `write_run` writes it.
+        run: a file that `write_run` wrote.
     """
     wanted = pl.col("qid").is_in(qids.implode()) & (pl.col("rank") <= top)
     kept = [block.filter(wanted) for block in _blocks(run)]

@@ -1,4 +1,4 @@
-"""The report's page, from the artifacts that are there."""
+"""Rendering the report's page from the artifacts that exist."""
 
 from dataclasses import asdict
 from importlib.resources import files
@@ -28,7 +28,7 @@ TEMPLATES = files("gnn_encoder.presenting.page") / "templates"
 
 
 def render(params: Params, path: Path = Path("params.yaml")) -> str:
-    """The whole page: the same artifacts give the same text."""
+    """The whole page as HTML. The same artifacts give the same text."""
     measured = read_measured()
     (tested,) = parse([params.evaluate.significance])
     pipeline = read_pipeline()
@@ -59,7 +59,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    """Everything is escaped but what is `Markup`: passages and queries are foreign text."""
+    """The Jinja environment. It escapes all text but `Markup`, since passages and queries may hold HTML."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gnn_encoder.presenting.page"),
         autoescape=True,
@@ -75,7 +75,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _embedded(view: View) -> Markup:
-    """The view as JSON that cannot end the script element that it stands in."""
+    """The view as JSON, escaped so that no text in it can end the script element around it."""
     content: dict[str, Any] = asdict(view)
     if view.first:
         split, pair = view.first

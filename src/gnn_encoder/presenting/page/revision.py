@@ -1,4 +1,4 @@
-"""Which code and which artifacts a report is of."""
+"""The revision of the code, and the hash of the artifacts, that a report shows."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ CODE = ("src", "stages", "dvc.yaml", "params.yaml")
 
 
 def code_revision() -> str:
-    """The last commit of the code and the experiment; one of metrics or texts alone is none of it."""
+    """The last commit that changed the code or the experiment; commits of metrics or texts alone do not count."""
     commit = _git("log", "-1", "--format=%h, %cs", "--", *CODE)
     if not commit:
         return "not in a git repository"
@@ -23,7 +23,7 @@ def code_revision() -> str:
 
 
 def lock_hash(path: Path = Path("dvc.lock")) -> str | None:
-    """Hash of what DVC recorded of every stage but the report's, in 12 hexadecimal digits; None without a record."""
+    """Hash of dvc.lock without the report's own entry, in 12 hexadecimal digits; None if there is no such file."""
     if not path.is_file():
         return None
     stages: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))

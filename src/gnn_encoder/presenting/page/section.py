@@ -1,4 +1,4 @@
-"""A section of the report: pictures, tables, and what has not been made."""
+"""A section of the report: figures, tables, and notes on what has not been made."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from gnn_encoder.presenting.tables import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Pictures with what stands below them."""
+    """Pictures with one caption below them."""
 
     caption: str
     pictures: list[Markup]
@@ -18,17 +18,17 @@ class Figure:
 
 @dataclass(kw_only=True)
 class Section:
-    """What stands under one heading."""
+    """The content under one heading."""
 
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
 
     def show(self, caption: str, *pictures: Markup) -> None:
-        """Add pictures, if there are any."""
+        """Add a figure, unless there are no pictures."""
         if pictures:
             self.figures.append(Figure(caption=caption, pictures=list(pictures)))
 
     def miss(self, what: str, command: str) -> None:
-        """Add a line about what has not been made."""
+        """Add a note on what has not been made, and the command that makes it."""
         self.missing.append(Missing(what=what, command=command))

@@ -1,4 +1,4 @@
-"""Which queries won and lost most between two systems, for every pair of systems."""
+"""The queries that won and lost most between two systems, for every pair of systems."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,12 @@ from gnn_encoder.core import project
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The second system against the first one: rows of queries, and how many did better, worse, the same."""
+    """The second system against the first.
+
+    Attributes:
+        won, lost: rows of the queries that gained and lost most.
+        better, worse, same: numbers of queries.
+    """
 
     first: str
     second: str
@@ -25,22 +30,23 @@ class Pair:
 
 
 def read_values(systems: Sequence[str], split: str, measure: str) -> pl.DataFrame:
-    """Value of each query by system: a column `qid`, then one a system, null where it was not asked."""
+    """The values of each query: column `qid`, then one column per system, null if the query was not measured for it."""
     files = [project.measured(system) / project.VALUES for system in systems]
     values = pl.scan_parquet(files).filter(split=split, measure=measure).collect()
     return values.pivot("system", index="qid", values="value", maintain_order=True)
 
 
 def pairs(values: pl.DataFrame, top: int) -> list[Pair]:
-    """The `top` queries that won and that lost most, for every two systems of `values`.
+    """The `top` queries that won most and the `top` that lost most, for every two systems of `values`.
 
-    Many queries tie. Those that another pair shows already come first then, so that few are shown in all.
+    Many queries gain equally much. Among these, queries that an earlier pair already shows come first, so that the page
+    shows few queries in all.
     """
     columns = {name: values[name].to_numpy() for name in values.columns if name != "qid"}
     shown = np.zeros(len(values), dtype=bool)
     found = []
     for first, second in combinations(columns, 2):
-        gain = columns[second] - columns[first]  # nan where one of them is missing
+        gain = columns[second] - columns[first]  # NaN if a value is missing
         won, lost = _most(gain, shown, top), _most(-gain, shown, top)
         shown[won + lost] = True
         better, worse, same = (int(test.sum()) for test in (gain > 0, gain < 0, gain == 0))
@@ -49,7 +55,7 @@ def pairs(values: pl.DataFrame, top: int) -> list[Pair]:
 
 
 def _most(gain: NDArray[np.float64], shown: NDArray[np.bool_], top: int) -> list[int]:
-    """Rows of the largest gains above 0."""
+    """Rows of the `top` largest gains above 0, largest first."""
     rows = np.flatnonzero(gain > 0)
     order = np.lexsort((rows, ~shown[rows], -gain[rows]))
     return [int(row) for row in rows[order][:top]]

@@ -1,4 +1,4 @@
-// The choice of systems for the view of single queries. Foreign text only ever becomes textContent.
+// Choosing systems in the section Query by query. Texts of passages and queries are only ever set as textContent.
 "use strict";
 (function () {
   const embedded = document.getElementById("embedded");
@@ -43,7 +43,7 @@
     return made;
   }
 
-  // The pair of systems as it is stored, or turned round.
+  // The stored pair of the two systems, with first and second swapped if it is stored the other way round.
   function pairOf(split, first, second) {
     const [a, b] = [view.systems[first], view.systems[second]];
     for (const pair of split.pairs) {
@@ -94,7 +94,7 @@
   at("choice").hidden = false;
 })();
 
-// What is closed on the screen is open on paper.
+// Print everything that is folded on the screen.
 (function () {
   let closed = [];
   window.addEventListener("beforeprint", () => {
