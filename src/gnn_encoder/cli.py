@@ -131,7 +131,7 @@ def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
     system: Annotated[str, typer.Option(help="Which dense system of systems.yaml answers.")] = MAIN,
     top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
-    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Then read queries, one a line.")] = False,
+    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Read queries, one per line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
     """Print the best passages for a query from a built index.

@@ -111,7 +111,7 @@ BAD = {
     "two grades": (
         "qrels.train.tsv",
         "1000\t0\t1\t0\n",
-        "line 7: query '1000' and passage '1' were judged otherwise",
+        "line 7: query '1000' and passage '1' are judged twice, differently",
     ),
 }
 
@@ -127,8 +127,8 @@ def test_bad_rows(name: str, sample: Sample, refused: Callable[..., None], appen
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("9\tHarbours\n", "para.title.txt, line 6: '9' is no passage of"),
-        ("4\tEels\n", "para.title.txt, line 6: '4' is no passage of"),  # after 5: out of order
+        ("9\tHarbours\n", "para.title.txt, line 6: '9' is not a passage of"),
+        ("4\tEels\n", "para.title.txt, line 6: '4' is not a passage of"),  # after 5: out of order
         ("5\n", "para.title.txt, line 6: 1 columns, not 2"),
     ],
 )

@@ -229,7 +229,7 @@ BAD = {
     ),
     "duplicate judgement": (
         append("qrels/train.tsv", "q1\tp1\t1\n"),
-        "train.tsv, line 7: query 'q1' and passage 'p1' were judged otherwise before; keep one judgement",
+        "train.tsv, line 7: query 'q1' and passage 'p1' are judged twice, differently; keep one judgement",
     ),
     "missing id": (
         append("corpus.jsonl", '{"text": "a"}\n'),

@@ -207,7 +207,7 @@ def test_missing_features_are_told() -> None:
     module, target, sources = layer(), random(2, D, seed=1), random(2, 3, D, seed=2)
     with pytest.raises(ValueError, match="takes edge features of 4 columns"):
         module.dense(target, sources)
-    with pytest.raises(ValueError, match="go together"):
+    with pytest.raises(ValueError, match="or neither"):
         module.dense(target, sources, random(2, 3, D_E, seed=3))
     with pytest.raises(ValueError, match="takes no edge features"):
         layer(None).dense(target, sources, product=True)

@@ -34,7 +34,7 @@ def test_beta_outside_its_bounds_is_told(beta: float) -> None:
 
 
 def test_too_few_queries_are_told() -> None:
-    with pytest.raises(UserError, match="3 training queries make no 20 folds"):
+    with pytest.raises(UserError, match="20 folds need at least 20 training queries, there are 3; raise"):
         folds(np.arange(3), beta=0.05, seed=0, epoch=0)
 
 

@@ -115,8 +115,11 @@ def spoil(column: str, row: int, value: float) -> Columns:
         (spoil("passage", 3, 2), "row 2: query 1 has a passage twice"),
         (spoil("score", 1, np.nan), "row 1: score nan must be a finite number"),
         ({name: values[:5] for name, values in SMALL.items()}, "row 1: query 0 must stand in exactly 1 rows"),
-        ({name: np.append(values, values[-1:]) for name, values in SMALL.items()}, "row 6: query 2 is over"),
-        ({name: values[:0] for name, values in SMALL.items()}, "0 edges for 3 queries"),
+        (
+            {name: np.append(values, values[-1:]) for name, values in SMALL.items()},
+            "row 6: query 2 is one row too",
+        ),
+        ({name: values[:0] for name, values in SMALL.items()}, "0 edges are too few for 3 queries"),
     ],
 )
 def test_a_wrong_table_is_told(columns: Columns, message: str) -> None:

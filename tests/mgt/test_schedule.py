@@ -61,5 +61,5 @@ def test_steps_may_be_asked_for_in_any_order() -> None:
 
 
 def test_too_few_queries_for_the_folds() -> None:
-    with pytest.raises(UserError, match="mgt.beta is 0.05: 19 training queries make no 20 folds"):
+    with pytest.raises(UserError, match="mgt.beta is 0.05: 20 folds need at least 20 training queries, there are 19"):
         schedule(0.05, n=19)

@@ -220,7 +220,7 @@ def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Cal
 
 
 def test_a_folder_without_settings_is_no_dual_encoder(tiny_model: Path) -> None:
-    with pytest.raises(UserError, match=r"holds no dual_encoder.json, so it is no dual-encoder; run the stage"):
+    with pytest.raises(UserError, match=r"is not a dual-encoder: it has no dual_encoder.json; run the stage"):
         DualEncoder.load(tiny_model)
 
 

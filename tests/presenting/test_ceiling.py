@@ -20,4 +20,4 @@ def test_undefined_without_a_ceiling_above() -> None:
     systems = {"gnn_encoder": Share(mean=0.5, share=None, low=None, high=None)}
     found = ceiling_table(Ceiling(measure="RR@10", questions=9, base=0.4, ceiling=0.4, systems=systems), "test")
     assert found.rows[1] == ["GNN-encoder", "50.0", "undefined", ""]
-    assert found.note.startswith("9 queries; the ceiling is not above M_de here")
+    assert found.note.startswith("9 queries; the ceiling does not exceed M_de here")

@@ -62,5 +62,5 @@ def test_alone_nothing_is_exchanged() -> None:
 def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "world_size", lambda: 4)
     assert local_share(np.arange(9)).tolist() == [0, 1]
-    with pytest.raises(UserError, match="a batch of 3 queries cannot be shared by 4 processes; raise"):
+    with pytest.raises(UserError, match="a batch of 3 queries is too small for 4 processes; raise"):
         local_share(np.arange(3))

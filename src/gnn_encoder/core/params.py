@@ -360,7 +360,7 @@ class Params(Section):
             ("pair.s_neg", p.s_neg, "pair.s_pos", p.s_pos),
         ):
             if below > above:
-                raise ValueError(f"{low} is {below}: must be at most {high}, {above}, or a passage would be both")
+                raise ValueError(f"{low} is {below}: must be at most {high}, {above}, or one passage is both labels")
         return self
 
     @model_validator(mode="after")

@@ -104,7 +104,7 @@ class MSMARCO:
                 yield place, Passage(pid, "", text)
         if title:
             raise UserError(
-                f"{title[0]}: {title[1]!r} is no passage of {self.collection}, or out of its order; "
+                f"{title[0]}: {title[1]!r} is not a passage of {self.collection}, or not in its order; "
                 "sort the titles as the passages are"
             )
 

@@ -157,7 +157,7 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
     if len(repeated):
         place, row = _judgement(source, split, repeated[0])
         raise UserError(
-            f"{place}: query {row.qid!r} and passage {row.pid!r} were judged otherwise before; keep one judgement"
+            f"{place}: query {row.qid!r} and passage {row.pid!r} are judged twice, differently; keep one judgement"
         )
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))

@@ -101,6 +101,6 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
     """
     if len(queries) != n_passages * views:
         raise UserError(
-            f"{QUERIES}: {len(queries)} queries, expected dual_cross.views = "
-            f"{views} for each of {n_passages} passages; generate them again (`dvc repro`)"
+            f"{QUERIES}: {len(queries)} queries, expected {n_passages * views}: dual_cross.views = {views} for each of "
+            f"{n_passages} passages; generate them again (`dvc repro`)"
         )

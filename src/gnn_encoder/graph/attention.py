@@ -187,7 +187,7 @@ class GraphAttention(nn.Module):
     def _check_features(self, edges: Tensor | None, loops: Tensor | None, product: bool) -> None:
         given = edges is not None and loops is not None
         if (edges is None) != (loops is None) or (given and product):
-            raise ValueError("edge_features and loop_features go together, and not with product=True")
+            raise ValueError("pass both edge_features and loop_features or neither; with product=True pass neither")
         if (given or product) != (self.W_e is not None):
             wanted = "no edge features" if self.W_e is None else f"edge features of {self.edge_dimension} columns"
             raise ValueError(f"this layer takes {wanted}")

@@ -92,8 +92,8 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     )
     if len(edges) != n_edges or len(queries) != n_queries:
         raise UserError(
-            f"{folder}: holds {len(edges)} edges and {len(queries)} queries, the graph {n_edges} and {n_queries}; "
-            "run embed_edges again"
+            f"{folder}: holds features of {len(edges)} edges and {len(queries)} queries, but the graph has {n_edges} "
+            f"edges and {n_queries} queries; run embed_edges again"
         )
     loop_row = np.full(n_passages, -1, dtype=np.int32)
     nodes = np.load(unpacked / "nodes.npy")

@@ -30,7 +30,8 @@ def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
     count = fold_count(beta)
     if len(rows) < count:
         raise UserError(
-            f"mgt.beta is {beta}: {len(rows)} training queries make no {count} folds; raise it or add queries"
+            f"mgt.beta is {beta}: {count} folds need at least {count} training queries, there are {len(rows)}; "
+            "raise mgt.beta or add queries"
         )
     return list(np.array_split(np.random.default_rng([seed, epoch]).permutation(rows), count))
 

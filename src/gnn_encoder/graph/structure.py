@@ -50,11 +50,18 @@ class Graph:
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k = len(query) // n_queries if n_queries else 0
         if k == 0:
-            raise UserError(f"edges table: {len(query)} edges for {n_queries} queries; run build_graph again")
+            raise UserError(
+                f"edges table: {len(query)} edges are too few for {n_queries} queries; run build_graph again"
+            )
         row = np.arange(len(query))
         whole = n_queries * k
         _check(query[:whole] == row[:whole] // k, "query", query, f"must stand in exactly {k} rows")
-        _check(row < whole, "query", query, f"is over: {n_queries} queries have {k} edges each, in order of query")
+        _check(
+            row < whole,
+            "query",
+            query,
+            f"is one row too many: {n_queries} queries have {k} edges each, sorted by query",
+        )
         _check(rank == row % k, "rank", rank, f"must be 0 to {k - 1} in each query, in order")
         is_row = (passage >= 0) & (passage < n_passages)
         _check(is_row, "passage", passage, f"must be a row of the {n_passages} passages")

@@ -90,7 +90,7 @@ class DualEncoder(nn.Module):
         """
         path = folder / SETTINGS
         if not path.is_file():
-            raise UserError(f"{folder}: holds no {SETTINGS}, so it is no dual-encoder; run the stage that trains it")
+            raise UserError(f"{folder}: is not a dual-encoder: it has no {SETTINGS}; run the stage that trains it")
         settings = DualEncoderSettings(**json.loads(path.read_text()))
         query = load_model(Source(str(folder)), dropout=dropout)
         return cls(

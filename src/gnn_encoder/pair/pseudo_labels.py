@@ -36,7 +36,7 @@ def check_found(scored: pl.DataFrame, labelled: pl.DataFrame, pair: Pair) -> Non
         best = scored["score"].to_numpy().max()
         raise UserError(
             f"pair.s_pos is {pair.s_pos}: no candidate of {scored['query'].n_unique()} unlabelled queries scores "
-            f"above it, the best {best:.2f}; lower it, or train the teacher longer (pair.teacher)"
+            f"above it; the highest score is {best:.2f}; lower pair.s_pos, or train the teacher longer (pair.teacher)"
         )
 
 

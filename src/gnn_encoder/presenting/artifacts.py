@@ -31,7 +31,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{path}: no JSON ({error}); run the stage that makes it again") from error
+        raise UserError(f"{path}: not valid JSON ({error}); run the stage that writes it again") from error
 
 
 def read_records(path: Path, form: type[Record]) -> Record | None:

@@ -6,7 +6,7 @@ from gnn_encoder.presenting.formats import count, percent, points
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table
 
-UNDEFINED = "; the ceiling is not above M_de here: which share of the way is covered is undefined"
+UNDEFINED = "; the ceiling does not exceed M_de here, so the share of the way is undefined"
 
 
 def ceiling_table(found: Ceiling, split: str) -> Table:

@@ -126,7 +126,7 @@ def local_share(items: Rows) -> Rows:
     size = len(items) // distributed.world_size()
     if size == 0:
         raise UserError(
-            f"a batch of {len(items)} queries cannot be shared by {distributed.world_size()} processes; raise this "
+            f"a batch of {len(items)} queries is too small for {distributed.world_size()} processes; raise this "
             "stage's batch_size in params.yaml, or start fewer processes"
         )
     first = distributed.rank() * size

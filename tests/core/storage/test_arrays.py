@@ -111,7 +111,7 @@ def test_a_manifest_that_promises_something_else(tmp_path: Path, change: dict[st
 @pytest.mark.parametrize("text", ["{", "[]", '{"fingerprint": "x", "params": {}}'])
 def test_a_manifest_of_something_else(tmp_path: Path, text: str) -> None:
     (write_whole(tmp_path) / "manifest.json").write_text(text)
-    with pytest.raises(UserError, match="manifest.json: no manifest of a matrix; delete the folder"):
+    with pytest.raises(UserError, match="manifest.json: not a matrix's manifest; delete the folder"):
         read_manifest(tmp_path)
 
 

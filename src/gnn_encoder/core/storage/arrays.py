@@ -113,7 +113,7 @@ def read_manifest(folder: Path) -> ArrayManifest:
         fields = json.loads(path.read_text())
         manifest = ArrayManifest(**{**fields, "shape": tuple(fields["shape"])})
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: no manifest of a matrix; delete the folder and run its stage again") from error
+        raise UserError(f"{path}: not a matrix's manifest; delete the folder and run its stage again") from error
     expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
     try:
         header = np.load(matrix, mmap_mode="r")
