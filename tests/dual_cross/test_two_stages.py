@@ -129,7 +129,7 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
 
 
 def test_generated_queries_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"240 queries, expected dual_cross.views = 3 for each of 120 passages"):
+    with pytest.raises(UserError, match=r"240 queries, expected 360: dual_cross.views = 3 for each of 120 passages"):
         pretrain(change(params, views=3), tmp_path, paired=True)
 
 

@@ -36,8 +36,8 @@ def test_msmarco(inspect: Callable[..., tuple[int, str, str]]) -> None:
     assert lines[0] == f"source msmarco: {TINY / 'msmarco'}"
     assert "  collection.tsv                   624 B" in lines
     assert "passages                     8     8,841,823  differs" in lines
-    assert "dev queries                2         6,980  differs" in lines
-    assert "test queries               2" in lines
+    assert "dev queries                  2         6,980  differs" in lines
+    assert "test queries                 2" in lines
     assert "passages: 8, 0 with a title" in lines
     assert "  0 with title and text of an earlier one" in lines
     assert "train: 4 queries, of 5 in the file" in lines
@@ -83,8 +83,8 @@ def test_equal_counts_are_said(inspect: Callable[..., tuple[int, str, str]], mon
     monkeypatch.setitem(text.TABLE_6, "msmarco", {"passages": 8, "train": 5, "dev": 2})
     lines = inspect(source="msmarco", path=str(TINY / "msmarco"))[1].splitlines()
     assert "passages                     8             8  equal" in lines
-    assert "train queries              4             5  differs" in lines
-    assert "test queries               2             2  equal" in lines
+    assert "train queries                4             5  differs" in lines
+    assert "test queries                 2             2  equal" in lines
 
 
 @pytest.mark.parametrize(
