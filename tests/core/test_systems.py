@@ -144,6 +144,9 @@ def put(path: str, value: object) -> Change:
             "pair.branch is 'pears': must be one of gnn_encoder, pair, dual_cross, gnn_encoder_pair, "
             "gnn_encoder_generated, reranked",
         ),
+        (put("built.widest.base", "dual"), "widest.base is 'dual': must be one of bm25, retriever, dual_encoder, "),
+        (put("branches.pair.baseline", "no_psr"), "pair.baseline is 'no_psr': must be one of bm25, retriever, "),
+        (put("branches.reranked.beside", ["gnn"]), "reranked.beside is 'gnn': must be one of bm25, retriever, "),
         (lambda values: values.pop("views"), "not a registry of systems ('views'); see its comments"),
         (put("graphs", None), "graphs: input should be a valid dictionary"),
     ],

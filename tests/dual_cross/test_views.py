@@ -104,5 +104,7 @@ def test_an_encoder_of_passages_has_no_views(
 def test_queries_of_another_number_of_views(
     encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
-    with pytest.raises(UserError, match=r"36 queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"):
+    with pytest.raises(
+        UserError, match=r"36 queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
+    ):
         view_inputs(encoder, generated, passage_tokens, 4)

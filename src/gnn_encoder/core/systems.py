@@ -113,7 +113,7 @@ def registry() -> Registry:
     """The systems of the project in the current folder.
 
     Raises:
-        UserError: the file is missing, or an entry lacks a field, has an unknown one, or names an unknown branch.
+        UserError: the file is missing, or an entry lacks a field, has an unknown one, or names an unknown branch or system.
     """
     return read_registry(REGISTRY)
 
@@ -134,7 +134,13 @@ def read_registry(path: Path) -> Registry:
         name = ".".join(map(str, first["loc"]))
         raise UserError(f"{path}: {name}: {first['msg'][0].lower() + first['msg'][1:]}; see its comments") from error
     every = {**found.lexical, **found.plain, **found.graphs, **found.views, **found.reranking}
-    for name, system in every.items():
-        if system.branch not in found.branches:
-            raise UserError(f"{path}: {name}.branch is {system.branch!r}: must be one of {', '.join(found.branches)}")
+    references = [
+        *((f"{name}.branch", one.branch, list(found.branches)) for name, one in every.items()),
+        *((f"{name}.base", one.base, list(every)) for name, one in found.built.items()),
+        *((f"{name}.baseline", one.baseline, list(every)) for name, one in found.branches.items()),
+        *((f"{name}.beside", other, list(every)) for name, one in found.branches.items() for other in one.beside),
+    ]
+    for place, name, known in references:
+        if name not in known:
+            raise UserError(f"{path}: {place} is {name!r}: must be one of {', '.join(known)}")
     return found
