@@ -113,7 +113,7 @@ def registry() -> Registry:
     """The systems of the project in the current folder.
 
     Raises:
-        UserError: the file is missing, or an entry lacks a field, has an unknown one, or names an unknown branch or system.
+        UserError: the file is missing, or an entry lacks a field, or it has or names something that does not exist.
     """
     return read_registry(REGISTRY)
 
