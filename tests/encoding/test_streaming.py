@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.encoding.streaming import encode_window, prefetch
+from gnn_encoder.encoding.streaming import encode_prepared, prefetch, prepare_window
 from gnn_encoder.models.batch import Batch
 
 
@@ -22,7 +22,7 @@ def test_rows_come_back_in_order() -> None:
         seen.append(len(batch.input_ids))
         return torch.cat([batch.input_ids * 10.0, -batch.input_ids], dim=1)
 
-    vectors = encode_window(make, lengths, encode, batch_tokens=32)
+    vectors = encode_prepared(prepare_window(make, lengths, batch_tokens=32), len(lengths), encode)
     assert vectors.tolist() == [[10.0 * i, -i] for i in range(6)]
     assert vectors.dtype == np.float32
     assert seen == [2, 4]

@@ -22,17 +22,6 @@ WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill los
 Prepared = list[tuple[NDArray[np.int64], Batch]]
 
 
-def encode_window(
-    make_batch: Callable[[NDArray[np.int64]], Batch],
-    lengths: NDArray[np.integer[Any]],
-    encode: Callable[[Batch], Tensor],
-    *,
-    batch_tokens: int,
-) -> NDArray[np.float32]:
-    """Encode one window; `make_batch` is called with positions in it. *Shape:* lengths (n,) -> (n, d), in order."""
-    return encode_prepared(prepare_window(make_batch, lengths, batch_tokens), len(lengths), encode)
-
-
 def prepare_window(
     make_batch: Callable[[NDArray[np.int64]], Batch], lengths: NDArray[np.integer[Any]], batch_tokens: int
 ) -> Prepared:
