@@ -175,7 +175,11 @@ PARAMS = {
         "generate_queries",
         ["dual_cross.views is 0", "or equal to 1"],
     ),
-    "no score above s_pos": (params(pair__s_pos=0.999999), "pair_label", ["pair.s_pos is 0.999999", "lower it"]),
+    "no score above s_pos": (
+        params(pair__s_pos=0.999999),
+        "pair_label",
+        ["pair.s_pos is 0.999999", "lower pair.s_pos"],
+    ),
     "s_neg above s_pos": (params(pair__s_neg=0.5), "pair_label", ["pair.s_neg is 0.5", "s_pos, 0.25"]),
     "no such unlabelled queries": (
         params(pair__unlabelled="none.txt"),
@@ -386,7 +390,7 @@ FULL = [
     ("encode_corpus gnn_encoder", 8),
     ("build_index retriever", 8),
     ("retrieve retriever", 8),
-    ("measure retriever", 8),
+    ("measure retriever", 0),
     ("pair_label", 0),
     ("train_dual_encoder pair_pretrained", 200),
     ("train_generator", 200),

@@ -1,7 +1,6 @@
 """A project of three queries a split whose passages try to break out of the page."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.runs import write_run
 
-ROOT = Path(__file__).parents[2]
+from ..project import declare
+
 PIDS = ["p0", "p1", "p2", "p3"]
 TEXTS = [
     "plain words",
@@ -41,8 +41,7 @@ RECIPROCAL_RANKS = {
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: a project in which nothing has run."""
-    for name in ("params.yaml", "dvc.yaml"):
-        shutil.copy(ROOT / name, tmp_path)
+    declare(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

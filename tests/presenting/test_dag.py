@@ -1,4 +1,3 @@
-import shutil
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
 from pathlib import Path
@@ -9,15 +8,14 @@ from gnn_encoder.presenting.dag import HEIGHT, WIDTH, draw_dag
 from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.pipeline import Pipeline, Stage, read_pipeline, runs_table, stages_table
 
-from .conftest import ROOT
+from ..project import declare
 
 Rectangle = tuple[float, float, float, float]  # x, y, width, height
 
 
 @pytest.fixture
 def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    for name in ("dvc.yaml", "params.yaml"):
-        shutil.copy(ROOT / name, tmp_path)
+    declare(tmp_path)
     monkeypatch.chdir(tmp_path)
     return read_pipeline()
 

@@ -410,7 +410,7 @@ def parse_yaml(content: bytes, source: str | Path) -> Any:
         UserError: the content is not YAML in UTF-8.
     """
     try:
-        return yaml.safe_load(content.decode("utf-8"))
+        return yaml.load(content.decode("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import parse_yaml
 
 PIPELINE = Path("dvc.yaml")
 PARAMS = Path("params.yaml")
@@ -127,5 +126,5 @@ def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared
 def _load(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root")
-    values: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    values: dict[str, Any] = parse_yaml(path.read_bytes(), path)
     return values

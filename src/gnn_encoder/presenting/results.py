@@ -56,7 +56,8 @@ def results_table(found: Results, tested: str) -> Table:
     rows = [[name_of(row.system), *map(_mean, row.measures.values())] for row in found.rows]
     reference = [comparison(row.against_reference) for row in found.rows]
     own = [_against_own(row.against_own) for row in found.rows]
-    if {row.against_own.baseline for row in found.rows if row.against_own} == {REFERENCE}:  # both columns are the same
+    baselines = {row.against_own.baseline for row in found.rows if row.against_own}
+    if baselines == {REFERENCE} and set(reference) != {NOTHING}:  # both columns are the same
         own = [NOTHING] * len(own)
     for name, cells in ((name_of(REFERENCE), reference), ("its baseline", own)):
         if set(cells) != {NOTHING}:

@@ -199,4 +199,4 @@ def test_evidence_is_shown_as_it_is_found(one_branch: Path, params: Params) -> N
 
 def test_parameters_are_the_file(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    assert "# The experiment. Every number a user may turn" in text
+    assert "# The parameters of the experiment; `dvc exp run" in text

@@ -4,6 +4,7 @@ import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Evaluate
+from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.presenting import similarity, views
 from gnn_encoder.presenting.artifacts import read_json
@@ -43,16 +44,15 @@ def dual_cross(section: Evaluate) -> Section:
     """Dual-Cross-Encoder's generated queries and its views."""
     found = Section()
     quality = read_json(project.GENERATED / "quality.json")
-    path = project.VIEWS_CURVE / "curve.csv"
     if quality:
-        found.tables += blocks(quality, "Generated queries beside those that people asked of the dev passages")
+        found.tables += blocks(quality, "Generated queries compared with the dev queries")
     else:
         found.miss("No queries have been generated", "dvc repro generate_queries")
-    if path.is_file():
-        (tested,) = parse([section.significance])
-        curve = pl.read_csv(path)
+    (tested,) = parse([section.significance])
+    curves = [path for name in registry().views if (path := project.VIEWS_CURVE / name / "curve.csv").is_file()]
+    for curve in map(pl.read_csv, curves):
         found.show(views.TITLE, *map(as_svg, views.views_panels(curve, tested)))
         found.tables.append(views.views_table(curve))
-    else:
+    if not curves:
         found.miss("Numbers of views have not been compared", "dvc repro views_curve")
     return found
