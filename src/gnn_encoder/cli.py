@@ -187,7 +187,7 @@ def inspect(
     \b
     Examples:
       gnn-encoder inspect
-      gnn-encoder inspect configs/msmarco.yaml
+      gnn-encoder inspect my-experiment.yaml --sample 1000
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.core.experiment import load_experiment
@@ -246,6 +246,8 @@ def results(
             raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
+        if not project.measured(registry().branches[branch].baseline).is_dir():
+            typer.echo("This branch has not been run here: these are the committed figures.", err=True)
 
 
 @app.command()

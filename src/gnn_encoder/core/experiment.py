@@ -151,7 +151,9 @@ def _overlaid(text: str, path: Path, arguments: Sequence[str]) -> _Draft:
 
 def _read_config(path: Path) -> CommentedMap:
     if not path.is_file():
-        raise UserError(f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1")
+        raise UserError(
+            f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1 (no blanks around =)"
+        )
     without_empty_lines = re.sub(rb"\n\s*\n", b"\n", path.read_bytes())  # those of params.yaml stay
     found = _parse(without_empty_lines, path)
     if not isinstance(found, CommentedMap):

@@ -243,7 +243,7 @@ class MGT(Section):
 
 
 class TrainNoGNN(Section):
-    """The control: M_de trained on for as many steps over the same batches, without the graph."""
+    """The control: M_de trained on for as many epochs over the same queries, without the graph."""
 
     learning_rate: Rate
 

@@ -142,7 +142,7 @@ def top_k(
 def _read_manifest(folder: Path) -> dict[str, Any]:
     for name in (MANIFEST, build.INDEX, build.PIDS):
         if not (folder / name).is_file():
-            raise UserError(f"{folder / name}: no such file; build the index first (`dvc repro build_index`)")
+            raise UserError(f"{folder / name}: no such file; make it first (`dvc repro build_index@{folder.name}`)")
     try:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except ValueError as error:

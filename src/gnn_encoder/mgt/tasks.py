@@ -195,7 +195,7 @@ class JointTask:
 
 
 class NoGNNTask:
-    """The control: the dual-encoder alone learns by Eq. 1 and 2, with the same steps, batches and dev sample."""
+    """The control: the dual-encoder alone learns by Eq. 1 and 2, on the same queries and dev sample."""
 
     def __init__(
         self, encoder: DualEncoder, texts: Texts, supervision: Supervision, *, chunk_size: int, batch_tokens: int
