@@ -160,7 +160,7 @@ def init(
         list[str] | None,
         typer.Argument(metavar="[CONFIG] [KEY=VALUE]...", help="A file of configs/, then values, which win over it."),
     ] = None,
-    over: Annotated[bool, typer.Option("--over", help="Change a params.yaml that an earlier init made.")] = False,
+    over: Annotated[bool, typer.Option("--over", help="Needed if an earlier init has changed params.yaml.")] = False,
 ) -> None:
     """Change the experiment in params.yaml: lay a config, and then single values, over it.
 
@@ -173,7 +173,7 @@ def init(
     with report_errors():
         from gnn_encoder.core import experiment
 
-        for line in experiment.init(arguments or [], over=over):
+        for line in experiment.init(arguments or [], over=over) or ["params.yaml has these values already."]:
             typer.echo(line)
 
 
