@@ -19,7 +19,7 @@ from gnn_encoder.core.stage import TIMES, Stage, artifact, report_errors
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
 
-from ..project import ROOT
+from ..project import ROOT, call_stage, declare
 from ..two_processes import run_two
 from . import two_ranks
 
@@ -309,6 +309,17 @@ def told(error: BaseException, capsys: pytest.CaptureFixture[str]) -> str:
     text = capsys.readouterr().err
     assert text.count("\n") == 1 and text.endswith("\n")
     return text
+
+
+def test_an_empty_experiment_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declare(tmp_path)
+    (tmp_path / "params.yaml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        call_stage("bm25")
+    assert capsys.readouterr().err.startswith("error: params.yaml: the file is None: must be lines of `key: value`")
 
 
 def test_a_users_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

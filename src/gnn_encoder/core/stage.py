@@ -76,8 +76,8 @@ def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files
     logging.getLogger("httpx").setLevel(logging.WARNING)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with report_errors(), distributed.session():
+        params = load_params()  # first, so that a mistake in it is told before dvc.yaml is filled in with its values
         declared = find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
-        params = load_params()
         with artifact(declared, params, own_files(params)) as stage:
             if shared:
                 main(stage)
