@@ -77,6 +77,7 @@ class Corpus:
             labelled_edges=self._params.encode_corpus.labelled_edges,
             max_neighbours=self._params.mgt.max_neighbours,
             self_loops_only=self._gnn.config.graph == "self_loops",
+            typed=self._gnn.config.labelled,
         )
 
 

@@ -102,7 +102,7 @@ def _dual_encoder(
 def _gnn(params: Params) -> QueryPassageGNN:
     mgt = params.mgt
     names = ("layers", "heads", "gate", "edge_features", "graph")
-    settings = {name: getattr(mgt, name) for name in names}
+    settings = {name: getattr(mgt, name) for name in names} | {"labelled": False}
     similarity = params.encoder.similarity
     return QueryPassageGNN(GNNConfig(dimension=HIDDEN, edge_dimension=HIDDEN, similarity=similarity, **settings))
 

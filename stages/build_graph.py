@@ -1,17 +1,24 @@
-"""build_graph GRAPH: the queries that are nodes, and their edges to the top k passages by M_de (section 3.2)."""
+"""build_graph GRAPH: the queries that are nodes, and their edges to k passages, the best by M_de (section 3.2)."""
 
 from pathlib import Path
 
 from gnn_encoder.core import project
+from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import CANDIDATES
 from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
-from gnn_encoder.graph.nodes import NODES, draw, write_nodes
-from gnn_encoder.index.candidates import top_passages
+from gnn_encoder.graph.labelled import labelled_first
+from gnn_encoder.graph.nodes import NODES, draw, read_nodes, write_nodes
+from gnn_encoder.index.candidates import embed_table
+from gnn_encoder.index.search import top_k
 
 
 def main(stage: Stage) -> None:
-    """Write the nodes, search M_de's passage matrix with them, and write the passages found as edges."""
+    """Write the nodes, search M_de's passage matrix with them, and write the passages found as edges.
+
+    With `build_graph.labelled` a query's labelled passages are among them in any case, and come first.
+    """
     params, item = stage.params, stage.item
     generated = Path(item["generated"]) / "queries.parquet" if item["nodes"] != "training" else None
     count = count_rows(generated) if generated else 0
@@ -22,8 +29,12 @@ def main(stage: Stage) -> None:
         views=max(1, count // count_rows(project.PASSAGES)),
         chosen=draw(count, params.build_graph.generated, params.seed),
     )
-    k, factory = params.value(item["k"]), params.build_graph.factory
-    found = top_passages(item["base"], stage.scratch / NODES, k, params, name=item["k"], factory=factory)
+    base, k, factory = project.embeddings(item["base"]), params.value(item["k"]), params.build_graph.factory
+    queries = embed_table(item["base"], stage.scratch / NODES, params)
+    found = top_k(base, queries, k, factory, name=item["k"], seed=params.seed)
+    if params.build_graph.labelled:
+        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        found = labelled_first(*found, read_nodes(stage.scratch).labelled_pairs(pairs), queries, open_matrix(base))
     write_table(stage.scratch / "edges.parquet", CANDIDATES, [candidates_table(*found)])
 
 

@@ -17,8 +17,8 @@ def random(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def layer(edge_dimension: int | None = D_E) -> GraphAttention:
-    module = GraphAttention(dimension=D, heads=HEADS, edge_dimension=edge_dimension).double()
+def layer(edge_dimension: int | None = D_E, *, typed: bool = False) -> GraphAttention:
+    module = GraphAttention(dimension=D, heads=HEADS, edge_dimension=edge_dimension, typed=typed).double()
     with torch.no_grad():
         for seed, parameter in enumerate(module.parameters()):
             parameter.copy_(random(*parameter.shape, seed=100 + seed))
@@ -88,6 +88,39 @@ def test_dense_equals_a_loop(edge_dimension: int | None, masked: bool) -> None:
         oracle.append(gat(module, target[i], neighbours))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
     assert_same(module.dense(target, sources, edges, loops, keep), torch.stack(oracle), leaves)
+
+
+def test_labelled_edges_add_a_learned_number_to_eq_3() -> None:
+    module, target, sources = layer(None, typed=True), random(3, D, seed=1), random(4, D, seed=2)
+    labelled = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0], dtype=torch.float64)
+    assert module.b_l is not None
+    rows = []
+    for i in range(3):
+        ends = [sources[SOURCE[e]] for e in range(5) if TARGET[e] == i] + [target[i]]
+        types = [labelled[e] for e in range(5) if TARGET[e] == i] + [0.0]
+        heads = []
+        for head in range(HEADS):
+            part = slice(head * D // HEADS, (head + 1) * D // HEADS)
+            a_t, a_s = module.a[head]
+            e = torch.stack(
+                [
+                    a_t @ (module.W_t[part] @ target[i]) + a_s @ (module.W_s[part] @ h) + kind * module.b_l[head]
+                    for h, kind in zip(ends, types, strict=True)
+                ]
+            )
+            alpha = torch.softmax(F.leaky_relu(e, 0.2), dim=0)
+            heads.append(sum(w * (module.W_s[part] @ h) for w, h in zip(alpha, ends, strict=True)))
+        rows.append(torch.cat(heads))
+    leaves = [*module.parameters(), target, sources]
+    assert_same(module.ragged(target, sources, SOURCE, TARGET, labelled=labelled), torch.stack(rows), leaves)
+
+
+def test_types_are_for_layers_that_have_them() -> None:
+    target, sources = random(3, D, seed=1), random(4, D, seed=2)
+    with pytest.raises(ValueError, match="labelled"):
+        layer(None).ragged(target, sources, SOURCE, TARGET, labelled=torch.ones(5, dtype=torch.float64))
+    with pytest.raises(ValueError, match="labelled"):
+        layer(None, typed=True).ragged(target, sources, SOURCE, TARGET)
 
 
 def test_dense_equals_ragged_on_one_graph() -> None:

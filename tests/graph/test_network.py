@@ -26,6 +26,7 @@ PAPER = GNNConfig(
     gate="learned",
     edge_features="cross_encoder",
     graph="full",
+    labelled=False,
     similarity="dot",
 )
 

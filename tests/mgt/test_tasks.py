@@ -57,6 +57,7 @@ class World:
             gate="learned",
             edge_features="product",
             graph="full",
+            labelled=False,
             similarity="cosine",
         )
         self.gnn = QueryPassageGNN(config)

@@ -67,21 +67,25 @@ def open_neighbourhood(
     labelled_edges: bool,
     max_neighbours: int | None,
     self_loops_only: bool,
+    typed: bool,
 ) -> Neighbourhood:
     """The graph with M_de's passage embeddings and the edge features.
 
     Args:
         labelled_edges: False drops every edge between a query and a passage that it is labelled with. A generated query
             is labelled with the passage that it was generated from.
+        typed: whether the network tells labelled edges from others.
     """
     graph = source.open()
+    labelled = None if labelled_edges and not typed else graph.labelled_edges(_labelled_keys(graph, source.nodes()))
     return Neighbourhood(
         graph,
         open_matrix(project.embeddings(source.base)),
         source.open_features() if edge_features == "cross_encoder" else None,
-        keep_edge=None if labelled_edges else ~graph.labelled_edges(_labelled_keys(graph, source.nodes())),
+        keep_edge=None if labelled_edges or labelled is None else ~labelled,
         max_neighbours=max_neighbours,
         self_loops_only=self_loops_only,
+        labelled=labelled if typed else None,
         device=device(),
     )
 

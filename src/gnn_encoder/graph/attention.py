@@ -32,13 +32,17 @@ class GraphAttention(nn.Module):
     Two methods share the parameters: `dense` for nodes that all have the same number of neighbours (layer 1: a query
     has k passages), and `ragged` for nodes that have any number (layer 2: a passage has any number of queries).
 
+    Edges may have a type besides, which the paper does not have: with `typed`, each head adds a learned number `b_l` to
+    Eq. 3 where the query is labelled with the passage. It starts at 0.
+
     Args:
         dimension: d.
         heads: a divisor of d.
         edge_dimension: d_e, or None where edges have no features.
+        typed: whether labelled edges are told from others; only `ragged` and `weights` take the types.
     """
 
-    def __init__(self, *, dimension: int, heads: int, edge_dimension: int | None) -> None:
+    def __init__(self, *, dimension: int, heads: int, edge_dimension: int | None, typed: bool = False) -> None:
         super().__init__()
         self.dimension = dimension
         self.heads = heads
@@ -47,6 +51,7 @@ class GraphAttention(nn.Module):
         self.W_s = nn.Parameter(torch.empty(dimension, dimension))
         self.W_e = nn.Parameter(torch.empty(dimension, edge_dimension)) if edge_dimension is not None else None
         self.a = nn.Parameter(torch.empty(heads, 2 if self.W_e is None else 3, dimension // heads))
+        self.b_l = nn.Parameter(torch.empty(heads)) if typed else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -59,6 +64,8 @@ class GraphAttention(nn.Module):
         nn.init.xavier_uniform_(self.W_t)
         if self.W_e is not None:
             nn.init.zeros_(self.W_e)
+        if self.b_l is not None:
+            nn.init.zeros_(self.b_l)
         bound = math.sqrt(6 / (self.a[0].numel() + 1))  # a head's `a` maps 3 d / heads numbers to one
         nn.init.uniform_(self.a, -bound, bound)
 
@@ -130,6 +137,7 @@ class GraphAttention(nn.Module):
         edge_target: Tensor,
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
+        labelled: Tensor | None = None,
     ) -> Tensor:
         """Eq. 3-5 for nodes with any number of neighbours; a node also attends to itself.
 
@@ -142,6 +150,7 @@ class GraphAttention(nn.Module):
             edge_target: row of `target` of each edge, ascending. *Shape:* (E,) int64.
             edge_features: h_{i-j}, of any floating type. *Shape:* (E, d_e).
             loop_features: h_{i-i}; may be missing when there are no edges at all. *Shape:* (n, d_e).
+            labelled: 1 for labelled edges, else 0; only with `typed`. *Shape:* (E,) float.
 
         *Shape:* (n, d).
         """
@@ -150,7 +159,7 @@ class GraphAttention(nn.Module):
         if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
             used, edge_source = torch.unique(edge_source, return_inverse=True)
             sources = sources.index_select(0, used)
-        alpha = self.weights(target, sources, edge_source, edge_target, edge_features, loop_features)
+        alpha = self.weights(target, sources, edge_source, edge_target, edge_features, loop_features, labelled)
         n, nodes = len(target), _rows(target)
         # Eq. 5. Here W_s comes before the sum, once per node: after it there are `heads` vectors of d columns per node.
         values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
@@ -166,6 +175,7 @@ class GraphAttention(nn.Module):
         edge_target: Tensor,
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
+        labelled: Tensor | None = None,
     ) -> Tensor:
         """The attention alpha (Eq. 4) that `ragged` uses: first that of the edges, then that of the self-loops.
 
@@ -174,6 +184,8 @@ class GraphAttention(nn.Module):
         if len(edge_source) == 0:
             return target.new_ones(len(target), self.heads)
         self._check_features(edge_features, loop_features, product=False)
+        if (labelled is None) != (self.b_l is None):
+            raise ValueError("pass `labelled` to a layer with types, and to no other")
         u_t, u_s, u_e = self.fold()
         to_target = target @ u_t.T
         edges = to_target.index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
@@ -181,6 +193,8 @@ class GraphAttention(nn.Module):
         if edge_features is not None and loop_features is not None and u_e is not None:
             edges = edges + edge_features.to(u_e.dtype) @ u_e.T
             loops = loops + loop_features.to(u_e.dtype) @ u_e.T
+        if self.b_l is not None and labelled is not None:
+            edges = edges + labelled.unsqueeze(1) * self.b_l
         e = F.leaky_relu(torch.cat([edges, loops]), NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
         return segment_softmax(e, torch.cat([edge_target, _rows(target)]), len(target))  # Eq. 4
 

@@ -99,6 +99,7 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
         labelled_edges=params.encode_corpus.labelled_edges,
         max_neighbours=params.mgt.max_neighbours,
         self_loops_only=gnn.config.graph == "self_loops",
+        typed=gnn.config.labelled,
     )
     queries = embed_queries(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
     return CorpusGNN(gnn.to(near.device), near, queries)

@@ -37,6 +37,8 @@ class Neighbourhood:
         keep_edge: False for edges that both layers leave out; None: they leave out none. *Shape:* (n * k,).
         max_neighbours: in layer 2, the most queries per passage, those of the highest scores first; None: all.
         self_loops_only: in layer 2, no passage has a query.
+        labelled: True for edges of queries that are labelled with the passage; None: the network does not tell them
+            from others. *Shape:* (n * k,).
         device: where tensors are put.
     """
 
@@ -49,10 +51,11 @@ class Neighbourhood:
         keep_edge: NDArray[np.bool_] | None,
         max_neighbours: int | None,
         self_loops_only: bool,
+        labelled: NDArray[np.bool_] | None = None,
         device: torch.device,
     ) -> None:
         self.graph, self.cached, self.features, self.device = graph, cached, features, device
-        self._keep_edge, self._max_neighbours = keep_edge, max_neighbours
+        self._keep_edge, self._max_neighbours, self._labelled = keep_edge, max_neighbours, labelled
         self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
 
     def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
@@ -95,7 +98,8 @@ class Neighbourhood:
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> Tensor:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        return gnn.interactive_passages(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q)
+        edges, labelled = self._edges(subgraph), self._types(subgraph)
+        return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled)
 
     def explain(
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
@@ -104,7 +108,7 @@ class Neighbourhood:
 
         *Shape:* (b, d), (u, d), (u, d) -> (E + b,), (b,).
         """
-        return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q)
+        return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q, labelled=self._types(subgraph))
 
     def _edges(self, subgraph: Subgraph) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Query and passage of each edge, features of the edges and of the passages' self-loops."""
@@ -115,6 +119,9 @@ class Neighbourhood:
             None if features is None else self._tensor(features.edges[subgraph.edges]),
             None if features is None else self._tensor(features.of_passage_loops(subgraph.passages)),
         )
+
+    def _types(self, subgraph: Subgraph) -> Tensor | None:
+        return None if self._labelled is None else self._tensor(self._labelled[subgraph.edges])
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
         """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""

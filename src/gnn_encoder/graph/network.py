@@ -21,7 +21,11 @@ WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
 # The sections of params.yaml that these fields come from.
-SECTIONS = {"similarity": "encoder", **dict.fromkeys(("layers", "heads", "gate", "edge_features", "graph"), "mgt")}
+SECTIONS = {
+    "similarity": "encoder",
+    "labelled": "build_graph",
+    **dict.fromkeys(("layers", "heads", "gate", "edge_features", "graph"), "mgt"),
+}
 
 
 class GNNConfig(Section):
@@ -35,6 +39,7 @@ class GNNConfig(Section):
         gate: "learned" (Eq. 9), or a constant that takes the place of f_p.
         edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
         graph: "full", or "self_loops" for a graph without edges between queries and passages.
+        labelled: whether the second layer tells labelled edges from others (not in the paper).
         similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings.
 
     Raises:
@@ -48,6 +53,7 @@ class GNNConfig(Section):
     gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
     graph: Literal["full", "self_loops"]
+    labelled: bool
     similarity: Literal["dot", "cosine"]
 
     def __init__(self, **values: Any) -> None:
@@ -87,16 +93,16 @@ class QueryPassageGNN(nn.Module):
         self.config = config
         d = config.dimension
         if config.layers == 2:
-            self.query_attention = self._attention()
+            self.query_attention = self._attention(typed=False)
             self.combine = nn.Linear(2 * d, d)
-        self.passage_attention = self._attention()
+        self.passage_attention = self._attention(typed=config.labelled)
         if config.gate == "learned":
             self.gate = nn.Linear(2 * d, d)
         self._reset_linear_layers()
 
-    def _attention(self) -> GraphAttention:
+    def _attention(self, *, typed: bool) -> GraphAttention:
         c = self.config
-        return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension)
+        return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension, typed=typed)
 
     @torch.no_grad()
     def _reset_linear_layers(self) -> None:
@@ -154,6 +160,7 @@ class QueryPassageGNN(nn.Module):
         loop_features: Tensor | None = None,
         *,
         h_q: Tensor | None = None,
+        labelled: Tensor | None = None,
     ) -> Tensor:
         r"""Query-interactive passage embeddings.
 
@@ -173,6 +180,8 @@ class QueryPassageGNN(nn.Module):
             loop_features: of (p, p); those of passages without edges have no effect. *Shape:* (n, d_e).
             h_q: the queries' embeddings before Eq. 7; only with "product", which multiplies them by h_p.
                 *Shape:* (u, d).
+            labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labelled` in the
+                configuration. *Shape:* (E,) float.
 
         *Shape:* (n, d).
         """
@@ -180,7 +189,8 @@ class QueryPassageGNN(nn.Module):
             gathered = self.passage_attention.alone(h_p)
         else:
             features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
-            gathered = self.passage_attention.ragged(h_p, h_q_prime, edge_query, edge_passage, *features)
+            edges = (h_p, h_q_prime, edge_query, edge_passage)
+            gathered = self.passage_attention.ragged(*edges, *features, labelled)
         informed = self._filter(gathered, h_p) * gathered + h_p
         return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
 
@@ -194,6 +204,7 @@ class QueryPassageGNN(nn.Module):
         loop_features: Tensor | None = None,
         *,
         h_q: Tensor | None = None,
+        labelled: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The attention and the gates that `interactive_passages` computes from the same arguments.
 
@@ -202,7 +213,7 @@ class QueryPassageGNN(nn.Module):
             gate f_p (Eq. 9), as the mean over its columns. *Shape:* (E + n,), (n,).
         """
         features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
-        inputs = (h_p, h_q_prime, edge_query, edge_passage, *features)
+        inputs = (h_p, h_q_prime, edge_query, edge_passage, *features, labelled)
         gate = self._filter(self.passage_attention.ragged(*inputs), h_p)
         opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
         return self.passage_attention.weights(*inputs).mean(dim=1), opening

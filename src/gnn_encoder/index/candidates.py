@@ -29,8 +29,12 @@ def top_passages(
         name: the parameter that k comes from, for errors.
         factory: FAISS factory string of `build_graph.factory`; Flat streams over the matrix in constant memory.
     """
-    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
-    tokens = open_queries(table, encoder)
-    queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
+    queries = embed_table(system, table, params)
     distributed.barrier()
     return top_k(project.embeddings(system), queries, k, factory, name=name, seed=params.seed)
+
+
+def embed_table(system: str, table: Path, params: Params) -> NDArray[np.float32]:
+    """The queries of a table, embedded by the system's encoder. *Shape:* (queries, d)."""
+    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
+    return embed_queries(encoder, open_queries(table, encoder), params.encoder.batch_tokens)

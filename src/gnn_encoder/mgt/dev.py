@@ -51,15 +51,21 @@ def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer
     return DevSample(queries, pool, relevant)
 
 
-def mean_reciprocal_rank(queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = 10) -> float:
-    """MRR@depth of the queries, each of which ranks all passages by dot product.
+def reciprocal_ranks(
+    queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = 10
+) -> NDArray[np.float64]:
+    """RR@depth of the queries, each of which ranks all passages by dot product.
 
-    *Shape:* queries (q, d), passages (p, d), relevant (q, p).
+    *Shape:* queries (q, d), passages (p, d), relevant (q, p) -> (q,).
     """
     top = (queries @ passages.T).topk(min(depth, len(passages)), dim=1).indices.cpu().numpy()
     hits = np.take_along_axis(relevant, top, axis=1)
-    reciprocal = np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
-    return float(reciprocal.mean())
+    return np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
+
+
+def mean_reciprocal_rank(queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = 10) -> float:
+    """MRR@depth: the mean of `reciprocal_ranks`."""
+    return float(reciprocal_ranks(queries, passages, relevant, depth).mean())
 
 
 def no_grad_eval(module: torch.nn.Module) -> "_Evaluating":

@@ -26,6 +26,7 @@ from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_queries
 from gnn_encoder.mgt.schedule import MaskedSchedule
+from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -51,6 +52,7 @@ def train_gnn_encoder(
         labelled_edges=mgt.masking == "mgt",
         max_neighbours=mgt.max_neighbours,
         self_loops_only=mgt.graph == "self_loops",
+        typed=params.build_graph.labelled,
     )
     gnn = new_gnn(params, encoder.dimension, near.features)
     examples, dev = read_training_examples(), read_dev_sample(source.base, params, encoder)
@@ -88,6 +90,8 @@ def _phase_one(
         dev_queries=supervision.dev_queries(encoder, tokens),
         scale=encoder.scale,
     )
+    if gnn.config.labelled:
+        choose_start(gnn, task.reciprocal_ranks)
     _log_rounds("GNN alone", supervision)
     groups = [parameter_group(gnn, params.mgt.gnn_learning_rate)]
     return fit(task, groups, _settings("gnn", params), scratch / WORK / "gnn")
@@ -190,6 +194,7 @@ def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> Qu
         gate=mgt.gate,
         edge_features=mgt.edge_features,
         graph=mgt.graph,
+        labelled=params.build_graph.labelled,
         similarity=params.encoder.similarity,
     )
     return QueryPassageGNN(config).to(device())

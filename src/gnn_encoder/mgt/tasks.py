@@ -15,7 +15,7 @@ from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
-from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank, no_grad_eval
+from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank, no_grad_eval, reciprocal_ranks
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -114,10 +114,14 @@ class GNNTask:
 
     def evaluate(self) -> float:
         """Dev RR@10 with all queries in the graph."""
+        return float(self.reciprocal_ranks().mean())
+
+    def reciprocal_ranks(self) -> NDArray[np.float64]:
+        """RR@10 of each sampled dev query, with all queries in the graph. *Shape:* (q,)."""
         dev = self._supervision.dev
         with no_grad_eval(self._gnn):
             parts = [self._informed(self._neighbourhood.around(rows)) for rows in _parts(dev.pool)]
-        return mean_reciprocal_rank(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant)
+        return reciprocal_ranks(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant)
 
     def _informed(self, subgraph: Subgraph) -> Tensor:
         near = self._neighbourhood

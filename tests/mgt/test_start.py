@@ -1,0 +1,57 @@
+"""Where training starts: the best start on dev, if it is clearly better than the identity."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.mgt.start import IDENTITY, STARTS, Start, choose_start
+
+
+def network() -> QueryPassageGNN:
+    config = GNNConfig(
+        dimension=4,
+        edge_dimension=None,
+        layers=2,
+        heads=2,
+        gate="learned",
+        edge_features="none",
+        graph="full",
+        labelled=True,
+        similarity="cosine",
+    )
+    return QueryPassageGNN(config)
+
+
+def present(gnn: QueryPassageGNN) -> Start:
+    assert gnn.passage_attention.b_l is not None
+    return Start(gnn.gate.bias[0].item(), gnn.passage_attention.b_l[0].item(), gnn.combine.weight[0, 0].item())
+
+
+def scoring(gnn: QueryPassageGNN, gains: dict[Start, NDArray[np.float64]]) -> Callable[[], NDArray[np.float64]]:
+    return lambda: 0.5 + gains.get(present(gnn), np.zeros(100))
+
+
+def test_the_identity_is_what_a_new_network_is() -> None:
+    gnn = network()
+    before = {name: value.clone() for name, value in gnn.state_dict().items()}
+    IDENTITY.apply(gnn)
+    for name, value in gnn.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_a_clearly_better_start_is_taken() -> None:
+    gnn = network()
+    wide = np.random.default_rng(1).normal(0.02, 0.01, 100)  # ten standard errors above 0 and more
+    best, second = Start(2.0, 8.0, 0.0), Start(0.0, 8.0, 0.5)
+    assert {best, second} < set(STARTS)
+    assert choose_start(gnn, scoring(gnn, {second: wide, best: wide + 0.01})) == best == present(gnn)
+
+
+def test_a_gain_within_the_noise_is_not() -> None:
+    gnn = network()
+    noise = np.random.default_rng(1).normal(0, 0.1, 100)
+    noise += 0.015 - noise.mean()  # one and a half standard errors
+    assert choose_start(gnn, scoring(gnn, {Start(2.0, 8.0, 0.0): noise})) == IDENTITY == present(gnn)
