@@ -2,10 +2,11 @@
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.core.systems import CEILING, registry
+from gnn_encoder.core.systems import CEILING, MAIN, registry
 from gnn_encoder.evaluation.ceiling import on_shared_queries
+from gnn_encoder.evaluation.slices import write_slices
 from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
-from gnn_encoder.presenting.evaluation import log_ceiling, log_results, write_plots
+from gnn_encoder.presenting.evaluation import log_ceiling, log_results, log_slices, write_plots
 
 
 def main(stage: Stage) -> None:
@@ -18,6 +19,9 @@ def main(stage: Stage) -> None:
     compared = compare_with(values, section, {s: branch.baseline for s in systems if s != branch.baseline})
     log_results(stage.key, means, {}, compared, section)
     write_metrics(stage.metrics, means, compared)
+    sliced = write_slices(stage.metrics / "slices.json", values, section, branch.baseline)
+    if stage.key == MAIN:
+        log_slices(stage.key, sliced, [branch.baseline, MAIN])
     if CEILING in systems:
         log_ceiling(write_ceiling(stage.metrics, values, section, stage.params.seed))
     write_plots(stage.plots, values, means, section)

@@ -259,6 +259,7 @@ def evaluate(
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
     passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
+    slices: Annotated[Path | None, typer.Option(help="Also by slices: a table of qid and labels.")] = None,
     per_query: Annotated[Path | None, typer.Option(help="Also write each query's values: .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -270,11 +271,13 @@ def evaluate(
       gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-query values.csv
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
+      gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --slices data/slices/test.parquet
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.evaluation import foreign
-        from gnn_encoder.presenting.foreign import judged_table
-        from gnn_encoder.presenting.tables import markdown
+        from gnn_encoder.evaluation.labels import read_labels
+        from gnn_encoder.presenting.foreign import judged_table, sliced_table
+        from gnn_encoder.presenting.tables import markdown, titled
 
         if (qrels is None) == (answers is None):
             raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
@@ -287,13 +290,20 @@ def evaluate(
             )
         if per_query:
             foreign.check_target(per_query)
+        labels = read_labels(slices) if slices else None
         judged = foreign.judge_runs([run, *([against] if against else [])], judge, names)
+        sliced = foreign.slice_runs(judged, labels, str(slices)) if labels is not None else {}
         if per_query:
             foreign.write_values(judged, per_query)
         for name, count in judged.missing.items():
             if count:
                 typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
-        typer.echo(foreign.as_json(judged) if as_json else markdown(judged_table(judged)))
+        if as_json:
+            typer.echo(foreign.as_json(judged, sliced))
+            return
+        typer.echo(markdown(judged_table(judged)))
+        for name, of in sliced.items():
+            typer.echo("\n" + titled(sliced_table(judged, of, name)))
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:

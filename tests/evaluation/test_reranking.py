@@ -18,6 +18,7 @@ from gnn_encoder.core.systems import registry
 from gnn_encoder.encoding import pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import pair_batch
+from gnn_encoder.evaluation.labels import About, write_about
 from gnn_encoder.evaluation.reranking import as_matrices, reorder, sample_qids
 from gnn_encoder.evaluation.runs import read_run, write_run
 from gnn_encoder.models.cross_encoder import CrossEncoder
@@ -92,6 +93,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
             rows = np.array([generator.permutation(len(pids))[:50] for _ in qids])
             path = project.run_file("dual_encoder", split)
             write_run(path, qids, pids, rows, -np.arange(50.0)[None].repeat(len(qids), 0), "dual_encoder")
+            project.SLICES.mkdir(exist_ok=True)
+            pl.DataFrame({"qid": qids, "cut": ["yes", *["no"] * (len(qids) - 1)]}).write_parquet(project.slices(split))
+        write_about(project.SLICES, dict.fromkeys(("dev", "test"), About(thirds=(0, 1), passage_length=8, left_out=())))
         for seed, target in enumerate((project.CROSS_ENCODER, project.PAIR_TEACHER)):
             torch.manual_seed(seed)
             source = Source("tests/tiny/model")
@@ -203,6 +207,8 @@ def test_measured_on_the_sample_and_compared_on_it(folder: Path) -> None:
     assert metrics["dual_encoder"]["RR@10"] == pytest.approx(sampled)
     compared = json.loads((project.METRICS / "reranked" / "significance.json").read_text())["test"]
     assert compared["reranked"]["queries"] == 12 and compared["reranked"]["baseline"] == "dual_encoder"
+    slices = json.loads((project.METRICS / "reranked" / "slices.json").read_text())["test"]["slices"]["cut"]
+    assert slices["no"]["queries"] + slices["yes"]["queries"] == 12, "of the sample"
     ceiling = json.loads((project.METRICS / "reranked" / "ceiling.json").read_text())["test"]
     assert ceiling["questions"] == 12 and set(ceiling["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
     above = ceiling["ceiling"] > ceiling["base"]

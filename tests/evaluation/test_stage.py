@@ -16,6 +16,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.core.systems import registry
+from gnn_encoder.evaluation.labels import About, write_about
 from gnn_encoder.evaluation.runs import write_run
 
 from ..project import ROOT, declare
@@ -30,6 +31,8 @@ RANKINGS = {
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [0, 2, 1]],
     "gnn_encoder_generated": [[0, 1, 2], [1, 0, 2], [2, 0, 1]],
 }
+
+ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 
 
 def stage(folder: Path, name: str, argument: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +64,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for system, rows in RANKINGS.items():
             path = root / project.run_file(system, split)
             write_run(path, ["q0", "q1", "q2"], PIDS, np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3), system)
+    for split in ("dev", "test"):
+        path = root / project.slices(split)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        thirds = ["lower third", "middle third", "upper third"]
+        labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
+        pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels}).write_parquet(path)
+    write_about(root / project.SLICES, dict.fromkeys(("dev", "test"), ABOUT))
     for system in RANKINGS:
         done = stage(root, "measure", system)
         assert done.returncode == 0, done.stderr
@@ -101,6 +111,29 @@ def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
     assert list(found) == ["gnn_encoder_generated"]
     assert found["gnn_encoder_generated"]["baseline"] == "gnn_encoder"
     assert found["gnn_encoder_generated"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
+
+
+def test_slices(folder: Path) -> None:
+    done = evaluate(folder)
+    found = json.loads((folder / "metrics" / "gnn_encoder" / "slices.json").read_text())["test"]
+    assert (found["measure"], found["baseline"], found["about"]["thirds"]) == ("RR@10", "dual_encoder", [0.5, 0.75])
+    assert list(found["slices"]) == ["similarity", "labelled", "cut"]
+    no, cut = found["slices"]["labelled"]["no"], found["slices"]["cut"]
+    assert no["queries"] == 2 and list(no["means"]) == list(registry().of_branch("gnn_encoder"))
+    assert no["means"]["gnn_encoder"] == 1.0 and no["means"]["dual_encoder"] == 0.75
+    assert no["against"]["gnn_encoder"]["difference"] == 0.25 and "dual_encoder" not in no["against"]
+    single = found["slices"]["labelled"]["yes"]["against"]["gnn_encoder"]
+    assert single == {
+        **{"baseline": "dual_encoder", "difference": pytest.approx(1 / 6), "low": -1.0, "high": 1.0},
+        **{"p": 1.0, "p_holm": 1.0, "queries": 1},
+    }
+    assert list(cut) == ["yes"] and cut["yes"]["queries"] == 2, "q2 has no label"
+    assert "| nearest training query: middle third (0.500 to 0.750) " in done.stderr
+    assert evaluate(folder, "gnn_encoder_generated").returncode == 0
+    other = json.loads((folder / "metrics" / "gnn_encoder_generated" / "slices.json").read_text())["dev"]
+    assert other["baseline"] == "gnn_encoder" and list(other["slices"]["labelled"]["no"]["against"]) == [
+        "gnn_encoder_generated"
+    ]
 
 
 def test_per_query_values_and_plots(folder: Path) -> None:

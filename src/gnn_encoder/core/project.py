@@ -9,6 +9,7 @@ PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 RUNS = DATA / "runs"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
+SLICES = DATA / "slices"
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
@@ -37,6 +38,11 @@ def queries(split: str) -> Path:
 def qrels(split: str) -> Path:
     """Judgements of a split."""
     return PREPARED / "qrels" / f"{split}.parquet"
+
+
+def slices(split: str) -> Path:
+    """Labels by which the judged queries of a split are sliced."""
+    return SLICES / f"{split}.parquet"
 
 
 def encoder(system: str) -> Path:

@@ -1,6 +1,6 @@
 """The corpus as a matrix on disk: E_P of every passage or view, in windows, resumable, shared by all devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -112,6 +112,15 @@ def embed_queries(
     inputs = Singles(tokens=tokens, template=encoder.template, max_length=encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)
+
+
+def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[NDArray[np.float32]]:
+    """E_Q of a queries table, some rows at a time. *Shape:* each (any, d)."""
+    with tqdm(total=len(tokens), desc="queries", unit=" queries", disable=None) as bar:
+        for first in range(0, len(tokens), WINDOW):
+            rows = np.arange(first, min(first + WINDOW, len(tokens)))
+            yield embed_queries(encoder, tokens, batch_tokens, rows)
+            bar.update(len(rows))
 
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:

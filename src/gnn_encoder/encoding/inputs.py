@@ -42,6 +42,12 @@ class Singles:
         """As `Inputs`."""
         return self.tokens.lengths(rows, self.max_length)
 
+    def is_cut(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which texts are longer than `max_length` together with their special tokens. *Shape:* (n,)."""
+        specials = len(self.template.prefix) + len(self.template.single_suffix)
+        cut: NDArray[np.bool_] = self.tokens.lengths(rows) + specials > self.max_length
+        return cut
+
     def batch(self, rows: Rows) -> Batch:
         """As `Inputs`."""
         return single_batch(self.tokens, rows, self.template, self.max_length)

@@ -1,6 +1,7 @@
 """Output of the stages `evaluate` and `compare`: tables in the terminal, figures as PNG and as CSV for `dvc plots`."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -9,6 +10,7 @@ from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.ceiling import Ceiling
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.presenting.ceiling import ceiling_table
 from gnn_encoder.presenting.compared import rows_of
@@ -18,6 +20,7 @@ from gnn_encoder.presenting.means import means_of
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.recall import recall_panel, write_recall_csv
 from gnn_encoder.presenting.results import Results, results_table, systems_panel
+from gnn_encoder.presenting.slices import split_table
 from gnn_encoder.presenting.tables import Table, titled
 
 log = logging.getLogger(__name__)
@@ -42,6 +45,12 @@ def log_ceiling(found: dict[str, Ceiling]) -> None:
     """Print one table per split."""
     for split, one in found.items():
         log_table(ceiling_table(one, split))
+
+
+def log_slices(branch: str, found: dict[str, Sliced], systems: Sequence[str]) -> None:
+    """Print one table per split, with a column for each of some systems."""
+    for split, one in found.items():
+        log_table(split_table(branch, one, split, systems))
 
 
 def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, Means], section: Evaluate) -> None:

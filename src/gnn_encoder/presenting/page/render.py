@@ -19,7 +19,7 @@ from gnn_encoder.presenting.compared import read_measured, read_results
 from gnn_encoder.presenting.dag import draw_dag
 from gnn_encoder.presenting.lanes import arrange
 from gnn_encoder.presenting.names import name_of
-from gnn_encoder.presenting.page import evidence, facts, machine, models, quality
+from gnn_encoder.presenting.page import evidence, facts, machine, models, quality, slices
 from gnn_encoder.presenting.page.queries import View, read_view
 from gnn_encoder.presenting.pipeline import read_pipeline, runs_table, stages_table
 from gnn_encoder.presenting.results import results_table
@@ -44,6 +44,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
             tested=tested,
             results=results if isinstance(results, Missing) else [(one, results_table(one, tested)) for one in results],
             quality=quality.quality(measured, params.evaluate),
+            slices=slices.slices(),
             costs=quality.costs(measured, params.evaluate),
             training=models.training(),
             pair_section=models.pair(),

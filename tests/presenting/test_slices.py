@@ -1,0 +1,96 @@
+"""Slices as a literal table, as a figure that repeats, and on the page."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.evaluation.labels import About
+from gnn_encoder.evaluation.significance import Comparison
+from gnn_encoder.evaluation.slices import Slice, Sliced
+from gnn_encoder.presenting.figure import write_png
+from gnn_encoder.presenting.page.render import render
+from gnn_encoder.presenting.slices import paint_slices, slices_panel, slices_table, split_table
+
+
+def compared(difference: float, p: float, queries: int) -> dict[str, Comparison]:
+    ends = {"low": difference - 0.02, "high": difference + 0.02}
+    found = Comparison(baseline="dual_encoder", difference=difference, **ends, p=p, p_holm=p, queries=queries)
+    return {"gnn_encoder": found}
+
+
+SLICES = {
+    "similarity": {
+        "lower third": Slice(
+            queries=1200, means={"gnn_encoder": 0.45, "dual_encoder": 0.4}, against=compared(0.05, 0.001, 1200)
+        ),
+        "upper third": Slice(
+            queries=700, means={"gnn_encoder": 0.5, "dual_encoder": 0.51}, against=compared(-0.01, 0.4, 700)
+        ),
+    },
+    "cut": {
+        "no": Slice(queries=1, means={"gnn_encoder": 1.0, "dual_encoder": 0.0}, against=compared(1.0, 1.0, 1)),
+        "yes": Slice(queries=0, means={}, against={}),
+    },
+}
+ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
+SLICED = Sliced(measure="RR@10", baseline="dual_encoder", about=ABOUT, slices=SLICES)
+
+
+def test_table_of_a_split() -> None:
+    found = split_table("gnn_encoder", SLICED, "test")
+    assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
+    assert "more than 48 tokens" in found.note and "Answers" not in found.note
+    assert found.columns == ["Slice", "queries", "M_de", "GNN-encoder"]
+    assert found.rows == [
+        ["nearest training query: lower third (below 0.500)", "1,200", "40.0", "▲ 45.0\n+5.0 [+3.0, +7.0]\np = 0.001"],
+        ["nearest training query: upper third (from 0.750)", "700", "51.0", "50.0\n-1.0 [-3.0, +1.0]\np = 0.40"],
+        ["a relevant passage is cut: no", "1", "0.0", "100.0\n+100.0 [+98.0, +102.0]\np = 1.00"],
+        ["a relevant passage is cut: yes", "0", "–", "–"],
+    ]
+    assert split_table("gnn_encoder", SLICED, "test", ["gnn_encoder"]).columns == ["Slice", "queries", "GNN-encoder"]
+    unknown = replace(SLICED, about=replace(ABOUT, left_out=("labelled", "cut")))
+    assert "Answers judge these queries" in split_table("gnn_encoder", unknown, "test").note
+
+
+def test_labels_of_anybody_are_shown_as_they_are() -> None:
+    found = slices_table({"cut": SLICES["cut"]}, ["run"], title="")
+    assert [row[0] for row in found.rows] == ["cut: no", "cut: yes"]
+
+
+def test_figure_leaves_out_what_proves_nothing(tmp_path: Path, axes: Any) -> None:
+    panel = slices_panel(SLICED, "test", "gnn_encoder")
+    panel.paint(axes)
+    labels = [" ".join(label.get_text().split()) for label in axes.get_yticklabels()]
+    assert labels == [
+        f"nearest training query: {third}" for third in ("lower third (below 0.500)", "upper third (from 0.750)")
+    ]
+    ends = [line.get_segments()[0][:, 0].tolist() for line in axes.collections]
+    assert ends == [pytest.approx([3.0, 7.0]), pytest.approx([-3.0, 1.0])]
+    for path in (tmp_path / "a.png", tmp_path / "b.png"):
+        write_png(path, [panel])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    paint_slices(axes, {}, "gnn_encoder", "RR@10")  # nothing to draw breaks nothing
+
+
+def test_page(one_branch: Path) -> None:
+    for branch in ("gnn_encoder", "pair"):
+        write_json(project.METRICS / branch / "slices.json", {"dev": asdict(SLICED), "test": asdict(SLICED)})
+    page = render(load_params())
+    section = page[page.index('<section id="slices">') : page.index('<section id="costs">')]
+    titles = [f"{split} queries: {name} by slices" for name in ("GNN-encoder", "PAIR") for split in ("Test", "Dev")]
+    places = [section.find(f"<caption>{title}, RR@10") for title in titles]
+    assert -1 not in places and places == sorted(places)
+    assert section.count('<svg class="plot"') == 2
+    assert '<td class="better">▲ 45.0<br><small>+5.0 [+3.0, +7.0]</small><br><small>p = 0.001</small></td>' in section
+    evidence = page[page.index('<section id="evidence">') :]
+    assert "slices" not in evidence[: evidence.index("</section>")]
+
+
+def test_no_slices_yet(one_branch: Path, measure: Callable[..., None]) -> None:
+    assert "No slices have been evaluated. Run <code>dvc repro evaluate@gnn_encoder</code>" in render(load_params())
