@@ -1,7 +1,7 @@
 """Where Masked Graph Training starts: near the identity or, in graphs with labelled edges, where these weigh more.
 
 Where a log asks for the same passages again and again, the mean of a passage's labelled queries is worth much before
-anything is trained. A few hundred steps from the identity do not get there, so a few starts are tried on the dev sample.
+anything is trained. Some hundred steps from the identity do not get there, so a few starts are tried on the dev sample.
 """
 
 import logging
