@@ -7,6 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.core.records import COUNTS, open_table
+
 Rows = NDArray[np.integer[Any]]
 
 
@@ -16,6 +18,18 @@ def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
     passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
     pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
     return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
+
+
+def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
+    """How often pairs were logged, as rows of the tables: columns `query`, `passage`, `count`; empty if none was.
+
+    Args:
+        counts: a COUNTS table; its pairs of queries that are not in `queries` are passed over.
+    """
+    table = pl.DataFrame(open_table(counts, COUNTS).read())
+    if table.is_empty():  # the source does not count: the passages need not be read
+        return table.select(query=pl.lit(0, pl.Int32), passage=pl.lit(0, pl.Int32), count="count")
+    return with_rows(table, queries, passages).select("query", "passage", "count")
 
 
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:

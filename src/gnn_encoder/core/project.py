@@ -7,6 +7,7 @@ from gnn_encoder.core.systems import registry
 DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
+COUNTS = PREPARED / "counts.parquet"
 RUNS = DATA / "runs"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
 SLICES = DATA / "slices"

@@ -14,6 +14,9 @@ PASSAGES = pa.schema([("pid", pa.string()), ("title", pa.string()), ("text", pa.
 QUERIES = pa.schema([("qid", pa.string()), ("text", pa.string()), ("answers", pa.list_(pa.string()))])
 QRELS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("grade", pa.int32())])
 
+# How often a labelled pair of the training queries was logged; empty where the source does not count.
+COUNTS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("count", pa.int64())])
+
 # `query` and `passage` are row numbers in their tables. Sorted by query, then by rank (0 is the best).
 CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
 

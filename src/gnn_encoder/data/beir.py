@@ -9,7 +9,17 @@ from pathlib import Path
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_lines, require
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_string, check_text
+from gnn_encoder.data.rows import (
+    NOTHING,
+    Judgement,
+    Passage,
+    Place,
+    Query,
+    check_grade,
+    check_id,
+    check_string,
+    check_text,
+)
 
 HEADER = ["query-id", "corpus-id", "score"]
 
@@ -26,6 +36,7 @@ class Beir:
 
     answered: tuple[str, ...] = ()
     shared_qids = True
+    dropped = NOTHING
 
     def __init__(self, folder: Path) -> None:
         check_folder(folder, "corpus.jsonl")
@@ -41,17 +52,8 @@ class Beir:
         return [self.corpus, self.texts, *self.qrels.values()]
 
     def passages(self) -> Iterator[tuple[Place, Passage]]:
-        """All passages; a title may be missing, null or empty."""
-        for place, row in read_json_lines(self.corpus):
-            title = row.get("title")
-            yield (
-                place,
-                Passage(
-                    pid=check_id(place, "_id", row.get("_id")),
-                    title="" if title is None else check_string(place, "title", title),
-                    text=check_text(place, "text", row.get("text")),
-                ),
-            )
+        """All passages."""
+        return read_corpus(self.corpus)
 
     def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
         """The queries of all splits: BEIR keeps them in one file."""
@@ -69,6 +71,20 @@ class Beir:
             if number == 1 and columns == HEADER:
                 continue
             yield _judgement(Place(path, f"line {number}"), columns)
+
+
+def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
+    """The passages of a corpus.jsonl; a title may be missing, null or empty."""
+    for place, row in read_json_lines(path):
+        title = row.get("title")
+        yield (
+            place,
+            Passage(
+                pid=check_id(place, "_id", row.get("_id")),
+                title="" if title is None else check_string(place, "title", title),
+                text=check_text(place, "text", row.get("text")),
+            ),
+        )
 
 
 def _judgement(place: Place, columns: list[str]) -> tuple[Place, Judgement]:

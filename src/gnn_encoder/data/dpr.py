@@ -17,11 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ijson
-
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.lines import DAMAGED_GZIP, check_folder, find, open_binary, read_lines, require
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
+from gnn_encoder.data.lines import check_folder, find, read_json_items, read_lines, require
+from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
 
 HEADER = ["id", "text", "title"]
 PASSAGES = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv")
@@ -41,6 +39,7 @@ class DPR:
     """
 
     shared_qids = False
+    dropped = NOTHING
 
     def __init__(self, folder: Path, name: str) -> None:
         check_folder(folder, PASSAGES[0])
@@ -115,25 +114,7 @@ def _answers(place: Place, text: str) -> tuple[str, ...]:
 
 
 def _read_array(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Stream the objects of a file that is one JSON array; memory does not grow with the file."""
-    number = -1
-    with open_binary(path) as file:
-        try:
-            for number, item in enumerate(ijson.items(file, "item", use_float=True)):
-                place = Place(path, f"item {number}")
-                if not isinstance(item, dict):
-                    raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a query")
-                yield place, item
-        except (ijson.JSONError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"{path}, after item {number}: not JSON ({_one_line(error)}); it must be one array in UTF-8, whole"
-            ) from error
-        except DAMAGED_GZIP as error:
-            raise UserError(
-                f"{path}: gzip data cut off or damaged after item {number} ({error}); fetch or compress the file again"
-            ) from error
-    if number < 0:
-        raise UserError(f"{path}: no items; it must be a JSON array of queries")
+    return read_json_items(path, "item", a="query", form="a JSON array of queries")
 
 
 def _positives(place: Place, item: dict[str, Any]) -> Iterator[str]:
@@ -143,7 +124,3 @@ def _positives(place: Place, item: dict[str, Any]) -> Iterator[str]:
     for context in contexts:
         pid = context.get("passage_id", context.get("psg_id"))
         yield check_id(place, "passage_id", str(pid) if isinstance(pid, int) else pid)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -14,7 +14,7 @@ from typing import Any
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_text
+from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query, check_id, check_text
 
 PACKAGE = "insuranceqa_data"
 REQUIREMENT = "insuranceqa-data==1.0"
@@ -33,6 +33,7 @@ class InsuranceQA:
 
     answered: tuple[str, ...] = ()
     shared_qids = False
+    dropped = NOTHING
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = _package_folder() if folder is None else folder

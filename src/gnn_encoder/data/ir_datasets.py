@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text
+from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query, check_id, check_string, check_text
 
 REQUIREMENT = "gnn-encoder[ir_datasets]"
 PARTS = ("docs", "queries", "qrels")
@@ -27,6 +27,7 @@ class IRDatasets:
 
     answered: tuple[str, ...] = ()
     shared_qids = True
+    dropped = NOTHING
 
     def __init__(self, names: dict[str, str]) -> None:
         self.sets = {split: _load(split, name) for split, name in names.items()}

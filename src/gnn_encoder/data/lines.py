@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import ijson
+
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.rows import Place, shorten
 
@@ -52,6 +54,38 @@ def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         if not isinstance(value, dict):
             raise UserError(f"{place}: {shorten(line)} is not a JSON object; write one object a line")
         yield place, value
+
+
+def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Stream the objects of an array in a JSON file; memory does not grow with the file.
+
+    Args:
+        prefix: where the objects stand, as ijson names it: `item` if the file is the array.
+        a: what an object is, for messages: "query".
+        form: what the file is, for messages: "a JSON array of queries".
+
+    Raises:
+        UserError: the file is no JSON, is cut off or damaged, or has no such objects.
+    """
+    number = -1
+    with open_binary(path) as file:
+        try:
+            for number, item in enumerate(ijson.items(file, prefix, use_float=True)):
+                place = Place(path, f"item {number}")
+                if not isinstance(item, dict):
+                    raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a {a}")
+                yield place, item
+        except (ijson.JSONError, UnicodeDecodeError) as error:
+            why = " ".join(str(error).split())
+            raise UserError(
+                f"{path}, after item {number}: not JSON ({why}); it must be {form} in UTF-8, whole"
+            ) from error
+        except DAMAGED_GZIP as error:
+            raise UserError(
+                f"{path}: gzip data cut off or damaged after item {number} ({error}); fetch or compress the file again"
+            ) from error
+    if number < 0:
+        raise UserError(f"{path}: no items; it must be {form}")
 
 
 def check_folder(folder: Path, holds: str) -> None:

@@ -24,7 +24,7 @@ from typing import Literal
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_lines, require
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_grade, check_id, check_text, shorten
+from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query, check_grade, check_id, check_text, shorten
 
 PASSAGES = ("collection.tsv", "para.txt")
 TITLES = "para.title.txt"
@@ -51,6 +51,7 @@ class MSMARCO:
 
     answered: tuple[str, ...] = ()
     shared_qids = True
+    dropped = NOTHING
 
     def __init__(self, folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> None:
         check_folder(folder, PASSAGES[0])

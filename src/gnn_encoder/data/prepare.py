@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Data
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
+from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import batched, count_rows, write_table
 from gnn_encoder.data.ids import Ids
@@ -34,7 +34,7 @@ class Split(NamedTuple):
 
 
 def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
-    """Write passages.parquet, queries/, qrels/ and statistics.json to `folder`.
+    """Write passages.parquet, queries/, qrels/, counts.parquet and statistics.json to `folder`.
 
     Args:
         unlabelled_fraction: share of the training queries whose labels are hidden. PAIR gives them pseudo-labels;
@@ -53,9 +53,16 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
         origin, qids = splits[name]
         _write_queries(source, origin, qids, judged[origin], folder / "queries" / f"{name}.parquet")
         kept = judged[origin].filter(pl.col("qid").is_in(qids.implode()))
-        write_table(folder / "qrels" / f"{name}.parquet", QRELS, [kept.to_arrow()])
+        write_table(folder / "qrels" / f"{name}.parquet", QRELS, [kept.select(QRELS.names).to_arrow()])
+        if name == "train":
+            counted = kept.filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
+            write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
     _warn_of_shared(source, splits)
     statistics = describe(folder)
+    if data.passages:
+        statistics["passages"]["documents"] = _count_documents(folder / "passages.parquet")
+    if source.dropped:
+        statistics["left_out"] = dict(source.dropped)
     write_json(folder / "statistics.json", statistics)
     for name, values in statistics.items():
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
@@ -100,10 +107,10 @@ def choose_queries(
 
 
 def read_judgements(source: Source, split: str) -> pl.DataFrame:
-    """All judgements of a split as its source has them: columns qid, pid, grade."""
-    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
+    """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
+    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32, "count": pl.Int64}
     rows = tqdm(source.judgements(split), desc=f"judgements of {split}", unit=" judgements", disable=None)
-    batches = batched(row for _, row in rows)
+    batches = batched(row[:4] for _, row in rows)
     return pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
 
 
@@ -229,6 +236,12 @@ def _judgement(source: Source, split: str, row: int) -> tuple[Place, Judgement]:
 
 def _count(path: Path) -> int:
     return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+
+
+def _count_documents(passages: Path) -> int:
+    """How many documents were cut: each has a first passage."""
+    first = pl.scan_parquet(passages).select(pl.col("pid").str.ends_with("#0").sum())
+    return int(first.collect(engine="streaming").item())
 
 
 def _mean_characters(path: Path) -> float:

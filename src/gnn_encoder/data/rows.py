@@ -1,13 +1,16 @@
 """What a source yields: checked rows, each with the place in the source's files where it stands."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from gnn_encoder.core.errors import UserError
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # nine digits at most: an int32 holds them
+
+NOTHING: Mapping[str, int] = MappingProxyType({})  # `dropped` of a source that leaves nothing out
 
 
 class Place(NamedTuple):
@@ -42,6 +45,8 @@ class Judgement(NamedTuple):
     qid: str
     pid: str
     grade: int
+    logged: int | None = None  # how often it was logged, if the source counts
+    at: int | None = None  # the character of the passage's text where the answer begins, if the source says it
 
 
 class Source(Protocol):
@@ -50,6 +55,10 @@ class Source(Protocol):
     splits: tuple[str, ...]  # the splits that the source has
     answered: tuple[str, ...]  # the splits that are judged by answers: they have no judgements
     shared_qids: bool  # whether an id means the same query in every split
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """What is left out on purpose, such as `questions_without_an_answer`, and how often."""
 
     def files(self) -> list[Path]:
         """All files that are read, for the fingerprint."""

@@ -14,6 +14,7 @@ from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.records import QRELS, open_table
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.core.systems import registry
+from gnn_encoder.evaluation.documents import as_documents, best_passages, judged_documents
 from gnn_encoder.evaluation.measures import answer_depth, per_query
 from gnn_encoder.evaluation.runs import read_run
 
@@ -21,13 +22,21 @@ from gnn_encoder.evaluation.runs import read_run
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
     """Measure a run of a split's queries; the values have the form of `per_query`.
 
+    With `evaluate.by: document` the run is one of documents, each with the rank of its best passage. A document is
+    relevant if it is judged so or, where answers judge the split, if its best passage holds one.
+
     Raises:
         UserError: what `per_query` and `measure_by_answers` raise.
     """
-    queries = project.queries(split)
+    queries, by_document = project.queries(split), section.by == "document"
+    if by_document:
+        run = best_passages(run)
     if judged_by_answers(queries):
         return measure_by_answers(run, names, queries, project.PASSAGES, section.answers)
-    return per_query(run, pl.DataFrame(open_table(project.qrels(split), QRELS).read()), names)
+    qrels = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
+    if by_document:
+        run, qrels = as_documents(run), judged_documents(qrels)
+    return per_query(run, qrels, names)
 
 
 def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:

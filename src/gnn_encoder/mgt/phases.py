@@ -9,7 +9,7 @@ import torch
 
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core import project
-from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.arrays import check_shape
@@ -149,7 +149,8 @@ def load_base(system: str, params: Params) -> DualEncoder:
 
 def read_training_examples() -> Examples:
     """The denoised examples of the training queries."""
-    return read_examples(project.EXAMPLES, count_rows(project.PASSAGES))
+    counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
+    return read_examples(project.EXAMPLES, count_rows(project.PASSAGES)).weighed(counts)
 
 
 def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:

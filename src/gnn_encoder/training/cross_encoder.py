@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gnn_encoder.core import distributed, project
-from gnn_encoder.core.judgements import contains, relevant_pairs
+from gnn_encoder.core.judgements import contains, pair_counts, relevant_pairs
 from gnn_encoder.core.params import Params, TrainCrossEncoder
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
@@ -42,6 +42,8 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     """
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
+    examples = to_examples(examples_from_candidates(pairs, candidates), count_rows(project.PASSAGES))
+    counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
     base = params.encoder
     same = settings.model in (None, base.model)
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
@@ -51,7 +53,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         model,
         open_queries(project.queries("train"), model),
         open_passages(model),
-        to_examples(examples_from_candidates(pairs, candidates), count_rows(project.PASSAGES)),
+        examples.weighed(counts),
         max_length=settings.max_length,
         epochs=settings.epochs,
         batch_size=settings.batch_size,

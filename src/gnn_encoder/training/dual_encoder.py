@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from gnn_encoder.core import project
+from gnn_encoder.core.judgements import pair_counts
 from gnn_encoder.core.params import Contrastive, Params
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -31,6 +33,7 @@ def train_dual_encoder(
         alpha: weight of the passage-centric loss (PAIR Eq. 6); 0: Eq. 2 alone.
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
+    examples = examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
     task = ContrastiveTask(
         encoder,
         Texts(encoder, open_queries(queries, encoder), open_passages(encoder), beside),

@@ -1,8 +1,8 @@
 """Training examples: each query's positives and hard negatives, and all pairs that are known to be relevant."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -43,9 +43,38 @@ class Examples:
     negatives: Ragged
     known: Rows  # pairs known to be relevant, as sorted keys query * n_passages + passage
     n_passages: int
+    weights: NDArray[np.float64] | None = None  # how likely each of positives.values is drawn; None: all alike
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    def draw_positives(self, items: Rows, generator: np.random.Generator) -> Rows:
+        """Draw a positive for each item, in proportion to `weights` if there are any. *Shape:* (n,) -> (n,)."""
+        if self.weights is None:
+            return self.positives.draw(items, 1, generator)[:, 0]
+        offsets = self.positives.offsets
+        total = np.concatenate([[0.0], np.cumsum(self.weights)])
+        first, last = total[offsets[items]], total[offsets[items + 1]]
+        drawn = np.searchsorted(total, first + generator.random(len(items)) * (last - first), side="right") - 1
+        # Rounding can carry a draw into the next item's list.
+        chosen: Rows = self.positives.values[drawn.clip(offsets[items], offsets[items + 1] - 1)]
+        return chosen
+
+    def weighed(self, counts: pl.DataFrame) -> Self:
+        """These examples with counts as weights: a positive that was logged n times is drawn n times as often.
+
+        A positive without a count, which M_ce found, weighs as much as one that was logged once.
+
+        Args:
+            counts: columns query, passage, count; if there is none, all positives stay alike.
+        """
+        if counts.is_empty():
+            return self
+        sizes = np.diff(self.positives.offsets)
+        pairs = pl.DataFrame({"query": np.repeat(self.queries, sizes), "passage": self.positives.values})
+        wide = counts.with_columns(pl.col("query", "passage").cast(pl.Int64))
+        found = pairs.join(wide, on=["query", "passage"], how="left", maintain_order="left")
+        return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
 
     def is_known(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Whether each passage is known to be relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
@@ -122,7 +151,7 @@ class TrainingBatch:
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
     """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages."""
     queries = examples.queries[items]
-    positives = examples.positives.draw(items, 1, generator)[:, 0]
+    positives = examples.draw_positives(items, generator)
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
     have = np.diff(examples.negatives.offsets)[items] > 0
     if negatives:
