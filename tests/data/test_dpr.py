@@ -149,7 +149,7 @@ BAD_ARRAYS = {
     "JSON lines": (f"{GOOD}\n{GOOD}\n".encode(), "biencoder-nq-train.json"),
     "an object": (GOOD.encode(), "biencoder-nq-train.json: no items; it must be a JSON array of queries"),
     "empty": (b"[]", "biencoder-nq-train.json: no items; it must be a JSON array of queries"),
-    "no file": (b"", "biencoder-nq-train.json, after item -1: not JSON ("),
+    "no file": (b"", "biencoder-nq-train.json: not JSON ("),
     "number": (f"[{GOOD}, 5]".encode(), "item 1: 5 is no JSON object; write one a query"),
     "no query": (b'[{"positive_ctxs": [{"passage_id": "1"}]}]', "item 0, query: missing; add it"),
     "no positives": (b'[{"question": "what"}]', "item 0, positive_ctxs: None is no list of objects; give one, perhaps"),

@@ -112,3 +112,17 @@ def test_a_bad_row_is_one_line(inspect: Callable[..., tuple[int, str, str]], tmp
     code, _, err = inspect(source="msmarco", path=str(folder))
     assert code == 2 and err.startswith(f"error: {folder / 'collection.tsv'}, line 1: 1 columns, not 2")
     assert err.count("\n") == 1
+
+
+def test_a_log_whose_texts_are_cut(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "p1", "text": "Ash is a tree. It has black buds."}\n')
+    rows = "".join(f"query {i}\tp1\n" for i in range(20))
+    (tmp_path / "log.tsv").write_text(f"query\tpid\n{rows}?\tp1\nash\tp2\n")
+    cut = {"words": 4, "overlap": 0}
+    code, out, _ = inspect(source="log", path=str(tmp_path), test_fraction=0.3, passages=cut)
+    lines = out.splitlines()
+    assert code == 0
+    assert "  cut into passages of at most 4 words, of which up to 0 are of the passage before" in lines
+    assert "  left out: 1 rows of unknown passages, 1 rows without a word" in lines
+    assert "passages                     2" in lines
+    assert "  example p1#0: Ash is a tree." in lines

@@ -136,3 +136,30 @@ def test_an_epoch_holds_every_item_once() -> None:
     again, other = epoch_batches(np.arange(10, 33), 5, [1, 0]), epoch_batches(np.arange(10, 33), 5, [1, 1])
     assert [b.tolist() for b in batches] == [b.tolist() for b in again] != [b.tolist() for b in other]
     assert len(epoch_batches(np.arange(3), 100, [0])) == 1
+
+
+def logged(*rows: tuple[int, int, int]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"query": pl.Int32, "passage": pl.Int32, "count": pl.Int64}, orient="row")
+
+
+def test_counts_weigh_positives() -> None:
+    """Query 4 has passages 1, 2 and 7, query 5 has 3. Passage 7 was not logged, 9 is no positive, 8 is no query's."""
+    rows = [{"query": 4, "positives": [1, 2, 7], "negatives": [0]}, {"query": 5, "positives": [3], "negatives": []}]
+    schema = {"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)}
+    plain = to_examples(pl.DataFrame(rows, schema=schema), 10)
+    examples = plain.weighed(logged((4, 2, 6), (4, 1, 3), (4, 9, 50), (6, 8, 50), (5, 3, 2)))
+    assert examples.weights is not None and examples.weights.tolist() == [3, 6, 1, 2]
+    drawn = examples.draw_positives(np.tile([0, 1], 20_000), np.random.default_rng(1)).reshape(-1, 2)
+    shares = [float((drawn[:, 0] == passage).mean()) for passage in (1, 2, 7)]
+    assert shares == pytest.approx([0.3, 0.6, 0.1], abs=0.01)
+    assert set(drawn[:, 1].tolist()) == {3}
+    batch = draw_batch(examples, np.array([0, 1]), 1, np.random.default_rng(2))
+    assert batch.passages[0] in (1, 2, 7) and batch.passages[1] == 3
+
+
+def test_without_counts_the_same_positives_are_drawn_as_ever(examples: Examples) -> None:
+    same = examples.weighed(logged())
+    assert same is examples and same.weights is None
+    items = np.arange(8)
+    drawn = examples.draw_positives(items, np.random.default_rng(5))
+    assert drawn.tolist() == examples.positives.draw(items, 1, np.random.default_rng(5))[:, 0].tolist()

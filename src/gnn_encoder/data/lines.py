@@ -76,10 +76,8 @@ def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[t
                     raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a {a}")
                 yield place, item
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            why = " ".join(str(error).split())
-            raise UserError(
-                f"{path}, after item {number}: not JSON ({why}); it must be {form} in UTF-8, whole"
-            ) from error
+            why, where = " ".join(str(error).split()), f", after item {number}" if number >= 0 else ""
+            raise UserError(f"{path}{where}: not JSON ({why}); it must be {form} in UTF-8, whole") from error
         except DAMAGED_GZIP as error:
             raise UserError(
                 f"{path}: gzip data cut off or damaged after item {number} ({error}); fetch or compress the file again"

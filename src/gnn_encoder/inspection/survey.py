@@ -62,6 +62,7 @@ class Survey:
 
     passages: PassageSurvey
     splits: tuple[SplitSurvey, ...]
+    dropped: dict[str, int]  # what the source leaves out -> how often
 
 
 def survey(
@@ -83,7 +84,7 @@ def survey(
     )
     wanted = {split.positive for split in splits if split.positive is not None}
     passages = _survey_passages(source, tokenizer, Sample(sample_size, seed), encoder.passage_length, wanted)
-    return Survey(passages=passages, splits=splits)
+    return Survey(passages=passages, splits=splits, dropped=dict(source.dropped))
 
 
 def _survey_split(

@@ -33,6 +33,11 @@ def paper_counts(data: Data) -> dict[str, int]:
 def render(data: Data, source: Source, found: Survey) -> Iterator[str]:
     """Yield the survey as lines of text."""
     yield from _origin(data, source)
+    if data.passages:
+        words, overlap = data.passages.words, data.passages.overlap
+        yield f"{INDENT}cut into passages of at most {words} words, of which up to {overlap} are of the passage before"
+    if found.dropped:
+        yield f"{INDENT}left out: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in found.dropped.items())
     yield ""
     yield from _counts(found, paper_counts(data))
     yield ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import polars as pl
 
@@ -10,6 +11,7 @@ from gnn_encoder.core.params import Evaluate, Report
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.core.systems import registry
+from gnn_encoder.evaluation.documents import DOCUMENT
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page.rankings import first_passages
@@ -103,7 +105,7 @@ def read_view(section: Evaluate, shown: Report) -> View | None:
     texts, cut = _texts(pl.concat([top["pid"] for of in tops.values() for top in of.values()]).unique())
     places = {text.pid: place for place, text in enumerate(texts)}
     splits = [
-        Split(name=split, queries=list(_queries(split, values, tops[split], places, measure)), pairs=found)
+        Split(name=split, queries=list(_queries(split, values, tops[split], places, section)), pairs=found)
         for split, (values, found) in chosen.items()
     ]
     names = [name_of(system) for system in systems]
@@ -145,17 +147,21 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _queries(split: str, values: pl.DataFrame, tops: Tops, places: dict[str, int], measure: str) -> Iterator[Query]:
+def _queries(
+    split: str, values: pl.DataFrame, tops: Tops, places: dict[str, int], section: Evaluate
+) -> Iterator[Query]:
     table = pl.DataFrame(open_table(project.queries(split), QUERIES).read(columns=["qid", "text"]))
     asked = dict(table.filter(pl.col("qid").is_in(values["qid"].implode())).rows())
     shown = [_by_query(top) for top in tops.values()]
-    relevant = _relevant(split, values["qid"])
+    relevant = _relevant(split, pl.concat([top.select("qid", "pid") for top in tops.values()]), section.by)
+    (measure,) = parse([section.significance])
     for qid, *row in values.iter_rows():
         passages = [[places[pid] for pid in of.get(qid, [])] for of in shown]
-        right = {places[pid] for pid in relevant.get(qid, []) if pid in places}
-        right |= {
-            found for value, top in zip(row, passages, strict=True) for found in _first_right(measure, value, top)
-        }
+        right = {places[pid] for pid in relevant.get(qid, [])}
+        if section.by == "passage":  # else values are of ranks of documents
+            right |= {
+                found for value, top in zip(row, passages, strict=True) for found in _first_right(measure, value, top)
+            }
         yield Query(
             qid=qid, text=asked[qid], values=row, passages=passages, relevant=sorted(right & set(sum(passages, [])))
         )
@@ -174,6 +180,9 @@ def _by_query(top: pl.DataFrame) -> dict[str, list[str]]:
     return dict(top.group_by("qid", maintain_order=True).agg("pid").rows())
 
 
-def _relevant(split: str, qids: pl.Series) -> dict[str, list[str]]:
-    table = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-    return _by_query(table.filter(pl.col("qid").is_in(qids.implode()) & (pl.col("grade") > 0)))
+def _relevant(split: str, shown: pl.DataFrame, by: Literal["passage", "document"]) -> dict[str, list[str]]:
+    """The shown passages (columns qid, pid) that are judged relevant, or are of documents that are."""
+    judged = pl.DataFrame(open_table(project.qrels(split), QRELS).read()).filter(pl.col("grade") > 0)
+    key = DOCUMENT if by == "document" else pl.col("pid")
+    right = judged.select("qid", key=key).unique()
+    return _by_query(shown.unique(maintain_order=True).with_columns(key=key).join(right, on=["qid", "key"], how="semi"))

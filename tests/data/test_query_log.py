@@ -1,0 +1,307 @@
+"""A query log -> tables: what is one query, what is counted, how it is divided, and the line for each bad row."""
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gnn_encoder.core.params import Data
+from gnn_encoder.data import query_log
+from gnn_encoder.data.hashing import split_of, stable_hash
+from gnn_encoder.data.sources import open_source
+
+Prepared = Callable[..., Path]
+Rows = Callable[[Path], list[tuple[object, ...]]]
+
+CORPUS = [
+    {"_id": "p1", "title": "Ash", "text": "A tree with black buds."},
+    {"_id": "p2", "text": "Yew is poisonous."},
+    {"_id": "p3", "text": "Oars are made of ash."},
+]
+# In the alphabet of their hashes: oars 12..., ash a0..., bud c4..., oak tree cc..., what is yew e3...
+LOG = [
+    ("What is yew?", "p2", 3),
+    ("what  is\u00a0YEW", "p2", 2),
+    ("WHAT IS YEW!", "p1", 1),
+    ("ash", "p1", 1),
+    ("ash", "p3", 7),
+    ("???", "p1", 1),
+    ("ash.", "p9", 4),
+    ("ash.", "p9", 1),
+    ("Oars", "p3", 1),
+    ("oak tree", "p1", 1),
+    ("bud", "p1", 0),
+]
+YEW, ASH, OARS, OAK = (stable_hash(text) for text in ("what is yew", "ash", "oars", "oak tree"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "log"
+    path.mkdir()
+    (path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CORPUS))
+    write_tsv(path, ["query", "pid", "count"], LOG)
+    return path
+
+
+def write_tsv(folder: Path, header: list[str], rows: list[tuple[object, ...]]) -> None:
+    lines = ["\t".join(map(str, row)) for row in [tuple(header), *rows]]
+    (folder / "log.tsv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def tables(folder: Path, prepared: Prepared, rows: Rows) -> Callable[..., dict[str, list[tuple[object, ...]]]]:
+    """The prepared tables; with these shares two queries are train, one dev, one test."""
+
+    def run(**keys: object) -> dict[str, list[tuple[object, ...]]]:
+        keys = {"dev_fraction": 0.5, "test_fraction": 0.5} | keys
+        target = prepared(source="log", path=str(folder), **keys)
+        return {path.relative_to(target).with_suffix("").as_posix(): rows(path) for path in target.rglob("*.parquet")}
+
+    return run
+
+
+def test_equal_queries_are_one_and_their_counts_are_added_up(
+    tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
+) -> None:
+    found = tables()
+    # Of three ways to write it the most frequent stays; a query keeps its place by its hash alone.
+    assert found["queries/train"] == [(OAK, "oak tree", []), (YEW, "What is yew?", [])]
+    assert found["queries/dev"] == [(ASH, "ash", [])]
+    assert found["queries/test"] == [(OARS, "Oars", [])]
+    assert found["qrels/train"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 1)]
+    assert found["counts"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 5)]
+    assert found["qrels/dev"] == [(ASH, "p1", 1), (ASH, "p3", 1)]
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    assert left_out == {"rows_of_unknown_passages": 2, "rows_without_a_word": 1, "pairs_below_min_count": 1}
+
+
+def test_a_floor_for_counts(
+    folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
+) -> None:
+    write_tsv(folder, ["query", "pid", "count"], [*LOG, ("lime", "p2", 2)])
+    found = tables(min_count=2)
+    assert found["qrels/train"] == [(YEW, "p2", 1)] and found["counts"] == [(YEW, "p2", 5)]
+    assert found["qrels/dev"] == [(ASH, "p3", 1)]
+    assert found["qrels/test"] == [(stable_hash("lime"), "p2", 1)]
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    assert left_out["pairs_below_min_count"] == 5  # yew p1, ash p1, oars, oak tree, bud
+
+
+def test_a_split_without_queries(folder: Path, refused: Callable[..., None]) -> None:
+    refused(
+        "log.tsv: none of 2 queries is in split dev; log more, or change data.test_fraction or data.dev_fraction",
+        source="log",
+        path=str(folder),
+        min_count=2,
+        test_fraction=0.5,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_log, "WAITING", 0)  # every batch is added up by itself
+
+
+@pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "tsv.gz", "parquet", "integers"])
+def test_every_form_gives_the_same_tables(
+    form: str, folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]]
+) -> None:
+    expected = tables()
+    log = folder / "log.tsv"
+    if form == "tsv.gz":
+        (folder / "log.tsv.gz").write_bytes(gzip.compress(log.read_bytes()))
+    elif form.startswith("jsonl"):
+        text = "".join(json.dumps({"query": q, "pid": p, "count": c, "user": 5}) + "\n" for q, p, c in reversed(LOG))
+        (folder / f"log.{form}").write_bytes(gzip.compress(text.encode()) if form.endswith("gz") else text.encode())
+    else:
+        table = pl.DataFrame(LOG, schema=["query", "pid", "count"], orient="row")
+        if form == "integers":  # ids that are numbers in the log are strings in the corpus
+            (folder / "corpus.jsonl").write_text((folder / "corpus.jsonl").read_text().replace('"p', '"'))
+            table = table.with_columns(pl.col("pid").str.slice(1).cast(pl.Int64))
+        table.write_parquet(folder / "log.parquet")
+    log.unlink()
+    found = tables()
+    if form == "integers":
+        assert found["qrels/train"] == [(OAK, "1", 1), (YEW, "1", 1), (YEW, "2", 1)]
+    else:
+        assert found == expected
+
+
+def test_without_counts_each_row_is_one(
+    folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]]
+) -> None:
+    write_tsv(folder, ["user", "pid", "query"], [("x", pid, text) for text, pid, _ in LOG])
+    assert tables()["counts"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 2)]
+
+
+TIMED = [  # day of May, query, passage
+    (1, "a", "p1"),
+    (2, "b", "p1"),
+    (3, "c", "p1"),
+    (4, "d", "p1"),
+    (5, "a!", "p1"),  # logged again: a stays in train, with two counts
+    (5, "a", "p2"),  # a new passage for a, after dev began: left out
+    (6, "e", "p1"),  # dev
+    (7, "f", "p1"),  # test
+    (8, " e", "p3"),  # a new passage for e, after test began: left out
+    (9, "g", "p1"),  # test
+    (5, "h", "p2"),  # dev
+]
+WRITTEN = {
+    "iso": lambda day: f"2024-05-{day:02}",
+    "zone": lambda day: f"2024-05-{day:02}T01:30:00+02:00",
+    "unix": lambda day: str(int(datetime(2024, 5, day, tzinfo=UTC).timestamp())),
+    "parquet": lambda day: datetime(2024, 5, day),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_split_by_time(
+    form: str, folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
+) -> None:
+    rows = [(text, pid, WRITTEN[form](day)) for day, text, pid in TIMED]
+    write_tsv(folder, ["query", "pid", "time"], rows)
+    if form == "parquet":
+        (folder / "log.tsv").unlink()
+        pl.DataFrame(rows, schema=["query", "pid", "time"], orient="row").write_parquet(folder / "log.parquet")
+    # Of eight queries the last quarter is test, and of the other six the last third dev.
+    found = tables(split="time", test_fraction=0.25, dev_fraction=0.33)
+    texts = {split: sorted(str(row[1]) for row in found[f"queries/{split}"]) for split in ("train", "dev", "test")}
+    assert texts == {"train": ["a", "b", "c", "d"], "dev": ["e", "h"], "test": ["f", "g"]}
+    counts = {"a": 2, "b": 1, "c": 1, "d": 1}
+    assert sorted(found["counts"]) == sorted((stable_hash(text), "p1", n) for text, n in counts.items())
+    assert sorted(found["qrels/dev"]) == sorted([(stable_hash("e"), "p1", 1), (stable_hash("h"), "p2", 1)])
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    assert left_out == {"pairs_logged_after_their_split": 2}
+
+
+def test_hash_splits_have_their_shares_and_do_not_move() -> None:
+    keys = [stable_hash(str(i)) for i in range(20_000)]
+    found = [split_of(key, dev=0.1, test=0.2) for key in keys]
+    shares = {split: found.count(split) / len(keys) for split in ("train", "dev", "test")}
+    assert shares == pytest.approx({"train": 0.72, "dev": 0.08, "test": 0.2}, abs=0.01)
+    more = [split_of(key, dev=0.1, test=0.3) for key in keys]
+    assert all(b == "test" for a, b in zip(found, more, strict=True) if a == "test")
+    assert stable_hash("ash") == "a022a22c1a1a6a37"  # of another process, and of every other machine
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Is yew poisonous?", "is YEW\tpoisonous", True),
+        ("e-mail", "e mail", True),
+        ("Straße", "STRASSE", False),  # lower case alone
+        ("cafe\u0301", "CAFÉ", True),  # NFKC
+        ("c#", "c", False),
+        ("50%", "50", False),
+        ("c++", "c", False),
+    ],
+)
+def test_what_is_one_query(one: str, other: str, same: bool) -> None:
+    a, b = pl.DataFrame({"text": [one, other]}).select(query_log.normal_form(pl.col("text")))["text"]
+    assert (a == b) is same
+
+
+BAD = {
+    "no query": ("log.tsv", "text\tpid\nash\tp1\n", {}, "log.tsv, line 1: no column query among 'text, pid'; name"),
+    "two columns": ("log.tsv", "query\tpid\tpid\n", {}, "log.tsv, line 1: two columns pid; keep one"),
+    "columns": ("log.tsv", "query\tpid\nash\n", {}, "log.tsv, line 2: 1 columns, not 2; write query, pid with a tab"),
+    "no rows": ("log.tsv", "query\tpid\n", {}, "log.tsv: no rows; add some with a query and the id of the passage"),
+    "empty": ("log.tsv", "", {}, "log.tsv: no rows; add some"),
+    "empty id": ("log.tsv", "query\tpid\nash\t\n", {}, "log.tsv, line 2, pid: empty; give every row an id"),
+    "count": (
+        "log.tsv",
+        "query\tpid\tcount\nash\tp1\t2.5\n",
+        {},
+        "log.tsv, line 2, count: '2.5' is not a whole number from 0 to 1,000,000,000,000; correct it",
+    ),
+    "negative count": (
+        "log.jsonl",
+        '{"query": "a", "pid": "p1", "count": -1}\n',
+        {},
+        "line 1, count: -1 is not a",
+    ),
+    "true": ("log.jsonl", '{"query": "a", "pid": "p1", "count": true}\n', {}, "line 1, count: True is not a whole"),
+    "query missing": (
+        "log.jsonl",
+        '{"pid": "p1"}\n',
+        {},
+        "log.jsonl, line 1, query: missing; add it or",
+    ),
+    "query a number": ("log.jsonl", '{"query": 5, "pid": "p1"}\n', {}, "line 1, query: 5 is not a string; put it in"),
+    "pid missing": ("log.jsonl", '{"query": "a"}\n', {}, "log.jsonl, line 1, pid: missing; give every row an id"),
+    "no JSON": ("log.jsonl", "ash p1\n", {}, "log.jsonl, line 1: 'ash p1' is not JSON"),
+    "not Parquet": ("log.parquet", "query\tpid\n", {}, "log.parquet: not a readable Parquet file ("),
+    "unknown passages": (
+        "log.tsv",
+        "query\tpid\nash\tp7\n",
+        {},
+        "log.tsv, pid: no passage of the log is in",
+    ),
+    "rare": (
+        "log.tsv",
+        "query\tpid\nash\tp1\n",
+        {"min_count": 2},
+        "log.tsv: no query and passage were logged 2 times or more; log more, or lower data.min_count",
+    ),
+    "no time": (
+        "log.tsv",
+        "query\tpid\nash\tp1\n",
+        {"split": "time"},
+        "log.tsv, line 2, time: None is no time, which data.split: time needs; write ISO 8601 such as",
+    ),
+    "bad time": ("log.tsv", "query\tpid\ttime\nash\tp1\tMay\n", {"split": "time"}, "line 2, time: 'May' is no time"),
+    "one time": (
+        "log.tsv",
+        "query\tpid\ttime\nash\tp1\t1\nyew\tp2\t1\nbud\tp1\t1\n",
+        {"split": "time"},
+        "log.tsv: none of 3 queries is in split train; log more, or change data.test_fraction or data.dev_fraction, or",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_logs(name: str, folder: Path, refused: Callable[..., None]) -> None:
+    file, text, keys, message = BAD[name]
+    (folder / "log.tsv").unlink()
+    (folder / file).write_text(text)
+    refused(message, source="log", path=str(folder), **keys)
+
+
+def test_a_column_that_parquet_lacks(folder: Path, refused: Callable[..., None]) -> None:
+    (folder / "log.tsv").unlink()
+    pl.DataFrame({"query": ["a"]}).write_parquet(folder / "log.parquet")
+    refused("log.parquet, columns: no column pid among 'query'", source="log", path=str(folder))
+
+
+def test_a_null_in_parquet(folder: Path, refused: Callable[..., None]) -> None:
+    (folder / "log.tsv").unlink()
+    pl.DataFrame({"query": ["a", None], "pid": ["p1", "p2"]}).write_parquet(folder / "log.parquet")
+    refused("log.parquet, row 1, query: missing; add it or remove the row", source="log", path=str(folder))
+
+
+def test_files(folder: Path, refused: Callable[..., None]) -> None:
+    (folder / "log.jsonl").write_text("{}\n")
+    refused("log.tsv: log.jsonl is there as well; keep one log", source="log", path=str(folder))
+    (folder / "log.jsonl").unlink()
+    (folder / "log.tsv").unlink()
+    refused("log.tsv: no such file, nor log.tsv.gz, log.jsonl, log.parquet; add it", source="log", path=str(folder))
+    refused("data.path is null: source log needs the folder that holds corpus.jsonl", source="log")
+
+
+def test_sorted_by_id_whatever_the_logs_order(folder: Path, tables: Callable[..., object]) -> None:
+    first = tables()
+    write_tsv(folder, ["query", "pid", "count"], LOG[::-1])
+    assert tables() == first
+
+
+def test_only_the_log_says_what_is_dropped(folder: Path) -> None:
+    data = Data(source="log", path=str(folder), train_queries=None, dev_fraction=0.5, test_fraction=0.5)
+    assert open_source(data).dropped["rows_of_unknown_passages"] == 2
+    beir = Path(__file__).parents[1] / "tiny" / "beir"
+    assert not open_source(Data(source="beir", path=str(beir), train_queries=None, dev_fraction=0.5)).dropped
