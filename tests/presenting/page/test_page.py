@@ -6,11 +6,14 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Report, load_params
+from gnn_encoder.core.records import QRELS
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.presenting.page import queries
 from gnn_encoder.presenting.page.render import render
 
@@ -200,3 +203,12 @@ def test_evidence_is_shown_as_it_is_found(one_branch: Path, params: Params) -> N
 def test_parameters_are_the_file(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
     assert "# The parameters of the experiment; `dvc exp run" in text
+
+
+def test_relevant_passages_by_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    judged = pl.DataFrame({"qid": ["q", "q"], "pid": ["a#1", "b#0"], "grade": pl.Series([1, 0], dtype=pl.Int32)})
+    write_table(project.qrels("test"), QRELS, [judged.to_arrow()])
+    shown = pl.DataFrame({"qid": ["q", "q", "q", "other"], "pid": ["a#0", "a#1", "b#0", "a#1"]})
+    assert queries._relevant("test", shown, "passage") == {"q": ["a#1"]}
+    assert queries._relevant("test", shown, "document") == {"q": ["a#0", "a#1"]}
