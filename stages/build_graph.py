@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from gnn_encoder.core import project
-from gnn_encoder.core.records import CANDIDATES
+from gnn_encoder.core.records import CANDIDATES, UNLABELLED
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
-from gnn_encoder.graph.nodes import NODES, draw, write_nodes
+from gnn_encoder.graph.nodes import NODES, Chosen, draw, write_nodes
 from gnn_encoder.index.candidates import top_passages
 
 
@@ -14,13 +14,16 @@ def main(stage: Stage) -> None:
     """Write the nodes, search M_de's passage matrix with them, and write the passages found as edges."""
     params, item = stage.params, stage.item
     generated = Path(item["generated"]) / "queries.parquet" if item["nodes"] != "training" else None
-    count = count_rows(generated) if generated else 0
+
+    def chosen(table: Path, size: int | None) -> Chosen:
+        return Chosen(table, draw(count_rows(table), size, params.seed))
+
     write_nodes(
         stage.scratch,
         training=project.queries("train") if item["nodes"] != "generated" else None,
-        generated=generated,
-        views=max(1, count // count_rows(project.PASSAGES)),
-        chosen=draw(count, params.build_graph.generated, params.seed),
+        unlabelled=chosen(project.queries(UNLABELLED), params.build_graph.unlabelled),
+        generated=chosen(generated, params.build_graph.generated) if generated else None,
+        views=max(1, count_rows(generated) // count_rows(project.PASSAGES)) if generated else 1,
     )
     k, factory = params.value(item["k"]), params.build_graph.factory
     found = top_passages(item["base"], stage.scratch / NODES, k, params, name=item["k"], factory=factory)

@@ -106,6 +106,15 @@ class BM25(Section):
     depth: Depth  # candidates a training query
 
 
+class Dev(Section):
+    """The dev score of every training of an encoder, by which it keeps its best weights."""
+
+    queries: Count  # dev queries, a fixed random sample
+    depth: Depth  # passages that each of them adds to the pool, by each of the systems that make it
+    passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
+    evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
+
+
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
@@ -217,6 +226,9 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
+    unlabelled: (
+        Annotated[int, Field(ge=0)] | None
+    )  # how many queries without labels, at random, become nodes; null: all
     generated: Count | None  # how many generated queries, drawn at random, become nodes, if any do; null: all
     k: Depth  # passages a query
     factory: str  # FAISS index that finds these passages; Flat is exact and streams
@@ -245,8 +257,6 @@ class MGT(Section):
     chunk_size: Count
     evaluate_every: Count  # steps
     patience: Count  # evaluations without a better score before training stops
-    dev_queries: Count  # dev queries in the fixed sample that evaluations during training use
-    dev_depth: Count  # M_de's passages that are ranked again for each of these queries
 
 
 class TrainNoGNN(Section):
@@ -328,6 +338,7 @@ class Params(Section):
     encoder: Encoder
     untouched: Untouched
     bm25: BM25
+    dev: Dev
     train_retriever: Contrastive
     mine_candidates: MineCandidates
     train_cross_encoder: TrainCrossEncoder

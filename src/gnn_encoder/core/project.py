@@ -9,6 +9,7 @@ PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 RUNS = DATA / "runs"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
+DEV_CANDIDATES = DATA / "positives" / "candidates.parquet"  # what the sampled dev queries rank while models train
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
