@@ -4,12 +4,12 @@ from pathlib import Path
 
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import CANDIDATES
+from gnn_encoder.core.records import CANDIDATES, UNLABELLED
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
 from gnn_encoder.graph.labelled import labelled_first
-from gnn_encoder.graph.nodes import NODES, draw, read_nodes, write_nodes
+from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
 from gnn_encoder.index.candidates import embed_table
 from gnn_encoder.index.search import top_k
 
@@ -21,13 +21,16 @@ def main(stage: Stage) -> None:
     """
     params, item = stage.params, stage.item
     generated = Path(item["generated"]) / "queries.parquet" if item["nodes"] != "training" else None
-    count = count_rows(generated) if generated else 0
+
+    def chosen(table: Path, size: int | None) -> Chosen:
+        return Chosen(table, draw(count_rows(table), size, params.seed))
+
     write_nodes(
         stage.scratch,
         training=project.queries("train") if item["nodes"] != "generated" else None,
-        generated=generated,
-        views=max(1, count // count_rows(project.PASSAGES)),
-        chosen=draw(count, params.build_graph.generated, params.seed),
+        unlabelled=chosen(project.queries(UNLABELLED), params.build_graph.unlabelled),
+        generated=chosen(generated, params.build_graph.generated) if generated else None,
+        views=max(1, count_rows(generated) // count_rows(project.PASSAGES)) if generated else 1,
     )
     base, k, factory = project.embeddings(item["base"]), params.value(item["k"]), params.build_graph.factory
     queries = embed_table(item["base"], stage.scratch / NODES, params)

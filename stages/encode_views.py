@@ -2,8 +2,7 @@
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.dual_cross.two_stages import QUERIES
-from gnn_encoder.dual_cross.views import view_inputs
+from gnn_encoder.dual_cross.views import QUERIES, view_inputs
 from gnn_encoder.encoding.corpus import encode_corpus
 from gnn_encoder.encoding.matrix import origin_of
 from gnn_encoder.encoding.texts import open_passages, open_queries

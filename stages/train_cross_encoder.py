@@ -12,7 +12,7 @@ def main(stage: Stage) -> None:
     section = stage.item["section"]
     settings = stage.params.value(section)
     if settings is not None:
-        train_cross_encoder(settings, section, stage.params, stage.scratch)
+        train_cross_encoder(settings, section, stage.params, stage.scratch, stage.key)
     elif distributed.is_first():
         shutil.copytree(project.CROSS_ENCODER, stage.scratch, dirs_exist_ok=True)
 

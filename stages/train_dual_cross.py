@@ -3,16 +3,18 @@
 from pathlib import Path
 
 from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core.systems import title_of
 from gnn_encoder.dual_cross.two_stages import finetune, pretrain
 
 
 def main(stage: Stage) -> None:
     """Pre-train the base model on generated queries, or fine-tune a pre-trained model on labelled queries."""
-    item = stage.item
+    item, title = stage.item, title_of(stage.key)
     if item["section"] == "dual_cross.pretrain":
-        pretrain(stage.params, stage.scratch, paired=item["paired"])
+        pretrain(stage.params, stage.scratch, paired=item["paired"], title=title)
     else:
-        finetune(stage.params, stage.scratch, start=Path(item["start"]), examples=Path(item["examples"]))
+        start, examples = Path(item["start"]), Path(item["examples"])
+        finetune(stage.params, stage.scratch, start=start, examples=examples, title=title)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from pathlib import Path
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.core.systems import title_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import read_examples
@@ -20,8 +21,8 @@ def main(stage: Stage) -> None:
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES))
-    alpha = settings.alpha if item["passage_centric"] else 0.0
-    train_dual_encoder(encoder, examples, settings, params, stage.scratch, queries=Path(item["queries"]), alpha=alpha)
+    how = {"queries": Path(item["queries"]), "alpha": settings.alpha if item["passage_centric"] else 0.0}
+    train_dual_encoder(encoder, examples, settings, params, stage.scratch, title=title_of(stage.key), **how)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.records import EXAMPLES, QUERIES
+from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, pretrain
@@ -23,6 +23,7 @@ from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.quick import QuickEncoder
 from gnn_encoder.training import contrastive
+from gnn_encoder.training.dev import candidates_of, sample_queries
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
 
 from ..project import ROOT, call_stage, declare
@@ -50,6 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
         schema = {"qid": pl.String, "text": pl.String, "answers": pl.List(pl.String)}
         write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
         write_examples(len(texts))
+        write_dev_candidates(len(texts))
     return folder
 
 
@@ -57,6 +59,13 @@ def write_examples(n_passages: int) -> None:
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     others = pairs.with_columns(passage=(pl.col("passage") + 17) % n_passages)
     write_table(project.EXAMPLES, EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
+
+
+def write_dev_candidates(n_passages: int) -> None:
+    pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
+    others = pl.concat([pairs.with_columns(passage=(pl.col("passage") + step) % n_passages) for step in (5, 29, 61)])
+    table = candidates_of(sample_queries(pairs, 10, 0), pairs, others)
+    write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [table.to_arrow()])
 
 
 @pytest.fixture
@@ -79,7 +88,7 @@ def batches_of(paired: bool, params: Params, folder: Path) -> list[TrainingBatch
         patch.setattr(
             contrastive, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
         )
-        pretrain(params, folder, paired=paired)
+        pretrain(params, folder, paired=paired, title="a model")
     return seen
 
 
@@ -120,7 +129,7 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
 def test_a_stage_of_no_epochs_leaves_the_base_model(
     params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
 ) -> None:
-    pretrain(change(params, {"epochs": 0}, shared=shared), tmp_path, paired=paired)
+    pretrain(change(params, {"epochs": 0}, shared=shared), tmp_path, paired=paired, title="a model")
     found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
     assert (found.settings.pair_length, found.settings.shared) == (length, shared)
     assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
@@ -130,7 +139,7 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
 
 def test_generated_queries_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"240 queries, expected 360: dual_cross.views = 3 for each of 120 passages"):
-        pretrain(change(params, views=3), tmp_path, paired=True)
+        pretrain(change(params, views=3), tmp_path, paired=True, title="a model")
 
 
 def test_a_pair_longer_than_the_model(params: Params) -> None:

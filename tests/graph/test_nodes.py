@@ -10,7 +10,7 @@ import pytest
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.graph import nodes as module
-from gnn_encoder.graph.nodes import NO_NODES, Nodes, draw, read_nodes, write_nodes
+from gnn_encoder.graph.nodes import NO_NODES, Chosen, Nodes, draw, read_nodes, write_nodes
 
 # Three training queries, then queries generated from passages 7, 4, 7 and 9.
 NODES = Nodes(training=3, sources=np.array([7, 4, 7, 9], dtype=np.int32))
@@ -29,6 +29,17 @@ def test_masked_by_hand() -> None:
     assert NODES.masked(np.array([0, 2]), np.array([4, 9, 9])).tolist() == [0, 2, 4, 6]
     assert NODES.masked(np.array([1]), np.array([5])).tolist() == [1]
     assert NODES.masked(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)).tolist() == []
+
+
+def test_an_unlabelled_query_is_never_masked_and_has_no_passage() -> None:
+    """Not even for a passage that it is really labelled with: training does not know that label."""
+    nodes = Nodes(training=3, sources=np.array([-1, -1, 7, 0], dtype=np.int32))
+    for queries in range(3):
+        for relevant in ([0, 7, 9], [], list(range(10))):
+            masked = nodes.masked(np.array([queries]), np.array(relevant, dtype=np.int64))
+            assert not {3, 4} & set(masked.tolist())
+    pairs = pl.DataFrame({"query": [0, 3], "passage": [5, 7]}, schema={"query": pl.Int32, "passage": pl.Int32})
+    assert nodes.labelled_pairs(pairs).rows() == [(0, 5), (5, 7), (6, 0)], "row 3 is a node, but no training query"
 
 
 def test_training_queries_that_are_no_nodes_are_not_masked_but_their_passages_queries_are() -> None:
@@ -54,11 +65,17 @@ def test_labelled_pairs_by_hand() -> None:
 )
 def test_nodes_are_written_in_order(tmp_path: Path, kind: str, texts: list[str], sources: list[int]) -> None:
     training = table(tmp_path / "train.parquet", "t", 2) if kind != "generated" else None
-    generated = table(tmp_path / "generated.parquet", "g", 6) if kind != "training" else None
-    write_nodes(tmp_path, training=training, generated=generated, views=2, chosen=np.array([1, 2, 5]))
-    assert pl.read_parquet(tmp_path / module.NODES)["qid"].to_list() == texts
-    nodes = read_nodes(tmp_path)
-    assert (nodes.training, nodes.sources.tolist()) == (2 if training else 0, sources)
+    generated = (
+        Chosen(table(tmp_path / "generated.parquet", "g", 6), np.array([1, 2, 5])) if kind != "training" else None
+    )
+    first = 2 if training else 0
+    for some, own in ((np.array([], dtype=np.int64), []), (np.array([0, 3]), ["u0", "u3"])):
+        unlabelled = Chosen(table(tmp_path / "unlabelled.parquet", "u", 4), some)
+        write_nodes(tmp_path, training=training, unlabelled=unlabelled, generated=generated, views=2)
+        assert pl.read_parquet(tmp_path / module.NODES)["qid"].to_list() == [*texts[:first], *own, *texts[first:]]
+        nodes = read_nodes(tmp_path)
+        assert (nodes.training, nodes.sources.tolist()) == (first, [-1] * len(own) + sources)
+        assert nodes.asked == first + len(own) and len(nodes) == len(texts) + len(own)
 
 
 def test_draw() -> None:

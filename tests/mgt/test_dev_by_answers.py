@@ -29,12 +29,12 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phases, "top_k", lambda folder, queries, k, name: (FOUND[:, :k], None))
 
 
-def sample(answers: list[list[str]]) -> Any:
+def sample(answers: list[list[str]], small: int = 5) -> Any:
     queries = pa.table([["q0", "q1", "q2"], ["?"] * 3, answers], schema=QUERIES)
     write_table(project.queries("dev"), QUERIES, [queries])
     params: Any = SimpleNamespace(
         seed=0,
-        mgt=SimpleNamespace(dev_queries=9, dev_depth=2),
+        dev=SimpleNamespace(queries=9, depth=2, passages=small),
         encoder=SimpleNamespace(batch_tokens=8),
         evaluate=SimpleNamespace(answers="string"),
     )
@@ -51,6 +51,13 @@ def test_by_answers() -> None:
     assert found.pool.tolist() == [0, 1, 2, 3, 4, 5]
     # q0: p5 holds an oven too, but was found for nobody; q2: p2 was found for it.
     assert relevant(found) == {0: [0, 3], 2: [2, 5]}
+
+
+def test_a_small_corpus_is_ranked_whole() -> None:
+    found = sample([["hot"], ["gas"], ["pan"]], small=6)
+    assert found.pool.tolist() == [0, 1, 2, 3, 4, 5]
+    # q0: what M_de found for it holds nothing hot; q2: of its two passages p2 holds a pan, and p1 was not found.
+    assert relevant(found) == {0: [0], 2: [2, 5]}
 
 
 def test_by_qrels() -> None:

@@ -13,18 +13,26 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.dev import DevSample
+from gnn_encoder.training.dev_score import mean_reciprocal_rank
 from gnn_encoder.training.examples import Examples, TrainingBatch
 
 from ..texts import text, write_queries
 from ..training.conftest import tiny_encoder
 
 N, M, K = 8, 12, 3
-SOURCES = {"training": [], "both": [0, 5, 11, 3], "generated": [4, 0, 11, 8, 1]}  # of the generated queries
+# Of the nodes that are no training queries, the passage that each was generated from; -1: an unlabelled query.
+SOURCES = {
+    "training": [],
+    "both": [0, 5, 11, 3],
+    "generated": [4, 0, 11, 8, 1],
+    "unlabelled": [-1, -1, -1],
+    "all": [-1, -1, 11, 3],
+}
 STEPS = range(4)  # one pass: 4 folds of 2 queries
 
 
@@ -116,8 +124,8 @@ class World:
 @pytest.fixture(params=SOURCES)
 def world(tiny_model: Path, tables: Path, texts: Texts, examples: Examples, request: pytest.FixtureRequest) -> World:
     own = [] if request.param == "generated" else [text(20 + i, 2 + i) for i in range(N)]
-    generated = [text(40 + i, 3 + i) for i in range(len(SOURCES[request.param]))]
-    write_queries(tables / "nodes.parquet", own + generated)
+    others = [text(40 + i, 3 + i) for i in range(len(SOURCES[request.param]))]
+    write_queries(tables / "nodes.parquet", own + others)
     encoder = tiny_encoder(tiny_model)
     node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer), texts.passage_tokens)
     return World(tiny_model, texts, node_texts, examples, request.param)

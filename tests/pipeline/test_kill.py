@@ -47,16 +47,16 @@ class Case:
 
 
 TRAINING = {
-    "train_dual_encoder retriever": ("data/retriever", "contrastive: resuming at step 3 of 8", 3),
-    "train_cross_encoder cross_encoder": ("data/cross_encoder", "cross-encoder: resuming at step 3 of", 3),
-    "train_dual_encoder dual_encoder": ("data/dual_encoder", "contrastive: resuming at step 3 of 8", 3),
+    "train_dual_encoder retriever": ("data/retriever", "first retriever (DPR): resuming at step", 4),
+    "train_cross_encoder cross_encoder": ("data/cross_encoder", "cross_encoder: resuming at step", 4),
+    "train_dual_encoder dual_encoder": ("data/dual_encoder", "M_de: resuming at step", 4),
 }
+# Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
 CASES = [
     *(Case(name, folder, CHECKPOINT, after, 0, line) for name, (folder, line, after) in TRAINING.items()),
-    # Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
-    Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 3, 1, "gnn: resuming at step"),
-    Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 14, 0, "joint: resuming at step"),
-    Case("train_no_gnn", "data/no_gnn", CHECKPOINT, 7, 0, "no_gnn: resuming at step"),
+    Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 3, 1, "GNN alone: resuming at step"),
+    Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 14, 0, "encoder and GNN: resuming at step"),
+    Case("train_no_gnn", "data/no_gnn", CHECKPOINT, 7, 0, "control without GNN: resuming at step"),
     Case("cache_passages retriever", "data/embeddings/retriever", BLOCK, 3, 0),
     Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
     Case("denoise", "data/examples", SCORES, 2, 1),
@@ -65,9 +65,9 @@ CASES = [
         "train_dual_encoder pair_pretrained",
         "data/pair_pretrained",
         CHECKPOINT,
-        2,
+        3,
         0,
-        "contrastive: resuming at step 2 of",
+        "pair_pretrained: resuming at step",
     ),
     Case("train_generator", "data/generator", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
     Case("generate_queries", "data/generated", QUERIES, 3, 1),
@@ -75,16 +75,16 @@ CASES = [
         "train_dual_cross dual_cross_pretrained",
         "data/dual_cross_pretrained",
         CHECKPOINT,
-        2,
+        3,
         0,
-        "contrastive: resuming at",
+        "dual_cross_pretrained: resuming at",
     ),
     Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
     Case("embed_edges widest", "data/edge_features/widest", FEATURES, 4, 1),
     # A trial's runs follow one another: in the first one's training, and after the first one's model and values.
-    Case("trial full", "data/trials/full", CHECKPOINT, 14, 0, "joint: resuming at step"),
+    Case("trial full", "data/trials/full", CHECKPOINT, 14, 0, "encoder and GNN: resuming at step"),
     Case("trial full", "data/trials/full", RUN_PARTS, 1, 0),
     Case("trial k_2", "data/trials/k_2", RUN_PARTS, 2, 0),
     Case("trial no_gnn", "data/trials/no_gnn", BLOCK, 3, 0),

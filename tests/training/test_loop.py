@@ -1,5 +1,6 @@
 """The loop: a run that was killed ends with the undisturbed run's bits, and what is kept is the best."""
 
+import logging
 import math
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from torch import nn
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.training import loop
-from gnn_encoder.training.loop import History, Settings, fit, parameter_group, rate_factor
+from gnn_encoder.training.loop import History, Settings, evenly, fit, parameter_group, rate_factor
 
 
 class Toy:
@@ -117,6 +118,39 @@ def test_early_stopping_is_remembered(tmp_path: Path) -> None:
     again = Toy(scores=[])
     train(again, tmp_path, evaluate_every=2, patience=2)
     assert again.ran == []
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ([0.5, 0.4, 0.5], "M_de: no step scored above the start, 0.5000; the start is passed on"),
+        ([0.1, 0.3, 0.3], "M_de: kept the weights of step 4 of 8, dev RR@10 0.3000; at the start it was 0.1000"),
+    ],
+)
+def test_the_log_says_where_the_best_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, scores: list[float], told: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    train(Toy(scores=scores), tmp_path, evaluate_every=4, patience=9, title="M_de")
+    assert caplog.messages[-1] == told
+    train(Toy(scores=[]), tmp_path, evaluate_every=4, patience=9, title="M_de")
+    assert caplog.messages[-1] == told, "a finished run says it again"
+
+
+def test_a_training_without_steps_is_not_scored(tmp_path: Path) -> None:
+    task = Toy(steps=0, scores=[])
+    before = task.weights()
+    assert train(task, tmp_path, evaluate_every=1) == [] and torch.equal(task.weights(), before)
+
+
+@pytest.mark.parametrize(
+    ("steps", "evaluations", "at"),
+    [(47, 3, [0, 24, 47]), (47, 4, [0, 16, 32, 47]), (2, 9, [0, 1, 2]), (8, 2, [0, 8]), (1, 2, [0, 1])],
+)
+def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: int, at: list[int]) -> None:
+    scores = [0.1] * len(at)
+    history = train(Toy(steps, scores), tmp_path, evaluate_every=evenly(steps, evaluations), patience=evaluations)
+    assert [row["step"] for row in history if row["dev_rr10"] is not None] == at
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])

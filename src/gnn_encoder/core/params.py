@@ -117,12 +117,28 @@ class Encoder(Section):
     batch_tokens: Count  # padded tokens of one inference batch
 
 
+class Untouched(Section):
+    """The base model as it comes: the most tokens that it reads, special ones included; null: all it can."""
+
+    query_length: Annotated[int, Field(ge=4)] | None
+    passage_length: Annotated[int, Field(ge=4)] | None
+
+
 class BM25(Section):
     """Lexical retrieval (bm25s, Lucene's formula)."""
 
     k1: Rate
     b: Annotated[float, Field(ge=0, le=1)]
     depth: Depth  # candidates a training query
+
+
+class Dev(Section):
+    """The dev score of every training of an encoder, by which it keeps its best weights."""
+
+    queries: Count  # dev queries, a fixed random sample
+    depth: Depth  # passages that each of them adds to the pool, by each of the systems that make it
+    passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
+    evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
 
 
 class Contrastive(Section):
@@ -236,6 +252,9 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
+    unlabelled: (
+        Annotated[int, Field(ge=0)] | None
+    )  # how many queries without labels, at random, become nodes; null: all
     generated: Count | None  # how many generated queries, drawn at random, become nodes, if any do; null: all
     k: Depth  # passages a query
     labelled: bool  # a training query's labelled passages are among its k, first; attention tells their edges apart
@@ -265,8 +284,6 @@ class MGT(Section):
     chunk_size: Count
     evaluate_every: Count  # steps
     patience: Count  # evaluations without a better score before training stops
-    dev_queries: Count  # dev queries in the fixed sample that evaluations during training use
-    dev_depth: Count  # M_de's passages that are ranked again for each of these queries
 
 
 class TrainNoGNN(Section):
@@ -347,7 +364,9 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     data: Data
     encoder: Encoder
+    untouched: Untouched
     bm25: BM25
+    dev: Dev
     train_retriever: Contrastive
     mine_candidates: MineCandidates
     train_cross_encoder: TrainCrossEncoder

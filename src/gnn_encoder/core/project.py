@@ -11,6 +11,7 @@ COUNTS = PREPARED / "counts.parquet"
 RUNS = DATA / "runs"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
 SLICES = DATA / "slices"
+DEV_CANDIDATES = DATA / "positives" / "candidates.parquet"  # what the sampled dev queries rank while models train
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"

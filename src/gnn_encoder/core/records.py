@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from gnn_encoder.core.errors import UserError
 
 SPLITS = ("train", "dev", "test")
-UNLABELLED = "unlabelled"  # queries that PAIR gives pseudo-labels
+UNLABELLED = "unlabelled"  # queries without labels, or with hidden ones: for PAIR's pseudo-labels, and as nodes
 
 PASSAGES = pa.schema([("pid", pa.string()), ("title", pa.string()), ("text", pa.string())])
 QUERIES = pa.schema([("qid", pa.string()), ("text", pa.string()), ("answers", pa.list_(pa.string()))])
@@ -23,7 +23,10 @@ CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank",
 # What a contrastive model trains on: one row for each training query that has a positive.
 EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
 
-# The passage that each generated node of the graph was made from.
+# The sampled dev queries with the passages that they rank while M_ce trains; `query` and `passage` are row numbers.
+DEV_CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("relevant", pa.bool_())])
+
+# Of each node of the graph after the training queries: the passage that it was generated from, -1 if it was not.
 SOURCES = pa.schema([("passage", pa.int32())])
 
 # How a trained GNN weighs the queries of a passage (`attention`: Eq. 4, mean over heads; query -1: the passage itself)

@@ -118,6 +118,12 @@ def registry() -> Registry:
     return read_registry(REGISTRY)
 
 
+def title_of(name: str) -> str:
+    """The title of a system; any other name, such as that of a model that is part of a system, unchanged."""
+    found = registry().systems.get(name)
+    return found.title if found else name
+
+
 def read_registry(path: Path) -> Registry:
     """Read and check a registry; see `registry`."""
     if not path.is_file():

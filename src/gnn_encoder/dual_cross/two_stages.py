@@ -9,17 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from gnn_encoder.core import project
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params
+from gnn_encoder.core.params import Params, Stage
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoding.texts import open_queries
-from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.dual_cross.views import QUERIES, check_queries, view_inputs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Generated
 from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import Examples, Ragged, read_examples
-
-QUERIES = project.GENERATED / "queries.parquet"
 
 
 def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
@@ -33,27 +31,41 @@ def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
     return DualEncoder.from_pretrained(encoder, pair_length=section.max_length if paired else None)
 
 
-def pretrain(params: Params, scratch: Path, *, paired: bool) -> None:
-    """Train the base model on generated queries and write it into `scratch`. `paired`: as in `new_encoder`."""
+def pretrain(params: Params, scratch: Path, *, paired: bool, title: str) -> None:
+    """Train the base model on generated queries and write it into `scratch`.
+
+    Args:
+        paired: as in `new_encoder`.
+        title: what is trained, in the log.
+    """
     encoder = new_encoder(params, paired=paired)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
-    beside = queries_beside(encoder, params)
     examples = generated_examples(n_passages, section.views, section.queries, params.seed)
-    train_dual_encoder(encoder, examples, section.pretrain, params, scratch, queries=QUERIES, beside=beside)
+    _train(encoder, examples, section.pretrain, params, scratch, QUERIES, title)
 
 
-def finetune(params: Params, scratch: Path, *, start: Path, examples: Path) -> None:
+def finetune(params: Params, scratch: Path, *, start: Path, examples: Path, title: str) -> None:
     """Train the pre-trained model `start` on labelled queries and denoised hard negatives, like M_de.
 
     Args:
         start: folder of the pre-trained model.
         examples: an EXAMPLES table of the training queries.
+        title: what is trained, in the log.
     """
     dropout, precision = params.encoder.dropout, params.encoder.precision
     encoder = DualEncoder.load(start, dropout=dropout, precision=precision)
     labelled = read_examples(examples, count_rows(project.PASSAGES))
-    beside, settings = queries_beside(encoder, params), params.dual_cross.finetune
-    train_dual_encoder(encoder, labelled, settings, params, scratch, queries=project.queries("train"), beside=beside)
+    settings, queries = params.dual_cross.finetune, project.queries("train")
+    _train(encoder, labelled, settings, params, scratch, queries, title)
+
+
+def _train(
+    encoder: DualEncoder, examples: Examples, settings: Stage, params: Params, scratch: Path, queries: Path, title: str
+) -> None:
+    beside, views = queries_beside(encoder, params), views_searched(encoder, params)
+    train_dual_encoder(
+        encoder, examples, settings, params, scratch, queries=queries, title=title, beside=beside, views=views
+    )
 
 
 def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
@@ -68,6 +80,14 @@ def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
     generated = Generated(open_queries(QUERIES, encoder), section.views)
     check_queries(generated.tokens, count_rows(project.PASSAGES), section.views)
     return generated if section.beside == "generated" else None
+
+
+def views_searched(encoder: DualEncoder, params: Params) -> tuple[Inputs, int] | None:
+    """What E_P reads in search, and how often for each passage; None if it reads passages alone."""
+    if encoder.settings.pair_length is None:
+        return None
+    views = params.dual_cross.views
+    return view_inputs(encoder, open_queries(QUERIES, encoder), open_passages(encoder), views), views
 
 
 def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:
@@ -91,16 +111,3 @@ def generated_examples(n_passages: int, views: int, queries: int | None, seed: i
         known=rows * n_passages + passages,
         n_passages=n_passages,
     )
-
-
-def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
-    """Make sure that there are exactly `views` generated queries for each passage.
-
-    Raises:
-        UserError: there are more or fewer.
-    """
-    if len(queries) != n_passages * views:
-        raise UserError(
-            f"{QUERIES}: {len(queries)} queries, expected {n_passages * views}: dual_cross.views = {views} for each of "
-            f"{n_passages} passages; generate them again (`dvc repro`)"
-        )

@@ -1,10 +1,12 @@
 """Views of the corpus: every passage is encoded together with each of its generated queries (Eq. 9, 10)."""
 
+from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.dual_cross.two_stages import check_queries
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
+
+QUERIES = project.GENERATED / "queries.parquet"
 
 
 def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int) -> Couples:
@@ -28,3 +30,16 @@ def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens,
         template=encoder.template,
         max_length=length,
     )
+
+
+def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
+    """Make sure that there are exactly `views` generated queries for each passage.
+
+    Raises:
+        UserError: there are more or fewer.
+    """
+    if len(queries) != n_passages * views:
+        raise UserError(
+            f"{QUERIES}: {len(queries)} queries, expected {n_passages * views}: dual_cross.views = {views} for each of "
+            f"{n_passages} passages; generate them again (`dvc repro`)"
+        )

@@ -43,7 +43,7 @@ class GraphArtifacts:
         return project.graph(self.name) / "edges.parquet"
 
     def nodes(self) -> Nodes:
-        """How many nodes are training queries, and which passages the generated ones come from."""
+        """Which nodes are training queries, and which passages the generated ones come from."""
         return read_nodes(project.graph(self.name))
 
     def open(self) -> Graph:

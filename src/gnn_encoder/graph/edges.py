@@ -57,9 +57,9 @@ def _shared(
     own, others = source.nodes(), around.nodes()
     features = around.open_features()
     assert isinstance(features.edges, np.ndarray), "cut to no k"
-    # Both graphs number the training queries alike, and first. Their generated queries may differ.
+    # Graphs of the same training queries number these alike, and then the unlabelled ones; generated ones may differ.
     node = np.arange(len(own))
-    node[min(own.training, others.training) :] = -1
+    node[min(own.asked, others.asked) if own.training == others.training else 0 :] = -1
     return {
         "edges": Known(features.edges, _rows_of(stored, node[edges["query"]], edges["passage"])),
         "query_loops": Known(features.query_loops, node),

@@ -1,4 +1,4 @@
-"""The queries that are nodes of the graph: training queries, generated queries, or both."""
+"""The queries that are nodes of the graph: training queries, queries without labels, generated queries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,16 +19,22 @@ NODES, MADE_FROM = "queries.parquet", "sources.parquet"
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes: first the training queries, in their table's order, then generated queries with their sources.
+    """The nodes: first the training queries, in their table's order, then unlabelled queries, then generated ones.
 
-    The source of a generated query is the passage that it was generated from.
+    The source of a generated query is the passage that it was generated from. An unlabelled query has none: it informs
+    the passages that it retrieves, no training step asks it, and so none has to mask it.
     """
 
     training: int
-    sources: Rows  # (n - training,) passage rows
+    sources: Rows  # (n - training,) passage rows, -1 where the query was not generated
 
     def __len__(self) -> int:
         return self.training + len(self.sources)
+
+    @property
+    def asked(self) -> int:
+        """The nodes that people asked: those before the generated ones."""
+        return self.training + int((self.sources < 0).sum())
 
     def masked(self, queries: Rows, relevant: Rows) -> Rows:
         """The nodes that must be masked while some training queries train.
@@ -47,6 +53,8 @@ class Nodes:
     def labelled_pairs(self, pairs: pl.DataFrame) -> pl.DataFrame:
         """Nodes with their relevant passages, columns query, passage: generated queries with their sources, too.
 
+        Unlabelled queries have none, even where their labels are only hidden.
+
         Args:
             pairs: judged-relevant pairs of the training queries, columns query, passage.
         """
@@ -54,30 +62,42 @@ class Nodes:
             {"query": self.training + np.arange(len(self.sources)), "passage": self.sources},
             schema={"query": pl.Int32, "passage": pl.Int32},
         )
-        return pl.concat([pairs.filter(pl.col("query") < self.training), generated])
+        return pl.concat([pairs.filter(pl.col("query") < self.training), generated.filter(pl.col("passage") >= 0)])
 
 
 NO_NODES = Nodes(training=0, sources=np.empty(0, dtype=np.int32))
 
 
-def write_nodes(folder: Path, *, training: Path | None, generated: Path | None, views: int, chosen: Rows) -> None:
+@dataclass(frozen=True)
+class Chosen:
+    """Some rows of a queries table, ascending, which become nodes."""
+
+    table: Path
+    rows: Rows
+
+
+def write_nodes(
+    folder: Path, *, training: Path | None, unlabelled: Chosen, generated: Chosen | None, views: int
+) -> None:
     """Write the nodes' texts and sources.
 
     Args:
         training: table of the training queries; None: they are not nodes.
-        generated: table of generated queries, in the passages' order; None: none are nodes.
+        unlabelled: of the table of queries without labels.
+        generated: of the table of generated queries, which is in the passages' order; None: none are nodes.
         views: generated queries per passage.
-        chosen: rows of the generated queries that become nodes, ascending.
     """
+    others = [unlabelled, generated] if generated is not None else [unlabelled]
 
     def queries() -> Iterator[pa.RecordBatch]:
         if training is not None:
             yield from open_table(training, QUERIES).iter_batches()
-        if generated is not None:
-            yield from _take(generated, chosen)
+        for some in others:
+            yield from _take(some)
 
     write_table(folder / NODES, QUERIES, queries())
-    sources = chosen // views if generated is not None else chosen[:0]
+    made_from = generated.rows // views if generated is not None else unlabelled.rows[:0]
+    sources = np.concatenate([np.full(len(unlabelled.rows), -1), made_from])
     write_table(folder / MADE_FROM, SOURCES, [pa.record_batch([pa.array(sources, pa.int32())], SOURCES)])
 
 
@@ -94,10 +114,10 @@ def draw(count: int, size: int | None, seed: int) -> Rows:
     return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
 
 
-def _take(path: Path, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Some rows of a queries table, given in ascending order, batch by batch."""
-    first = 0
-    for batch in open_table(path, QUERIES).iter_batches():
+def _take(some: Chosen) -> Iterator[pa.RecordBatch]:
+    """The chosen rows, batch by batch."""
+    rows, first = some.rows, 0
+    for batch in open_table(some.table, QUERIES).iter_batches():
         within = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(batch))] - first
         yield batch.take(pa.array(within))
         first += len(batch)

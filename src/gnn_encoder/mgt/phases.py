@@ -14,7 +14,7 @@ from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.arrays import check_shape
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.core.systems import MAIN, registry
+from gnn_encoder.core.systems import MAIN, registry, title_of
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
@@ -24,13 +24,13 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.index.exact import top_k
-from gnn_encoder.mgt.dev import DevSample, dev_sample, retrieved_pairs, sample_queries
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.training.examples import Examples, read_examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
 
@@ -94,7 +94,7 @@ def _phase_one(
         choose_start(gnn, task.reciprocal_ranks)
     _log_rounds("GNN alone", supervision)
     groups = [parameter_group(gnn, params.mgt.gnn_learning_rate)]
-    return fit(task, groups, _settings("gnn", params), scratch / WORK / "gnn")
+    return fit(task, groups, _settings("gnn", "GNN alone", params), scratch / WORK / "gnn")
 
 
 def _phase_two(
@@ -125,7 +125,7 @@ def _phase_two(
         parameter_group(encoder, params.mgt.encoder_learning_rate),
         parameter_group(gnn, params.mgt.joint_gnn_learning_rate),
     ]
-    return fit(task, groups, _settings("joint", params), scratch / WORK / "joint")
+    return fit(task, groups, _settings("joint", "encoder and GNN", params), scratch / WORK / "joint")
 
 
 def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
@@ -139,7 +139,7 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     texts = Texts(encoder, _train(encoder), open_passages(encoder))
     task = NoGNNTask(encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=params.encoder.batch_tokens)
     groups = [parameter_group(encoder, params.train_no_gnn.learning_rate)]
-    return encoder, fit(task, groups, _settings("no_gnn", params), scratch / WORK / "no_gnn")
+    return encoder, fit(task, groups, _settings("no_gnn", title_of("no_gnn"), params), scratch / WORK / "no_gnn")
 
 
 def load_base(system: str, params: Params) -> DualEncoder:
@@ -154,7 +154,7 @@ def read_training_examples() -> Examples:
 
 
 def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:
-    """The fixed dev sample, with a pool that M_de retrieves from its passage matrix.
+    """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
 
     In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
     and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
@@ -165,17 +165,17 @@ def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSam
     """
     queries = project.queries("dev")
     pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-    rows = sample_queries(pairs, params.mgt.dev_queries, params.seed)
+    rows = sample_queries(pairs, params.dev.queries, params.seed)
     encoder.eval()
     embedded = embed_queries(encoder, open_queries(queries, encoder), params.encoder.batch_tokens, rows)
     n_passages, cached = count_rows(project.PASSAGES), project.embeddings(system)
     check_shape(cached, (n_passages, encoder.dimension))
-    retrieved, _ = top_k(cached, embedded, min(params.mgt.dev_depth, n_passages), name="mgt.dev_depth")
+    retrieved, _ = top_k(cached, embedded, min(params.dev.depth, n_passages), name="dev.depth")
     if judged_by_answers(queries):
         found = retrieved_pairs(rows, retrieved)
         hits = answered(found, queries, project.PASSAGES, params.evaluate.answers)
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
-    return dev_sample(rows, pairs, retrieved)
+    return dev_sample(rows, pairs, ranked(retrieved, n_passages, params.dev))
 
 
 def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:
@@ -224,10 +224,15 @@ def _supervise(
     )
 
 
-def _settings(name: str, params: Params) -> Settings:
+def _settings(name: str, title: str, params: Params) -> Settings:
     mgt = params.mgt
     return Settings(
-        name=name, warmup=mgt.warmup, seed=params.seed, evaluate_every=mgt.evaluate_every, patience=mgt.patience
+        name=name,
+        title=title,
+        warmup=mgt.warmup,
+        seed=params.seed,
+        evaluate_every=mgt.evaluate_every,
+        patience=mgt.patience,
     )
 
 

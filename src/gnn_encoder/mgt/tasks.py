@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
-from gnn_encoder.encoding.corpus import embed_passages, embed_queries
+from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
-from gnn_encoder.mgt.dev import DevSample, mean_reciprocal_rank, no_grad_eval, reciprocal_ranks
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -26,6 +25,13 @@ from gnn_encoder.training.contrastive import (
     local_share,
     represent_passages,
     represent_queries,
+)
+from gnn_encoder.training.dev import DevSample
+from gnn_encoder.training.dev_score import (
+    mean_reciprocal_rank,
+    no_grad_eval,
+    reciprocal_ranks,
+    retrieval_score,
 )
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch
 
@@ -219,11 +225,8 @@ class NoGNNTask:
 
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""
-        dev = self._supervision.dev
-        with no_grad_eval(self._encoder):
-            queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
-            passages = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, dev.pool)
-        return mean_reciprocal_rank(queries, _on(queries, passages), dev.relevant)
+        passages, given = alone(self._encoder, self._texts.passage_tokens), self._supervision
+        return retrieval_score(self._encoder, given.dev, given.dev_texts, passages, self._batch_tokens)
 
 
 def _on(like: Tensor, values: NDArray[Any]) -> Tensor:

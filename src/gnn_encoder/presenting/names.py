@@ -1,6 +1,6 @@
 """The titles of systems and branches, and of the tables and figures of the evidence."""
 
-from gnn_encoder.core.systems import registry
+from gnn_encoder.core.systems import title_of
 
 # File name -> title, in the order in which they are shown.
 TITLES = {
@@ -16,5 +16,4 @@ TITLES = {
 
 def name_of(system: str) -> str:
     """The title of a system, or of the system that a branch is named after; any other name unchanged."""
-    found = registry().systems.get(system)
-    return found.title if found else system
+    return title_of(system)

@@ -12,6 +12,7 @@ from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
+from gnn_encoder.training.dev_score import DevScore
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
@@ -134,7 +135,7 @@ def local_share(items: Rows) -> Rows:
 
 
 class ContrastiveTask:
-    """Training of a dual-encoder by the contrastive loss (and PAIR's, with `alpha`)."""
+    """Training of a dual-encoder by the contrastive loss (and PAIR's, with `alpha`). `score` is its dev score."""
 
     def __init__(
         self,
@@ -147,9 +148,11 @@ class ContrastiveTask:
         negatives: int,
         chunk_size: int,
         seed: int,
+        score: DevScore,
         alpha: float = 0.0,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
+        self.evaluate = score
         self._encoder, self._texts, self._examples = encoder, texts, examples
         self._batch_size, self._negatives, self._chunk_size, self._seed = batch_size, negatives, chunk_size, seed
         self._per_epoch = len(self._epoch(0))
@@ -166,10 +169,6 @@ class ContrastiveTask:
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
         batch = draw_batch(self._examples, items, self._negatives, generator)
         return contrastive_step(self._encoder, self._texts, batch, self._examples, self._chunk_size, alpha=self._alpha)
-
-    def evaluate(self) -> float:
-        """Never called: the dual-encoder trains for all its epochs and keeps its last weights."""
-        raise NotImplementedError
 
     def _epoch(self, epoch: int) -> list[Rows]:
         return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])

@@ -1,5 +1,6 @@
 """Training M_ce by binary cross-entropy on labelled positives and candidates, so that scores are probabilities."""
 
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +21,8 @@ from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.contrastive import local_share
+from gnn_encoder.training.dev import read_dev_candidates
+from gnn_encoder.training.dev_score import DevScore, reranking_score
 from gnn_encoder.training.examples import (
     Examples,
     Rows,
@@ -29,16 +32,19 @@ from gnn_encoder.training.examples import (
     to_examples,
 )
 from gnn_encoder.training.history import write_history
-from gnn_encoder.training.loop import Settings, fit, parameter_group
+from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
-def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, scratch: Path) -> None:
-    """Train on labelled positives against mined candidates; write the model and `history.csv` into `scratch`.
+def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, scratch: Path, title: str) -> None:
+    """Train on labelled positives against mined candidates.
+
+    Writes the model of the best dev score and `history.csv` into `scratch`.
 
     Args:
         section: the section of params.yaml that holds `settings`, named in errors.
+        title: what is trained, in the log.
     """
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
@@ -49,25 +55,42 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
     model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
     check_length(cast(PreTrainedModel, model.model), f"{section}.max_length", settings.max_length)
+    passages = open_passages(model)
     task = CrossEncoderTask(
         model,
         open_queries(project.queries("train"), model),
-        open_passages(model),
+        passages,
         examples.weighed(counts),
         max_length=settings.max_length,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         negatives=settings.negatives,
         seed=params.seed,
+        score=partial(
+            reranking_score,
+            model,
+            read_dev_candidates(),
+            open_queries(project.queries("dev"), model),
+            passages,
+            max_length=settings.max_length,
+            batch_tokens=base.batch_tokens,
+        ),
     )
-    how = Settings(name="cross-encoder", warmup=settings.warmup, seed=params.seed)
+    how = Settings(
+        name="cross-encoder",
+        title=title,
+        warmup=settings.warmup,
+        seed=params.seed,
+        evaluate_every=evenly(len(task), params.dev.evaluations),
+        patience=params.dev.evaluations,
+    )
     history = fit(task, [parameter_group(model, settings.learning_rate)], how, scratch / WORK)
     model.save(scratch)
     write_history(scratch / "history.csv", history)
 
 
 class CrossEncoderTask:
-    """Training of a cross-encoder: each query with one positive and `negatives` candidates."""
+    """Training of a cross-encoder: each query with one positive and `negatives` candidates. `score`: its dev score."""
 
     def __init__(
         self,
@@ -81,8 +104,10 @@ class CrossEncoderTask:
         batch_size: int,
         negatives: int,
         seed: int,
+        score: DevScore,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"cross_encoder": model}
+        self.evaluate = score
         self._model, self._queries, self._passages, self._examples = model, queries, passages, examples
         self._max_length, self._negatives, self._batch_size, self._seed = max_length, negatives, batch_size, seed
         self._per_epoch = len(self._epoch(0))
@@ -119,10 +144,6 @@ class CrossEncoderTask:
             loss.backward()
             total += loss.item()
         return total
-
-    def evaluate(self) -> float:
-        """Never called: the cross-encoder trains for all its epochs and keeps its last weights."""
-        raise NotImplementedError
 
     def _epoch(self, epoch: int) -> list[Rows]:
         return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])

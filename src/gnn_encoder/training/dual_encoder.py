@@ -1,17 +1,22 @@
 """Training a dual-encoder, and writing its model folder and learning curve."""
 
+from functools import partial
 from pathlib import Path
 
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import pair_counts
 from gnn_encoder.core.params import Contrastive, Params
 from gnn_encoder.core.stage import WORK
+from gnn_encoder.encoding.corpus import alone
+from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import ContrastiveTask, Generated, Texts
+from gnn_encoder.training.dev import read_dev_sample
+from gnn_encoder.training.dev_score import DevScore, retrieval_score
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.history import write_history
-from gnn_encoder.training.loop import Settings, fit, parameter_group
+from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 
 
 def train_dual_encoder(
@@ -22,14 +27,18 @@ def train_dual_encoder(
     scratch: Path,
     *,
     queries: Path,
+    title: str = "dual-encoder",
     beside: Generated | None = None,
+    views: tuple[Inputs, int] | None = None,
     alpha: float = 0.0,
 ) -> None:
-    """Train by Eq. 2, or by PAIR's Eq. 6, and write the model and `history.csv` into `scratch`.
+    """Train by Eq. 2, or by PAIR's Eq. 6, and write the model of the best dev score and `history.csv` into `scratch`.
 
     Args:
         queries: the table whose rows `examples` refer to.
+        title: what is trained, in the log.
         beside: as in `Texts`.
+        views: what E_P reads in search, and the views of a passage there; None: passages alone.
         alpha: weight of the passage-centric loss (PAIR Eq. 6); 0: Eq. 2 alone.
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -43,9 +52,23 @@ def train_dual_encoder(
         negatives=settings.negatives,
         chunk_size=settings.chunk_size,
         seed=params.seed,
+        score=_dev_score(encoder, params, examples.n_passages, views),
         alpha=alpha,
     )
-    how = Settings(name="contrastive", warmup=settings.warmup, seed=params.seed)
+    how = Settings(
+        name="contrastive",
+        title=title,
+        warmup=settings.warmup,
+        seed=params.seed,
+        evaluate_every=evenly(len(task), params.dev.evaluations),
+        patience=params.dev.evaluations,
+    )
     history = fit(task, [parameter_group(encoder, settings.learning_rate)], how, scratch / WORK)
     encoder.save(scratch)
     write_history(scratch / "history.csv", history)
+
+
+def _dev_score(encoder: DualEncoder, params: Params, n_passages: int, views: tuple[Inputs, int] | None) -> DevScore:
+    inputs, count = views or (alone(encoder, open_passages(encoder)), 1)
+    queries, sample = open_queries(project.queries("dev"), encoder), read_dev_sample(n_passages, params.dev)
+    return partial(retrieval_score, encoder, sample, queries, inputs, params.encoder.batch_tokens, views=count)

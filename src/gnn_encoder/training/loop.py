@@ -1,6 +1,7 @@
 """The training loop of all models: resumable from checkpoints, with early stopping, keeping the best weights."""
 
 import logging
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,17 @@ class Settings:
     seed: int
     evaluate_every: int | None = None  # steps between evaluations; None: never, and the last weights are the result
     patience: int = 1  # evaluations without a better score before training stops
+    title: str = ""  # what is trained, in the log; empty: the phase's name
+
+    @property
+    def told(self) -> str:
+        """What is trained, in the log."""
+        return self.title or self.name
+
+
+def evenly(steps: int, evaluations: int) -> int:
+    """Steps between evaluations, so that a training has about `evaluations`: one at its start, the last at its end."""
+    return max(1, math.ceil(steps / (evaluations - 1)))
 
 
 def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
@@ -66,8 +78,9 @@ def rate_factor(step: int, steps: int, warmup: float) -> float:
 def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Path) -> History:
     """Train `task`.
 
-    Afterwards its modules hold the weights of the best dev score, the weights before training included; without
-    evaluation they hold the last weights.
+    Afterwards its modules hold the weights of the best dev score, the weights before training included. Of equal scores
+    the earliest counts, so that training that gained nothing passes its start on. Without evaluation the modules hold
+    the last weights.
 
     Args:
         groups: AdamW parameter groups, each with `params` and `lr`.
@@ -81,14 +94,14 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
     run = _Run(task, optimizer, settings, folder)
-    with tqdm(total=len(task), initial=run.step, desc=settings.name, unit=" steps", disable=None) as bar:
+    with tqdm(total=len(task), initial=run.step, desc=settings.told, unit=" steps", disable=None) as bar:
         while run.step < len(task) and not run.stopped:
             _seed(settings.seed, run.step)
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup)
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
-            _check(loss, settings.name, run.step)
+            _check(loss, settings.told, run.step)
             sum_gradients(parameters)
             nn.utils.clip_grad_norm_(parameters, CLIP)
             optimizer.step()
@@ -114,8 +127,8 @@ class _Run:
             progress = checkpoints.load(self.last, task.modules, optimizer)
             self.step, self.waited, self.best = progress["step"], progress["waited"], progress["best"]
             self.history = progress["history"]
-            log.info("%s: resuming at step %d of %d", settings.name, self.step, len(task))
-        elif settings.evaluate_every:
+            log.info("%s: resuming at step %d of %d", settings.told, self.step, len(task))
+        elif settings.evaluate_every and len(task):
             self.evaluate()
 
     @property
@@ -135,7 +148,7 @@ class _Run:
     def evaluate(self) -> None:
         score = self.task.evaluate()
         self.history.append({"phase": self.settings.name, "step": self.step, "loss": None, "dev_rr10": score})
-        log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.name, self.step, len(self.task), score)
+        log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.told, self.step, len(self.task), score)
         if self.best is None or score > self.best:
             self.best, self.waited = score, 0
             self.save(self.best_path, None)
@@ -149,9 +162,15 @@ class _Run:
 
     def finish(self) -> None:
         distributed.barrier()
-        if self.best_path.exists():
-            kept = checkpoints.load(self.best_path, self.task.modules)
-            log.info("%s: kept the weights of step %d, dev RR@10 %.4f", self.settings.name, kept["step"], kept["best"])
+        if not self.best_path.exists():
+            return
+        kept, title = checkpoints.load(self.best_path, self.task.modules), self.settings.told
+        if kept["step"]:
+            start = self.history[0]["dev_rr10"]
+            told = "%s: kept the weights of step %d of %d, dev RR@10 %.4f; at the start it was %.4f"
+            log.info(told, title, kept["step"], len(self.task), kept["best"], start)
+        else:
+            log.info("%s: no step scored above the start, %.4f; the start is passed on", title, kept["best"])
 
 
 def _seed(seed: int, step: int) -> None:

@@ -1,0 +1,83 @@
+"""The dev sample that trainings are scored on: a fixed sample of dev queries, which rank a fixed pool of passages."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Dev
+from gnn_encoder.core.records import DEV_CANDIDATES, open_table
+from gnn_encoder.training.examples import Rows
+
+
+@dataclass(frozen=True)
+class DevSample:
+    """Sampled dev queries and their pool: passages that were retrieved for one of them, and all their positives."""
+
+    queries: Rows  # (q,) rows of the dev table, in order
+    pool: Rows  # (p,) passage rows, sorted
+    relevant: NDArray[np.bool_]  # (q, p)
+
+
+def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
+    """A fixed random sample of the judged dev queries."""
+    judged = pairs["query"].unique().sort().to_numpy().astype(np.int64)
+    chosen = np.random.default_rng(seed).permutation(judged)[:size]
+    return np.sort(chosen)
+
+
+def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.DataFrame:
+    """Queries with their retrieved passages, columns query, passage. *Shape:* queries (q,), retrieved (q, depth)."""
+    columns = {"query": np.repeat(queries, retrieved.shape[1]), "passage": retrieved.reshape(-1)}
+    return pl.DataFrame({name: rows.astype(np.int32) for name, rows in columns.items()})
+
+
+def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
+    """What each sampled query ranks where it ranks passages of its own, as the DEV_CANDIDATES table.
+
+    Args:
+        queries: sampled rows of the dev table. *Shape:* (q,).
+        pairs: relevant pairs of the dev split, columns query, passage; all of a sampled query's are candidates.
+        retrieved: retrieved passages, columns query, passage; those of other queries are left out.
+    """
+    relevant = pairs.select("query", "passage", relevant=pl.lit(True))
+    others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
+    found = pl.concat([relevant, others.with_columns(relevant=pl.lit(False))])
+    return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
+
+
+def read_dev_candidates() -> pl.DataFrame:
+    """The DEV_CANDIDATES table of the stage `positives`."""
+    return pl.DataFrame(open_table(project.DEV_CANDIDATES, DEV_CANDIDATES).read())
+
+
+def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
+    """The sample of `queries`, with its pool and its relevant passages.
+
+    Args:
+        queries: sampled rows of the dev table, ascending. *Shape:* (q,).
+        pairs: judged-relevant pairs of the dev split, columns query, passage.
+        retrieved: the pool but for the positives, in any shape.
+    """
+    position = pl.DataFrame({"query": queries.astype(np.int32), "position": np.arange(len(queries))})
+    own = pairs.join(position, on="query")
+    passages = own["passage"].to_numpy().astype(np.int64)
+    pool = np.unique(np.concatenate([retrieved.reshape(-1).astype(np.int64), passages]))
+    relevant = np.zeros((len(queries), len(pool)), dtype=bool)
+    relevant[own["position"].to_numpy(), np.searchsorted(pool, passages)] = True
+    return DevSample(queries, pool, relevant)
+
+
+def read_dev_sample(n_passages: int, dev: Dev) -> DevSample:
+    """The sample of trainings that have no passage matrix of their start: a pool of the stage `positives`."""
+    found = read_dev_candidates()
+    queries = found["query"].unique().sort().to_numpy().astype(np.int64)
+    return dev_sample(queries, found.filter("relevant"), ranked(found["passage"].to_numpy(), n_passages, dev))
+
+
+def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, dev: Dev) -> NDArray[np.integer[Any]]:
+    """The passages that are ranked: the whole corpus if it is small enough, else the `retrieved` ones."""
+    return np.arange(n_passages) if n_passages <= dev.passages else retrieved

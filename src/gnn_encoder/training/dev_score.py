@@ -1,0 +1,130 @@
+"""The dev score of an encoder while it trains: RR@10 of the dev sample, by retrieval or by reranking."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import Pairs, encode_pairs
+from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prepare_rows
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.device import device
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.dev import DevSample
+
+DevScore = Callable[[], float]  # of the present weights, higher is better
+DEPTH = 10
+QUERIES_AT_A_TIME = 512  # that rank the pool together
+
+
+def retrieval_score(
+    encoder: DualEncoder, sample: DevSample, queries: TextTokens, passages: Inputs, batch_tokens: int, *, views: int = 1
+) -> float:
+    """RR@10 of the sampled queries, each of which ranks the pool by the dot product of embeddings.
+
+    Args:
+        queries: tokens of the dev queries.
+        passages: what E_P reads; rows r * views to (r + 1) * views - 1 are passage r.
+        views: vectors a passage; its score is that of the best one.
+    """
+    rows = (sample.pool[:, None] * views + np.arange(views)).reshape(-1)
+    with no_grad_eval(encoder):
+        asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
+        windows = (rows[first : first + WINDOW] for first in range(0, len(rows), WINDOW))
+        parts = [
+            encode_prepared(prepare_rows(passages, part, batch_tokens), len(part), encoder.encode_passages)
+            for part in windows
+        ]
+    vectors = torch.from_numpy(np.concatenate(parts)).to(device())
+    return mean_reciprocal_rank(torch.from_numpy(asked).to(device()), vectors, sample.relevant, views=views)
+
+
+def reranking_score(
+    model: CrossEncoder,
+    candidates: pl.DataFrame,
+    queries: TextTokens,
+    passages: TextTokens,
+    *,
+    max_length: int,
+    batch_tokens: int,
+) -> float:
+    """RR@10 of the sampled queries, each of which ranks its own candidates by M_ce.
+
+    Args:
+        candidates: a DEV_CANDIDATES table.
+        queries: tokens of the dev queries.
+        max_length: most tokens of a pair.
+    """
+    rows = (candidates[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
+    pairs = Pairs(first=queries, first_rows=next(rows), second=passages, second_rows=next(rows))
+    windows = list(range(-(-len(pairs) // WINDOW)))
+
+    def encode(batch: Batch) -> Tensor:
+        return model.logits(batch).unsqueeze(1)
+
+    with no_grad_eval(model):
+        found = encode_pairs(model, pairs, windows, encode, max_length=max_length, batch_tokens=batch_tokens)
+        logits = np.concatenate([part[:, 0] for _, part in found])
+    return reranked_reciprocal_rank(candidates.with_columns(score=logits))
+
+
+def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
+    """MRR@depth of candidates in the order of their scores; of equal ones the one in the earlier row comes first.
+
+    Args:
+        scored: columns query, relevant, score.
+    """
+    order = pl.col("score").rank("ordinal", descending=True).over("query")
+    best = scored.with_columns(rank=order).filter("relevant").group_by("query").agg(pl.col("rank").min())["rank"]
+    return float((1 / best.filter(best <= depth)).sum()) / scored["query"].n_unique()
+
+
+def mean_reciprocal_rank(
+    queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = DEPTH, *, views: int = 1
+) -> float:
+    """MRR@depth: the mean of `reciprocal_ranks`."""
+    return float(reciprocal_ranks(queries, passages, relevant, depth, views=views).mean())
+
+
+def reciprocal_ranks(
+    queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = DEPTH, *, views: int = 1
+) -> NDArray[np.float64]:
+    """RR@depth of the queries, each of which ranks all passages by their best view's dot product.
+
+    *Shape:* queries (q, d), passages (p * views, d), relevant (q, p) -> (q,).
+    """
+    ranks = []
+    for first in range(0, len(queries), QUERIES_AT_A_TIME):
+        scores = queries[first : first + QUERIES_AT_A_TIME] @ passages.T
+        scores = scores.unflatten(1, (-1, views)).amax(dim=2) if views > 1 else scores
+        top = scores.topk(min(depth, scores.shape[1]), dim=1).indices.cpu().numpy()
+        hits = np.take_along_axis(relevant[first : first + QUERIES_AT_A_TIME], top, axis=1)
+        ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))
+    return np.concatenate(ranks)
+
+
+def no_grad_eval(module: torch.nn.Module) -> "_Evaluating":
+    """A block in which `module` is in eval mode and no gradients are recorded; its mode is restored afterwards."""
+    return _Evaluating(module)
+
+
+class _Evaluating:
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module, self._guard = module, torch.no_grad()
+
+    def __enter__(self) -> None:
+        self._was_training = self._module.training
+        self._module.eval()
+        self._guard.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._guard.__exit__(*error)
+        self._module.train(self._was_training)

@@ -1,0 +1,69 @@
+"""The dev sample that trainings are scored on, by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Dev
+from gnn_encoder.core.records import DEV_CANDIDATES
+from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.training.dev import (
+    candidates_of,
+    dev_sample,
+    ranked,
+    read_dev_sample,
+    retrieved_pairs,
+    sample_queries,
+)
+
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
+PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")
+RETRIEVED = pl.DataFrame([(1, 5), (1, 8), (1, 8), (6, 40), (4, 11)], schema=PAIR, orient="row")
+CANDIDATES = [(1, 5, True), (1, 8, False), (1, 30, True), (6, 5, True), (6, 40, False)]
+
+
+def test_pool_holds_what_was_retrieved_and_every_positive() -> None:
+    sample = dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]))
+    assert sample.queries.tolist() == [1, 6]
+    assert sample.pool.tolist() == [5, 8, 30, 40]
+    assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
+
+
+def test_what_was_retrieved_as_pairs() -> None:
+    found = retrieved_pairs(np.array([4, 1]), np.array([[8, 5], [0, 40]]))
+    assert found.rows() == [(4, 8), (4, 5), (1, 0), (1, 40)] and found.schema == PAIR
+
+
+def test_sample_is_of_judged_queries_and_fixed_by_the_seed() -> None:
+    assert sample_queries(PAIRS, 99, 0).tolist() == [1, 4, 6, 9]
+    chosen = {tuple(sample_queries(PAIRS, 2, seed).tolist()) for seed in range(50)}
+    assert len(chosen) == 6 and all(a < b for a, b in chosen)
+    assert sample_queries(PAIRS, 2, 7).tolist() == sample_queries(PAIRS, 2, 7).tolist()
+
+
+def test_candidates_are_what_was_retrieved_for_a_sampled_query_and_its_positives() -> None:
+    found = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
+    assert found.rows() == CANDIDATES
+    assert found.to_arrow().schema.equals(DEV_CANDIDATES)
+
+
+@pytest.mark.parametrize(("small", "pool"), [(40, [5, 8, 30, 40]), (41, list(range(41)))])
+def test_the_sample_that_stage_positives_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, pool: list[int]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
+    write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [table.to_arrow()])
+    sample = read_dev_sample(41, Dev(queries=2, depth=2, passages=small, evaluations=2))
+    assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
+    found = [sample.pool[mask].tolist() for mask in sample.relevant]
+    assert found == [[5, 30], [5]], "of its own positives alone"
+
+
+def test_a_small_corpus_is_ranked_whole() -> None:
+    dev = Dev(queries=2, depth=2, passages=4, evaluations=2)
+    assert ranked(np.array([[3, 1]]), 4, dev).tolist() == [0, 1, 2, 3]
+    assert ranked(np.array([[3, 1]]), 5, dev).tolist() == [[3, 1]]

@@ -1,0 +1,150 @@
+"""The dev score of an encoder while it trains, by hand and against one text at a time."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from gnn_encoder.core.params import Params
+from gnn_encoder.encoding import pairs as encoded_pairs
+from gnn_encoder.encoding.corpus import alone
+from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.tokens import pair_batch, single_batch
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.training import dev_score
+from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.dev import DevSample
+from gnn_encoder.training.dev_score import (
+    mean_reciprocal_rank,
+    no_grad_eval,
+    reranked_reciprocal_rank,
+    reranking_score,
+    retrieval_score,
+)
+
+from .conftest import tiny_encoder
+
+RELEVANT = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 1, 0], [0, 0, 0, 0, 1]], dtype=bool)
+SAMPLE = DevSample(queries=np.array([1, 4, 6]), pool=np.array([0, 2, 3, 7, 11]), relevant=RELEVANT)
+CANDIDATE = {"query": pl.Int32, "passage": pl.Int32, "relevant": pl.Boolean}
+CANDIDATES = [(1, 0, True), (1, 4, False), (1, 9, False), (4, 2, False), (4, 5, True), (4, 7, True), (6, 3, False)]
+
+
+def test_mean_reciprocal_rank_by_hand() -> None:
+    # Query i's scores are row i of these; the passages are the unit vectors.
+    scores = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])
+    relevant = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=bool)  # ranks 1, 3, 2, none
+    assert mean_reciprocal_rank(scores, torch.eye(4), relevant) == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
+    assert mean_reciprocal_rank(scores, torch.eye(4), relevant, depth=2) == pytest.approx((1 + 0 + 1 / 2 + 0) / 4)
+
+
+def test_ranks_past_ten_count_for_nothing() -> None:
+    scores = -torch.arange(12.0)[None]
+    for rank, expected in ((10, 1 / 10), (11, 0.0)):
+        relevant = np.arange(12)[None] == rank - 1
+        assert mean_reciprocal_rank(scores, torch.eye(12), relevant) == pytest.approx(expected)
+
+
+def test_queries_are_ranked_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, passages = (torch.randn(n, 6, generator=generator) for n in (20, 30))
+    relevant = np.random.default_rng(0).random((20, 30)) < 0.1
+    whole = mean_reciprocal_rank(queries, passages, relevant)
+    monkeypatch.setattr(dev_score, "QUERIES_AT_A_TIME", 7)
+    assert mean_reciprocal_rank(queries, passages, relevant) == pytest.approx(whole) and 0 < whole < 1
+
+
+def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
+    """1 over the rank of the best relevant one, by counting those above it."""
+    return 1.0 / (1 + int((scores > scores[relevant].max()).sum()))
+
+
+@pytest.mark.parametrize("window", [2, 100])
+def test_retrieval(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(dev_score, "WINDOW", window)
+    encoder = tiny_encoder(tiny_model, dropout=0.5).train()
+    inputs = alone(encoder, texts.passage_tokens)
+    found = retrieval_score(encoder, SAMPLE, texts.query_tokens, inputs, 64)
+    assert encoder.training, "and goes on training"
+    encoder.eval()
+    with torch.no_grad():
+        queries = [encoder.encode_queries(texts.queries(np.array([row]))) for row in SAMPLE.queries]
+        passages = [encoder.encode_passages(texts.passages(np.array([row]))) for row in SAMPLE.pool]
+    scores = (torch.cat(queries) @ torch.cat(passages).T).numpy()
+    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
+    assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
+
+
+def test_retrieval_by_the_best_view(texts: Texts, tiny_model: Path) -> None:
+    # View r of a passage is query (r + passage) % 8 read together with it.
+    encoder = tiny_encoder(tiny_model).eval()
+    views, tokens = 3, (texts.query_tokens, texts.passage_tokens)
+    inputs = Couples(
+        first=tokens[0],
+        second=tokens[1],
+        size=12 * views,
+        rows_of=lambda rows: ((rows % views + rows // views) % 8, rows // views),
+        template=encoder.template,
+        max_length=20,
+    )
+    found = retrieval_score(encoder, SAMPLE, tokens[0], inputs, 64, views=views)
+    scores = np.full((3, 5), -np.inf)
+    with torch.no_grad():
+        queries = encoder.encode_queries(single_batch(tokens[0], SAMPLE.queries, encoder.template, 10))
+        for at, passage in enumerate(SAMPLE.pool):
+            for view in range(views):
+                rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
+                vector = encoder.encode_passages(pair_batch(*rows, encoder.template, 20))[0]
+                scores[:, at] = np.maximum(scores[:, at], (queries @ vector).numpy())
+    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
+    assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
+
+
+@pytest.mark.parametrize("window", [3, 100])
+def test_reranking(
+    texts: Texts, tiny_model: Path, tiny_params: Params, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    for module in (encoded_pairs, dev_score):
+        monkeypatch.setattr(module, "WINDOW", window)
+    settings = tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.5})
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings, seed=4).train()
+    candidates = pl.DataFrame(CANDIDATES, schema=CANDIDATE, orient="row")
+    score = partial(reranking_score, model, candidates, texts.query_tokens, texts.passage_tokens)
+    found = score(max_length=20, batch_tokens=64)
+    assert model.training
+    model.eval()
+    expected = 0.0
+    for query in (1, 4):  # query 6 has no relevant candidate and counts as 0
+        own = [row for row in CANDIDATES if row[0] == query]
+        pairs = [
+            (texts.query_tokens, np.array([q]), texts.passage_tokens, np.array([p]), model.template, 20)
+            for q, p, _ in own
+        ]
+        with torch.no_grad():
+            scores = np.array([model.scores(pair_batch(*pair)).item() for pair in pairs])
+        expected += reciprocal_rank(scores, np.array([relevant for *_, relevant in own])) / 3
+    assert found == pytest.approx(expected) and 0 < found < 1
+
+
+def test_reranked_by_hand() -> None:
+    rows = [(1, False, 0.5), (1, True, 0.9), (1, True, 0.1), (4, True, 0.2), (4, False, 0.2), (4, False, 0.3)]
+    scored = pl.DataFrame(rows, schema=["query", "relevant", "score"], orient="row")
+    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2) / 2), (
+        "of equal scores the earlier row is first"
+    )
+    assert reranked_reciprocal_rank(scored, depth=1) == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_mode_is_put_back(training: bool) -> None:
+    module = torch.nn.Linear(1, 1).train(training)
+    with no_grad_eval(module):
+        assert not module.training and not torch.is_grad_enabled()
+    assert module.training == training and torch.is_grad_enabled()
+    with pytest.raises(KeyError), no_grad_eval(module):
+        raise KeyError
+    assert module.training == training and torch.is_grad_enabled()
