@@ -151,7 +151,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
 def serving(project: Project, script: str = "tests/pipeline/watched_stages.py") -> Iterator[int]:
     """Within it stages are forked from a process that has a project's own source loaded, whose number it yields."""
     socket = Path(project.environment["GNN_ENCODER_SERVER"])
-    socket.parent.mkdir(mode=0o700)
+    socket.parent.mkdir(mode=0o700, exist_ok=True)
     command = ["scripts/python", str(ROOT / script), str(socket.parent), str(os.getpid())]
     with subprocess.Popen(command, cwd=project.folder, env=project.environment) as process:
         try:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,24 @@ def test_it_ends_as_a_fresh_process_ends(project: Project, source: str) -> None:
     forked, fresh = (run.run(*write_stage(project, source)) for run in (project, without_server(project)))
     assert (forked.status, forked.stdout) == (fresh.status, fresh.stdout)
     assert forked.stderr.splitlines()[-1:] == fresh.stderr.splitlines()[-1:]
+
+
+@pytest.mark.slow
+def test_a_fork_makes_the_same_artifacts_to_the_byte(fresh: Project, tmp_path: Path) -> None:
+    """Also a training's: weights and history."""
+    stages = ("prepare.py", "bm25.py", "train_dual_encoder.py retriever", "cache_passages.py retriever")
+    made = []
+    for name in ("forked", "fresh"):
+        own = {"GNN_ENCODER_SERVER": str(tmp_path / name / "socket")}
+        copy = Project(tmp_path / name / "project", fresh.environment | own)
+        shutil.copytree(fresh.folder, copy.folder, symlinks=True)
+        with serving(copy, str(copy.folder / "scripts" / "stage_server.py")) if name == "forked" else nullcontext():
+            for stage in stages:
+                ran = copy.python(*f"stages/{stage}".split())
+                assert ran.status == 0, ran.output
+                assert name == "fresh" or ran.seconds < 10, "it is forked"
+        made.append(copy.hashes("data"))
+    assert made[0] == made[1] and len(made[0]) > 20
 
 
 # --- where a fork would be another ------------------------------------------------------------------------------------
