@@ -32,6 +32,7 @@ import socket
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,10 +60,14 @@ def main(folder: Path, owner: int) -> None:
 
     def accepts(order: Order) -> bool:
         """Whether a fork would be what a fresh process is: with the same code and variables, at the same terminal."""
-        same_session = os.getsid(order["process"]) == os.getsid(0)
-        return same_session and settings(order["environment"]) == environment and state_of_source() == source
+        with suppress(ProcessLookupError):  # it may have been killed meanwhile
+            same_session = os.getsid(order["process"]) == os.getsid(0)
+            return same_session and settings(order["environment"]) == environment and state_of_source() == source
+        return False
 
     preload()
+    if has_opened_gpu():
+        sys.exit("stage server: a library opened the GPU while it was loaded, so stages are not forked")
     Server(accepts).serve(folder / "socket", owner_ends)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -92,6 +97,12 @@ def preload() -> None:
         importlib.import_module(name)
 
 
+def has_opened_gpu() -> bool:
+    """Whether a library has initialised CUDA, which a fork of this process could not use then."""
+    files = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+    return any(file.startswith("/dev/nvidia") for file in files)
+
+
 # --- serving ----------------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +126,7 @@ class Server:
 
     def serve(self, path: Path, owner_ends: FileIO) -> None:
         """Listen at `path` until the owner has ended, and the last stage."""
-        check_forkable()
+        assert threading.active_count() == 1, "a fork keeps only the thread that forks"
         gc.collect()
         gc.freeze()  # what is loaded stays: a fork that looked through it would copy it
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -154,7 +165,11 @@ class Server:
         """Returns the process that runs the stage, or 0 if the order is declined."""
         if not self._accepts(order):
             return 0
-        process = os.fork()
+        with warnings.catch_warnings():
+            # Of threads that libraries have besides Python's: OpenBLAS and jemalloc start theirs anew in a fork, and
+            # polars' only removes what did not fit into memory.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
         if process == 0:
             self._forget(connection, *[key.fileobj for key in self._watched.get_map().values()])
             run(order, streams, self._before)
@@ -168,13 +183,6 @@ class Server:
     def _hung_up(self, stage: Stage) -> None:
         self._watched.unregister(stage.connection)
         os.kill(stage.process, signal.SIGKILL)
-
-
-def check_forkable() -> None:
-    """Make sure that a fork has what this process has."""
-    assert threading.active_count() == 1, "a fork keeps only the thread that forks"
-    torch = sys.modules.get("torch")
-    assert not (torch and torch.cuda.is_initialized()), "a fork cannot use a GPU that its parent uses"
 
 
 def answer(connection: socket.socket, number: int) -> None:

@@ -176,6 +176,26 @@ def test_a_fork_makes_the_same_artifacts_to_the_byte(fresh: Project, tmp_path: P
     assert made[0] == made[1] and len(made[0]) > 20
 
 
+WITHOUT_GPU = """
+import torch
+
+def refuse(*arguments):
+    raise AssertionError("a GPU that is asked for here cannot be used by forks")
+
+for name in ("is_available", "device_count", "_lazy_init"):
+    setattr(torch.cuda, name, refuse)
+import stage_server
+stage_server.preload()
+assert not stage_server.has_opened_gpu()
+"""
+
+
+@pytest.mark.slow
+def test_nothing_looks_for_a_gpu_while_it_is_loaded() -> None:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}"}
+    subprocess.run([sys.executable, "-c", WITHOUT_GPU], env=environment, check=True)
+
+
 # --- where a fork would be another ------------------------------------------------------------------------------------
 
 
