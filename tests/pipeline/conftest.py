@@ -1,16 +1,18 @@
 """The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forked processes.
 
-Most of a tiny stage's time would be imports. So the Python that DVC starts through `scripts/python` is one that forks.
+Most of a tiny stage's time would be imports. So stages are forked, as those of scripts/reproduce.sh are.
 """
 
 import hashlib
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,8 @@ import yaml
 
 from gnn_encoder.core.experiment import init
 
-from .forked_python import run as run_forked
-
 ROOT = Path(__file__).parents[2]
+ask = runpy.run_path(str(ROOT / "scripts" / "forked_python.py"))["ask"]
 METRICS_LINK = "report/metrics"
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
 # What stages write that tells of time, and so differs from run to run: beginnings of paths.
@@ -70,8 +71,7 @@ class Project:
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
     def dvc(self, *arguments: str) -> Ran:
-        forking = self.environment | {"GNN_ENCODER_PYTHON": str(Path(__file__).parent / "forked_python.py")}
-        return replace(self, environment=forking).run(sys.executable, "-m", "dvc", *arguments)
+        return self.run(sys.executable, "-m", "dvc", *arguments)
 
     def python(self, *arguments: str) -> Ran:
         return self.run("scripts/python", *arguments)
@@ -118,7 +118,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
             "DVC_NO_ANALYTICS": "1",
             "COLUMNS": "300",
-            "STAGE_SERVER": str(own / "stages.socket"),
+            "GNN_ENCODER_SERVER": str(own / "server" / "socket"),  # there is one where the fixture `server` is used
         }
     )
 
@@ -147,15 +147,33 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
     return project
 
 
+@contextmanager
+def serving(project: Project, script: str = "tests/pipeline/watched_stages.py") -> Iterator[int]:
+    """Within it stages are forked from a process that has a project's own source loaded, whose number it yields."""
+    socket = Path(project.environment["GNN_ENCODER_SERVER"])
+    socket.parent.mkdir(mode=0o700, exist_ok=True)
+    command = ["scripts/python", str(ROOT / script), str(socket.parent), str(os.getpid())]
+    with subprocess.Popen(command, cwd=project.folder, env=project.environment) as process:
+        try:
+            wait_for(socket, process)
+            yield process.pid
+        finally:
+            process.terminate()
+
+
+def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: float = 120) -> None:
+    """Wait until a file is there; a process that should make it must be alive."""
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end and (process is None or process.poll() is None), f"{path} did not come"
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="session")
 def server(fresh: Project) -> Iterator[None]:
-    """The process that stages are forked from, on the copy's own source."""
-    environment = fresh.environment | {"PYTHONPATH": str(fresh.folder / "src")}
-    command = [sys.executable, str(Path(__file__).parent / "stage_server.py"), environment["STAGE_SERVER"]]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    """The process that stages are forked from."""
+    with serving(fresh):
         yield
-        process.terminate()
 
 
 @pytest.fixture(scope="session")
@@ -201,9 +219,11 @@ def run_stage(server: None, tmp_path: Path) -> Callable[..., Ran]:
     def run(project: Project, name: str, *arguments: str, **order: Any) -> Ran:
         stdout, stderr, calls = (tmp_path / f"stage-{next(numbers)}" for _ in range(3))
         order |= {"folder": str(project.folder), "command": [f"stages/{name}.py", *arguments], "calls": str(calls)}
+        order |= {"environment": project.environment, "ignored": [], "process": os.getpid(), "group": os.getpgrp()}
         start = time.monotonic()
-        with stdout.open("wb") as out, stderr.open("wb") as err:
-            status = run_forked(project.environment["STAGE_SERVER"], order, out.fileno(), err.fileno())
+        with open(os.devnull) as null, stdout.open("wb") as out, stderr.open("wb") as err:
+            streams = [file.fileno() for file in (null, out, err)]
+            status = ask(project.environment["GNN_ENCODER_SERVER"], order, streams)
         return Ran(
             status,
             stdout.read_text(),

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from ..test_code_dependencies import problems
+from .conftest import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 SECTION = "## A dual-encoder system"
@@ -85,16 +85,11 @@ def test_its_code_passes_the_checks(extended: Any) -> None:
 
 @pytest.mark.slow
 def test_evaluation_has_its_row(extended: Any, tmp_path: Path) -> None:
-    # Stages are forked from a process that has this copy's source loaded.
-    socket = str(tmp_path / "socket")
-    environment = extended.environment | {"STAGE_SERVER": socket, "PYTHONPATH": str(extended.folder / "src")}
-    command = [sys.executable, str(Path(__file__).parent / "stage_server.py"), socket]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None and process.stdout.readline() == "ready\n"
-            ran = replace(extended, environment=environment).dvc("repro", "evaluate@foo")
-        finally:
-            process.terminate()
+    project = replace(
+        extended, environment=extended.environment | {"GNN_ENCODER_SERVER": str(tmp_path / "s" / "socket")}
+    )
+    with serving(project):
+        ran = project.dvc("repro", "evaluate@foo")
     assert ran.status == 0, ran.output[-5000:]
     metrics = extended.folder / "metrics" / "foo"
     means = json.loads((metrics / "test.json").read_text())

@@ -18,7 +18,7 @@ import pytest
 import yaml
 import zc.lockfile
 
-from .conftest import Project, Ran
+from .conftest import Project, Ran, wait_for
 from .test_dag import outputs
 
 HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
@@ -81,7 +81,7 @@ def repro_and_kill(project: Project, seconds: float, *, in_a_stage: bool) -> boo
 
 def at_work(group: int) -> bool:
     """Whether a stage, a fork of the server, is in a process group."""
-    return any("stage_server.py" in line for line in commands(group))
+    return any("watched_stages.py" in line for line in commands(group))
 
 
 def commands(group: int) -> Iterator[str]:
@@ -95,9 +95,8 @@ def commands(group: int) -> Iterator[str]:
 def started_repro(project: Project, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """`dvc repro` in a process group of its own, all of which is killed in the end."""
     command = [sys.executable, "-m", "dvc", "repro", *arguments]
-    forking = project.environment | {"GNN_ENCODER_PYTHON": str(Path(__file__).parent / "forked_python.py")}
-    null = subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=project.folder, env=forking, stdout=null, stderr=null, process_group=0) as dvc:
+    options = {"cwd": project.folder, "env": project.environment, "stdout": subprocess.DEVNULL}
+    with subprocess.Popen(command, **options, stderr=subprocess.DEVNULL, process_group=0) as dvc:
         try:
             yield dvc
         finally:
@@ -273,10 +272,3 @@ def test_a_conflict_is_no_damage(small: Project) -> None:
     record.write_text(conflict := f"<<<<<<< ours\n{record.read_text()}=======\n>>>>>>> theirs\n")
     assert (heal(small).status, heal(small).output) == (0, "")
     assert record.read_text() == conflict
-
-
-def wait_for(path: Path) -> None:
-    end = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not come"
-        time.sleep(0.02)

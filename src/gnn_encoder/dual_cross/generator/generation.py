@@ -20,9 +20,9 @@ from gnn_encoder.encoding.streaming import prefetch, prepare_rows, resume_window
 from gnn_encoder.encoding.tokens import TextTokens
 
 WINDOW = 2_048  # passages that are sorted and processed together; a kill loses one window at most
-# Batches that are encoded one by one but decoded together. A step of the decoder computes one token per query, and the
-# queries of a single batch are too few to keep a CPU's cores busy.
-TOGETHER = 1 if torch.cuda.is_available() else 4
+# Batches that are encoded one by one but decoded together on a CPU. A step of the decoder computes one token per query,
+# and the queries of a single batch are too few to keep its cores busy.
+TOGETHER = 4
 TEXTS = pa.schema([("text", pa.string())])
 
 
@@ -86,7 +86,7 @@ def _generate(
         return np.arange(window * WINDOW, min(len(tokens), (window + 1) * WINDOW))
 
     inputs = Singles(tokens=tokens, template=model.template, max_length=passage_length)
-    together = batch_tokens * TOGETHER
+    together = batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
     for window, prepared in prefetch(lambda window: prepare_rows(inputs, rows_of(window), together), windows):
         rows = rows_of(window)
         written = torch.empty(len(rows), how.views, how.length, dtype=torch.int64)
