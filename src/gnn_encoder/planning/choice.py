@@ -223,7 +223,7 @@ def _values(wish: Wish, base: Params, facts: Facts, machine: Machine, minutes: f
 
 
 def _data(wish: Wish, facts: Facts, minutes: float | None) -> Iterator[Chosen]:
-    if wish.train_queries >= facts.available:
+    if minutes is None or wish.train_queries >= facts.available:
         yield Chosen("data.train_queries", None, f"all {facts.available:,}")
     else:
         why = f"of {facts.available:,}: more do not fit into {minutes:g} minutes"

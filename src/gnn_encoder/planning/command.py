@@ -78,8 +78,8 @@ def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
         yield line, False
     if not choice.fits:
         yield (
-            f"does not fit into {choice.minutes:g} minutes, even with texts cut and steps saved; these values save steps "
-            "alone: allow more time, or bring fewer passages",
+            f"does not fit into {choice.minutes:g} minutes, even with texts cut and steps saved; these values save "
+            "steps alone: allow more time, or bring fewer passages",
             True,
         )
     for line in [*suggestions(facts, choice.plan.machine), *hurts(choice.plan)]:

@@ -197,6 +197,7 @@ def _gnn_edge(mgt: MGT, dimension: int) -> float:
         gate=mgt.gate,
         edge_features="product",
         graph="full",
+        labelled=False,
         similarity="cosine",
     )
     gnn, n, k = QueryPassageGNN(config).to(device()), GNN_QUERIES, GNN_PASSAGES

@@ -103,7 +103,7 @@ def hurts(of: Plan) -> list[str]:
         )
         found.append(
             f"{worst.address} needs {size(int(of.memory))} of memory, there are {size(of.machine.memory)}: "
-            "lower its chunk_size or encoder.passage_length"
+            "lower its batch_size or chunk_size, or the lengths"
         )
     if read.unread(limit) > CUT:
         longest = of.machine.model.tokens
