@@ -161,11 +161,18 @@ def init(
         typer.Argument(metavar="[CONFIG] [KEY=VALUE]...", help="A file of configs/, then values, which win over it."),
     ] = None,
     over: Annotated[bool, typer.Option("--over", help="Needed if an earlier init has changed params.yaml.")] = False,
+    data: Annotated[str | None, typer.Option(metavar="SOURCE", help="data.source: choose values that fit it.")] = None,
+    path: Annotated[Path | None, typer.Option(help="data.path: where the source's files are.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="With --data: how long the main branch may take here.")] = None,
 ) -> None:
     """Change the experiment in params.yaml: lay a config, and then single values, over it.
 
+    With --data it reads the data, measures this machine for some seconds, and chooses lengths, steps and sizes; each
+    value that it writes has a comment that says why. Without --minutes it takes what quality asks for.
+
     \b
     Examples:
+      gnn-encoder init --data beir --path my/corpus --minutes 15
       gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
       gnn-encoder init data.source=beir data.path=my/corpus
       gnn-encoder init --over mgt.beta=0.1
@@ -173,8 +180,51 @@ def init(
     with report_errors():
         from gnn_encoder.core import experiment
 
+        if data is not None:
+            from gnn_encoder.planning.command import fit, told
+
+            for line, warning in told(*fit(data, path, minutes, arguments or [], over=over)):
+                _print_line(line, warning=warning)
+            typer.echo(
+                "params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` shows each stage"
+            )
+            return
+        if path is not None or minutes is not None:
+            raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
         for line in experiment.init(arguments or [], over=over) or ["params.yaml has these values already."]:
             typer.echo(line)
+
+
+@app.command()
+def plan(
+    path: Annotated[Path, typer.Argument(help="The experiment.")] = Path("params.yaml"),
+    brief: Annotated[bool, typer.Option("--brief", help="No table; speeds as they were measured last.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print what `dvc repro evaluate@gnn_encoder` will cost here: time, disk and memory of each stage.
+
+    It measures this machine for some seconds and reads the data, prepared or not. Beside stages that have run here
+    stands the time that they took.
+
+    \b
+    Examples:
+      gnn-encoder plan
+      gnn-encoder plan --json
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.planning import text
+        from gnn_encoder.planning.command import plan_here
+        from gnn_encoder.planning.plan import as_json as plan_json
+        from gnn_encoder.planning.plan import hurts
+
+        found = plan_here(path, brief=brief)
+        if as_json:
+            typer.echo(json.dumps(plan_json(found), ensure_ascii=False, indent=2))
+            return
+        for line in [*([] if brief else [*text.table(found), ""]), *text.summary(found)]:
+            typer.echo(line)
+        for line in hurts(found):
+            _print_line(line, warning=True)
 
 
 @app.command()
@@ -318,6 +368,11 @@ def _queries(first: str | None, interactive: bool) -> Iterator[str]:
             break
         if line.strip():
             yield line.strip()
+
+
+def _print_line(line: str, *, warning: bool) -> None:
+    """A line; a warning is red on a terminal (elsewhere click leaves colours out)."""
+    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED) if warning else line)
 
 
 def _print_hits(query: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:

@@ -166,7 +166,7 @@ def test_every_config_is_whole_over_params_yaml() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to change: give a file of configs/, or values such as mgt.beta=0.1"),
+        ([], "nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1"),
         (["configs/marco.yaml"], "configs/marco.yaml: no such file; give one of configs/, or a value such as"),
         (["configs"], "configs: no such file"),
         (["seed=1", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),

@@ -117,6 +117,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "DVC_SITE_CACHE_DIR": str(own / "dvc"),
             "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
             "DVC_NO_ANALYTICS": "1",
+            "GNN_ENCODER_PLAN": "no",
             "COLUMNS": "300",
             "GNN_ENCODER_SERVER": str(own / "server" / "socket"),  # there is one where the fixture `server` is used
         }

@@ -35,7 +35,23 @@ COLUMN = 27  # at which comments begin in params.yaml
 Keys = tuple[str, ...]
 
 
-def init(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -> list[str]:
+@dataclass(frozen=True)
+class Chosen:
+    """A value that `gnn-encoder init --data` chose for a parameter, and why, in a few words."""
+
+    name: str  # dotted
+    value: Any
+    why: str
+
+
+def init(
+    arguments: Sequence[str],
+    path: Path = PARAMS,
+    *,
+    over: bool = False,
+    chosen: Sequence[Chosen] = (),
+    command: Sequence[str] | None = None,
+) -> list[str]:
     """Change the experiment in `path`: lay a config and `key=value` arguments over it.
 
     A section of the config is laid over that of `path` key by key; every other value is replaced whole. Lists are such
@@ -48,6 +64,8 @@ def init(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -
         arguments: `KEY=VALUE` each, the value in YAML; the first one may be the path of a config instead.
         path: the experiment.
         over: whether `path` may be the result of an earlier init, which is then changed further.
+        chosen: values that are laid over `path` before the arguments, with their reasons as comments.
+        command: what the line that says how `path` was made holds after `init`; None: the arguments.
 
     Returns:
         A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
@@ -57,18 +75,36 @@ def init(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -
     """
     before = load_params(path)
     text = path.read_text(encoding="utf-8")
+    made = _made(text, path, over=over)
+    draft = _overlaid("\n".join(text.split("\n")[len(made) :]), path, arguments, chosen)
+    after = draft.checked()
+    words = ["gnn-encoder", "init", *(arguments if command is None else command), *(["--over"] if over else [])]
+    header = [*made, MADE + " ".join(shlex.join(words).splitlines()), *draft.notes]
+    write_text(path, "\n".join([*header, draft.text()]))
+    return list(_differences(before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)))
+
+
+def preview(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -> Params:
+    """The experiment that `init` would make of these arguments, without writing it.
+
+    Raises:
+        UserError: as `init`.
+    """
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    load_params(path)
+    _made(text, path, over=over)
+    return _overlaid(text, path, arguments).checked()
+
+
+def _made(text: str, path: Path, *, over: bool) -> list[str]:
+    """The lines on top of `path` that say which inits made it."""
     made = _leading_lines(text, MADE)
     if made and not over:
         raise UserError(
             f"{path}: made by `{made[-1].removeprefix(MADE)}`, and a second init would mix two experiments; "
             f"`git checkout {path}` first, or add --over to change this one"
         )
-    draft = _overlaid("\n".join(text.split("\n")[len(made) :]), path, arguments)
-    after = draft.checked()
-    command = shlex.join(["gnn-encoder", "init", *arguments, *(["--over"] if over else [])])
-    header = [*made, MADE + " ".join(command.splitlines()), *draft.notes]
-    write_text(path, "\n".join([*header, draft.text()]))
-    return list(_differences(before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)))
+    return made
 
 
 def load_experiment(path: Path, base: Path = PARAMS) -> Params:
@@ -115,6 +151,17 @@ class _Draft:
             section = section[key]
         self.overlay(section, CommentedMap({keys[-1]: value}), keys[:-1], source)
 
+    def choose(self, one: Chosen) -> None:
+        """Set a value with its reason as comment, unless it stands in a section that is null."""
+        keys = tuple(one.name.split("."))
+        section = self.tree
+        for key in keys[:-1]:
+            section = section.get(key)
+            if not isinstance(section, CommentedMap):
+                return
+        self.set(keys, one.value, "gnn-encoder init --data")
+        _set_comment(section, keys[-1], f"# {one.why}")
+
     def text(self) -> str:
         """The YAML."""
         stream = io.StringIO()
@@ -135,10 +182,12 @@ class _Draft:
         return ", ".join(dict.fromkeys(met or self.came_from.values()))
 
 
-def _overlaid(text: str, path: Path, arguments: Sequence[str]) -> _Draft:
+def _overlaid(text: str, path: Path, arguments: Sequence[str], chosen: Sequence[Chosen] = ()) -> _Draft:
     if not arguments:
-        raise UserError("nothing to change: give a file of configs/, or values such as mgt.beta=0.1")
+        raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
     draft = _Draft(tree=_parse(text, path))
+    for one in chosen:
+        draft.choose(one)
     config, settings = (None, arguments) if "=" in arguments[0] else (arguments[0], arguments[1:])
     if config is not None:
         draft.overlay(draft.tree, _read_config(Path(config)), (), config)
@@ -239,10 +288,11 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any], at: Keys =
         if isinstance(old, Mapping) and isinstance(new, Mapping) and here not in WHOLE:
             yield from _differences(old, new, here)
         elif old != new:
-            yield f"{'.'.join(here)}: {_shown(old)} -> {_shown(new)}"
+            yield f"{'.'.join(here)}: {shown(old)} -> {shown(new)}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value on one line of YAML."""
     if value is ...:
         return "not set"
     text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)

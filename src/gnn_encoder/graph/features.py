@@ -106,7 +106,10 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
 def _parts(folder: Path) -> list[Path]:
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts:
-        raise UserError(f"{folder}: holds no part-*.parquet; run embed_edges again")
+        raise UserError(
+            f"{folder}: holds no features: embed_edges makes them where mgt.edge_features is cross_encoder; set it, "
+            "and run embed_edges again"
+        )
     return parts
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 
@@ -40,6 +41,12 @@ class Lengths:
     cut: float  # share that is longer than the limit
 
 
+def count_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int64]:
+    """Tokens of each text, special ones included. *Shape:* (n,)."""
+    encoded = tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=True)
+    return np.array([len(text.ids) for text in encoded], dtype=np.int64)
+
+
 def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int) -> Lengths | None:
     """Lengths of a sample's texts; None if the sample is empty.
 
@@ -48,8 +55,7 @@ def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int) -> L
     """
     if not sample.texts:
         return None
-    encoded = tokenizer._tokenizer.encode_batch_fast(sample.texts, add_special_tokens=True)
-    tokens = np.array([len(text.ids) for text in encoded])
+    tokens = count_tokens(sample.texts, tokenizer)
     median, most = np.quantile(tokens, [0.5, 0.99], method="inverted_cdf").tolist()
     return Lengths(
         texts=len(tokens),

@@ -1,0 +1,332 @@
+"""Parameters that fit data, machine and time: first what quality asks for, then concessions until it ends in time.
+
+The heuristics are what short runs on InsuranceQA and XQuAD showed. Concessions are ordered by what they cost in
+quality: edge features by M_ce gain nothing over products while M_ce trains for minutes, then come steps beyond the
+first hundred, and lengths that cut texts come late, since what is not read cannot be found.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, Literal
+
+from gnn_encoder.core.experiment import Chosen
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.pipeline import Declared
+from gnn_encoder.encoding.tokens import padded
+from gnn_encoder.planning.facts import Facts
+from gnn_encoder.planning.machine import Machine
+from gnn_encoder.planning.plan import Plan, plan
+from gnn_encoder.planning.work import training_memory
+
+WHOLE = 0.95  # share of the passages that are read whole
+WHOLE_QUERIES = 0.99
+PAIR_TOKENS = 256  # most tokens of a pair
+LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
+FOLD = 24  # fewest queries of a round of Masked Graph Training
+MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
+GNN_BATCH = 128
+TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
+CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
+ABOUT = 0.8  # of the steps wanted are enough: passes are whole
+MOST_PASSES = 10  # over the queries in one training: further ones learn few queries by heart
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What time is spent on; every other choice follows from these and the data."""
+
+    passage_length: int
+    train_queries: int
+    retriever_steps: int
+    encoder_steps: int
+    teacher_steps: int
+    pair_length: int
+    candidates: int
+    k: int
+    gnn_steps: int
+    edge_features: Literal["cross_encoder", "product"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Chosen values, and what they will cost."""
+
+    values: list[Chosen]
+    plan: Plan
+    minutes: float | None  # the time allowed; None: none was named
+
+    @property
+    def fits(self) -> bool:
+        """Whether the run ends in the time allowed."""
+        return self.minutes is None or self.plan.minutes <= self.minutes
+
+
+def choose(
+    base: Params,
+    facts: Facts,
+    machine: Machine,
+    stages: Iterable[Declared],
+    *,
+    minutes: float | None,
+    fixed: Collection[str] = (),
+) -> Choice:
+    """Choose what fits.
+
+    Args:
+        base: the experiment whose other values stay.
+        stages: those of the main branch.
+        minutes: the time that the main branch may take; None: any.
+        fixed: dotted names of parameters that the user has set in `base`; they are not chosen.
+    """
+    every = list(stages)
+
+    def planned(wish: Wish) -> Plan:
+        return plan(_applied(base, values(wish)), replace(facts, train=wish.train_queries), machine, every, times=None)
+
+    def values(wish: Wish) -> list[Chosen]:
+        return [one for one in _values(wish, base, facts, machine, minutes) if not _is_fixed(one.name, fixed)]
+
+    wish = best(facts, machine)
+    if minutes is not None:
+        # A small set does not repay all the time allowed: for it, harmless concessions are made all the same.
+        wish = concede(wish, harmless(), lambda one: planned(one).minutes, min(minutes, enough(facts)))
+        least = concede(wish, harmful(facts), lambda one: planned(one).minutes, minutes)
+        # What does not fit at any price need not be spoilt for it.
+        wish = least if planned(least).minutes <= minutes else wish
+    return Choice(values=values(wish), plan=planned(wish), minutes=minutes)
+
+
+def best(facts: Facts, machine: Machine) -> Wish:
+    """What quality asks for."""
+    longest = machine.model.tokens
+    length = min(longest, padded(facts.passage_tokens.whole(WHOLE)))
+    asked = query_length(facts, machine)
+    return Wish(
+        passage_length=length,
+        train_queries=facts.train,
+        retriever_steps=200,
+        encoder_steps=400,
+        teacher_steps=300,
+        pair_length=min(longest, PAIR_TOKENS, asked + length),
+        candidates=16,
+        k=max(1, min(25, facts.passages // 20)),
+        gnn_steps=100,
+        edge_features="cross_encoder",
+    )
+
+
+def query_length(facts: Facts, machine: Machine) -> int:
+    """Tokens of a query: nearly all whole, since they are short."""
+    return min(machine.model.tokens, max(16, padded(facts.query_tokens.whole(WHOLE_QUERIES))))
+
+
+def enough(facts: Facts) -> float:
+    """Minutes that a set is worth: 4 for some hundred passages, which the untouched model already ranks well."""
+    return max(4.0, facts.passages / 200)
+
+
+Concession = tuple[str, Any]
+
+
+def harmless() -> list[Concession]:
+    """What quality hardly feels, the least harmful first."""
+    return [
+        ("edge_features", "product"),
+        ("encoder_steps", 200),
+        ("teacher_steps", 150),
+        ("candidates", 8),
+        ("k", 12),
+        ("retriever_steps", 100),
+        ("encoder_steps", 100),
+        ("teacher_steps", 90),
+        ("retriever_steps", 50),
+        ("candidates", 6),
+        ("gnn_steps", 60),
+        ("candidates", 4),
+        ("pair_length", 128),
+        ("teacher_steps", 45),
+        ("encoder_steps", 60),
+        ("retriever_steps", 25),
+        ("encoder_steps", 40),
+    ]
+
+
+def harmful(facts: Facts) -> list[Concession]:
+    """What quality feels, the least harmful first."""
+    return [
+        *(("train_queries", facts.train // 2**n) for n in range(1, 12) if facts.train // 2**n >= 3000),
+        ("passage_length", 192),
+        ("train_queries", 3000),
+        ("passage_length", 128),
+        ("pair_length", 96),
+        ("passage_length", 96),
+        ("pair_length", 64),
+        ("train_queries", 2000),
+        ("passage_length", 64),
+        ("train_queries", 1000),
+        ("pair_length", 48),
+        ("passage_length", 48),
+        ("gnn_steps", 40),
+    ]
+
+
+def concede(wish: Wish, concessions: list[Concession], cost: Callable[[Wish], float], allowed: float) -> Wish:
+    """Make concessions until the cost is within `allowed`, then take back those that turn out not to be needed."""
+    made: list[Concession] = []
+    for name, value in concessions:
+        if cost(wish) <= allowed:
+            break
+        before = getattr(wish, name)
+        if isinstance(value, str) or value < before:
+            made.append((name, before))
+            wish = replace(wish, **{name: value})
+    for name, before in reversed(made):
+        richer = replace(wish, **{name: before})
+        if cost(richer) <= allowed:
+            wish = richer
+    return wish
+
+
+def suggestions(facts: Facts, machine: Machine) -> list[str]:
+    """What the user could do that init does not choose."""
+    longest = machine.model.tokens
+    longer = facts.passage_tokens.longer(longest)
+    if longer <= LONG_TEXTS:
+        return []
+    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens; some texts have more
+    return [
+        f"{longer:.0%} of the texts are longer than the {longest} tokens that the model reads: cut them with "
+        f"data.passages={{words: {words}, overlap: {words // 6}}}"
+    ]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _values(wish: Wish, base: Params, facts: Facts, machine: Machine, minutes: float | None) -> Iterator[Chosen]:
+    n = wish.train_queries
+    yield from _data(wish, facts, minutes)
+    yield from _lengths(wish, facts, machine)
+    chunk = _chunk(wish, base, machine)
+    batch = batch_size(n)
+    yield from _training("train_retriever", n, batch, wish.retriever_steps, chunk, "finds candidates")
+    yield from _candidates(wish, facts)
+    passes, steps = _passes(n, TEACHER_BATCH, wish.teacher_steps)
+    yield Chosen("train_cross_encoder.epochs", passes, f"{steps} steps")
+    yield Chosen("train_cross_encoder.batch_size", min(TEACHER_BATCH, max(2, n // 2)), "queries")
+    yield Chosen("train_cross_encoder.negatives", TEACHER_NEGATIVES, "candidates per query")
+    yield from _training("train_dual_encoder", n, batch, wish.encoder_steps, chunk, "about 100 or more are wanted")
+    yield from _graph(wish, base, n, facts, chunk)
+    for section in ("pair.pretrain", "pair.finetune", "dual_cross.pretrain", "dual_cross.finetune"):
+        yield Chosen(f"{section}.chunk_size", chunk, "as train_dual_encoder.chunk_size")
+
+
+def _data(wish: Wish, facts: Facts, minutes: float | None) -> Iterator[Chosen]:
+    if minutes is None or wish.train_queries >= facts.available:
+        yield Chosen("data.train_queries", None, f"all {facts.available:,}")
+    else:
+        why = f"of {facts.available:,}: more do not fit into {minutes:g} minutes"
+        yield Chosen("data.train_queries", wish.train_queries, why)
+
+
+def _lengths(wish: Wish, facts: Facts, machine: Machine) -> Iterator[Chosen]:
+    read, longest, length = facts.passage_tokens, machine.model.tokens, wish.passage_length
+    whole = f"{1 - read.longer(length):.0%} of the passages whole"
+    if length >= longest and read.longer(length) > LONG_TEXTS:
+        whole += f", all that the model reads; see data.passages: {read.unread(length):.0%} of the text is never read"
+    elif length < min(longest, padded(read.whole(WHOLE))):
+        whole += f", for want of time; {read.unread(length):.0%} of the text is never read"
+    asked = query_length(facts, machine)
+    yield Chosen("encoder.query_length", asked, f"{1 - facts.query_tokens.longer(asked):.0%} of the queries whole")
+    yield Chosen("encoder.passage_length", length, whole)
+    yield Chosen("train_cross_encoder.max_length", wish.pair_length, "query and passage, at most 256")
+    yield Chosen("pair.teacher.max_length", wish.pair_length, "as train_cross_encoder.max_length")
+    yield Chosen("dual_cross.max_length", wish.pair_length, "as train_cross_encoder.max_length")
+    yield Chosen("dual_cross.generator.passage_length", length, "as encoder.passage_length")
+    yield Chosen("dual_cross.generator.query_length", asked, "as encoder.query_length")
+
+
+def _training(section: str, n: int, batch: int, wanted: int, chunk: int, why: str) -> Iterator[Chosen]:
+    passes, steps = _passes(n, batch, wanted)
+    yield Chosen(f"{section}.epochs", passes, f"{steps} steps; {why}")
+    yield Chosen(f"{section}.batch_size", batch, f"queries, of {n:,}")
+    yield Chosen(f"{section}.chunk_size", chunk, "texts at a time, by their length and the memory")
+
+
+def _candidates(wish: Wish, facts: Facts) -> Iterator[Chosen]:
+    depth = max(2, min(100, facts.passages // 2))
+    first = min(10, depth // 5)
+    yield Chosen("bm25.depth", min(50, facts.passages), "candidates per query")
+    yield Chosen("mine_candidates.depth", depth, f"of {facts.passages:,} passages")
+    yield Chosen("denoise.range_min", first, "above stand passages that may be relevant though not labelled")
+    yield Chosen("denoise.range_max", depth, "all that were mined")
+    yield Chosen("denoise.candidates", min(wish.candidates, depth - first), "scored by M_ce; this sets its time")
+
+
+def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterator[Chosen]:
+    rounds = max(2, min(MOST_FOLDS, n // FOLD))
+    beta = round(1 / rounds, 3)
+    batch = max(2, min(GNN_BATCH, n // rounds))
+    each = rounds * max(1, round(n / rounds / batch))
+    passes = max(1, ceil(ABOUT * wish.gnn_steps / each))
+    steps = passes * each
+    yield Chosen(
+        "build_graph.k", wish.k, f"passages per query; an average passage has {n * wish.k / facts.passages:.1f}"
+    )
+    dearer = "M_ce's, as in the paper"
+    cheaper = "as good as a briefly trained M_ce's, and cost nothing"
+    yield Chosen("mgt.edge_features", wish.edge_features, dearer if wish.edge_features == "cross_encoder" else cheaper)
+    yield Chosen("mgt.beta", beta, f"{rounds} folds of about {n // rounds} queries")
+    yield Chosen("mgt.gnn_epochs", passes, f"{steps} steps, {'60 to 100' if n < 1000 else 'about 100'} are wanted")
+    yield Chosen("mgt.epochs", 0, "no joint training: on short schedules it loses part of the gain")
+    yield Chosen("mgt.batch_size", batch, "a fold, up to 128")
+    rate = 1.0e-3 if n >= 2000 else 5.0e-4
+    yield Chosen("mgt.gnn_learning_rate", rate, "5e-4 for small batches" if n < 2000 else "1e-3 for batches of 128")
+    yield Chosen("mgt.chunk_size", chunk, "as train_dual_encoder.chunk_size")
+    yield Chosen("mgt.evaluate_every", max(1, round(steps / 10)), "a tenth of the steps")
+
+
+def batch_size(n: int) -> int:
+    """Queries of a contrastive batch: 64, or fewer where 64 would leave few steps a pass."""
+    return 64 if n >= 2000 else max(2, min(32, n // 4))
+
+
+def _passes(n: int, batch: int, wanted: int) -> tuple[int, int]:
+    """The fewest passes over the queries that make about the steps wanted, and the steps that they make."""
+    each = max(1, round(n / batch))
+    passes = min(MOST_PASSES, max(1, ceil(ABOUT * wanted / each)))
+    return passes, passes * each
+
+
+def _chunk(wish: Wish, base: Params, machine: Machine) -> int:
+    """A power of two of texts: within CHUNK_TOKENS, and in half of the memory."""
+    size, length, trained = 8, wish.passage_length, machine.model.layers - base.encoder.frozen_layers
+    while (
+        size < 128
+        and 2 * size * length <= CHUNK_TOKENS
+        and training_memory(2 * size, length, machine, trained) <= machine.memory / 2
+    ):
+        size *= 2
+    return size
+
+
+def _is_fixed(name: str, fixed: Collection[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") or one.startswith(f"{name}.") for one in fixed)
+
+
+def _applied(base: Params, values: Iterable[Chosen]) -> Params:
+    """The experiment with chosen values. They are not checked: init checks what it writes."""
+    found = base
+    for one in values:
+        found = _with(found, one.name.split("."), one.value)
+    return found
+
+
+def _with(section: Any, keys: list[str], value: Any) -> Any:
+    if len(keys) == 1:
+        return section.model_copy(update={keys[0]: value})
+    inner = getattr(section, keys[0])
+    if inner is None:  # an optional section that the experiment leaves out
+        return section
+    return section.model_copy(update={keys[0]: _with(inner, keys[1:], value)})

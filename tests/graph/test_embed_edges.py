@@ -1,0 +1,24 @@
+"""Stage embed_edges computes M_ce's features only where the GNN reads them."""
+
+from pathlib import Path
+
+import pytest
+
+from gnn_encoder.core import project
+from gnn_encoder.core.experiment import init
+from gnn_encoder.core.pipeline import find_stage
+from gnn_encoder.core.storage.fingerprint import MANIFEST
+
+from ..project import call_stage, declare
+
+
+@pytest.mark.parametrize("features", ["product", "none"])
+def test_nothing_is_embedded_for_products(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str) -> None:
+    declare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    init([f"mgt.edge_features={features}"])
+    for path in find_stage("embed_edges", ["gnn_encoder"]).inputs:  # empty: reading any of them would fail
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    call_stage("embed_edges", "gnn_encoder")
+    assert [path.name for path in project.edge_features("gnn_encoder").rglob("*")] == [MANIFEST]

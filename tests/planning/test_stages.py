@@ -1,0 +1,65 @@
+"""Every stage of the main branch has a model, and the branch is what DVC would run."""
+
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.pipeline import read_stages
+from gnn_encoder.planning.facts import Facts
+from gnn_encoder.planning.machine import Machine
+from gnn_encoder.planning.plan import plan
+from gnn_encoder.planning.stages import STAGES, Setting, branch, cost_of, start
+
+from ..project import ROOT
+from .conftest import make_facts
+
+
+def params() -> Params:
+    return load_params(ROOT / "params.yaml")
+
+
+def test_all_stages_of_the_main_branch_are_planned(facts: Facts, machine: Machine) -> None:
+    main = branch(read_stages(ROOT))
+    assert plan(params(), facts, machine, main, times=None).unplanned == []
+
+
+def test_the_branch_ends_with_its_evaluation_and_each_stage_follows_what_it_reads() -> None:
+    main = branch(read_stages(ROOT))
+    assert main[-1].address == "evaluate@gnn_encoder"
+    made: list[str] = []
+    for stage in main:
+        for path in stage.inputs:
+            if path.parts[0] == "data":
+                assert any(path.as_posix().startswith(out) or out.startswith(path.as_posix()) for out in made), path
+        made += [out.as_posix() for out in stage.outs]
+    names = {stage.address for stage in main}
+    assert {"prepare", "train_mgt@gnn_encoder", "train_no_gnn"} <= names
+    assert not {"rerank", "compare", "pair_label", "train_generator"} & names
+
+
+def test_a_stage_without_a_model_is_named(facts: Facts, machine: Machine) -> None:
+    stages = branch(read_stages(ROOT))
+    kept = STAGES.pop("measure")
+    try:
+        found = plan(params(), facts, machine, stages, times=None)
+    finally:
+        STAGES["measure"] = kept
+    assert "measure@bm25" in found.unplanned
+    assert all(stage.start > 0 for stage in found.stages)
+
+
+def test_the_default_run_costs_what_its_parts_cost(facts: Facts, machine: Machine) -> None:
+    """The passages of the corpus through M_de, by hand: 27,413 of 50 to 150 tokens, of which 48 are read."""
+    stages = {stage.address: stage for stage in read_stages(ROOT)}
+    cost = cost_of(stages["cache_passages@dual_encoder"], Setting(params(), facts, machine))
+    assert cost is not None
+    rate = (1 + 0.25 * (48 - 32) / (256 - 32)) / 10_000
+    assert abs(cost.seconds - 27_413 * 48 * rate) < 0.01
+    assert cost.disk == 27_413 * 384 * 2
+    assert start(cost, machine) == 0.3 + 3.0 + 0.5
+
+
+def test_products_cost_nothing_to_embed(machine: Machine) -> None:
+    stage = next(one for one in read_stages(ROOT) if one.address == "embed_edges@gnn_encoder")
+    paper = params()
+    cheap = paper.model_copy(update={"mgt": paper.mgt.model_copy(update={"edge_features": "product"})})
+    costs = [cost_of(stage, Setting(one, make_facts(), machine)) for one in (paper, cheap)]
+    assert costs[0] is not None and costs[1] is not None
+    assert costs[0].seconds > 100 * costs[1].seconds
