@@ -1,4 +1,4 @@
-"""shift_passages SYSTEM: another system's passage matrix, with each passage shifted by its labelled training queries."""
+"""shift_passages SYSTEM: another system's passage matrix, with passages shifted by their labelled training queries."""
 
 from gnn_encoder.baselines.shifting import write_query_mean
 from gnn_encoder.core.stage import Stage, run

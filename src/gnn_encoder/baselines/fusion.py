@@ -31,8 +31,8 @@ class Fusion:
         passages, in_dense, in_lexical = union(dense[0], lexical[0])
         return cls(
             passages=passages,
-            dense=taken(*standardised(*dense), in_dense),
-            lexical=taken(*standardised(*lexical), in_lexical),
+            dense=taken(in_dense, *standardised(*dense)),
+            lexical=taken(in_lexical, *standardised(*lexical)),
             dense_ranks=_ranks(in_dense),
             lexical_ranks=_ranks(in_lexical),
         )
@@ -55,7 +55,8 @@ class Fusion:
 def settings(weights: list[float], ks: list[int]) -> list[Setting]:
     """All ways to fuse that are tried; of equally good ones the first is taken, which has the least of BM25."""
     by_scores: list[Setting] = [{"by": SCORES, "weight": weight} for weight in sorted(set(weights))]
-    return [*by_scores, *({"by": RANKS, "k": k} for k in sorted(set(ks)))]
+    by_ranks: list[Setting] = [{"by": RANKS, "k": k} for k in sorted(set(ks))]
+    return by_scores + by_ranks
 
 
 def standardised(passages: Rows, scores: Scores) -> tuple[Scores, Scores]:

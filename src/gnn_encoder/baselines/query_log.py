@@ -102,4 +102,5 @@ class QueryLog:
 def of_length_1(vectors: Matrix) -> Matrix:
     """Vectors divided by their length; a vector of length 0 stays. *Shape:* (n, d) -> (n, d)."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
+    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
+    return result

@@ -57,7 +57,7 @@ class QueryMeans:
             return np.empty(0, np.int64), np.empty((0, self.queries.shape[1]), np.float32)
         vectors = self.queries[self.members[starts[0] : starts[-1]]]
         sums = np.add.reduceat(vectors, starts[:-1] - starts[0], axis=0)
-        return self.passages[low:high] - first, sums / np.diff(starts)[:, None].astype(np.float32)
+        return self.passages[low:high] - first, (sums / np.diff(starts)[:, None]).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +105,9 @@ class Shift:
                 same = _search(block[others], queries, k, first + others)
                 for i, weight in enumerate(weights):
                     moved = _search(self.vectors(block[places], means, weight), queries, k, first + places)
-                    parts = zip(tops[i], same, moved, strict=True)
-                    passages, scores = (np.concatenate(part, axis=1) for part in parts)
-                    tops[i] = best(passages, scores, k)
+                    parts = (tops[i], same, moved)
+                    passages = np.concatenate([part[0] for part in parts], axis=1)
+                    tops[i] = best(passages, np.concatenate([part[1] for part in parts], axis=1), k)
                 bar.update(len(block))
         return [passages for passages, _ in tops]
 

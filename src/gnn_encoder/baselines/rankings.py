@@ -60,10 +60,10 @@ def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:
     return passages, in_first, in_second
 
 
-def taken(values: Scores, columns: Rows, otherwise: Scores) -> Scores:
+def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
     """`values` at `columns`; `otherwise` where a column is -1.
 
-    *Shape:* (n, a), (n, c), (n,) -> (n, c).
+    *Shape:* (n, c), (n, a), (n,) -> (n, c).
     """
     if values.shape[1] == 0:
         return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
