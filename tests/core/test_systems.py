@@ -15,8 +15,8 @@ from gnn_encoder.presenting.names import name_of
 from ..project import ROOT
 
 ORDER = [
-    *("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder", "pair_no_psr", "pair", "dual_cross_dpr"),
-    *("dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked"),
+    *("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "gnn_encoder", "pair_no_psr", "pair"),
+    *("dual_cross_dpr", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked"),
 ]
 DENSE = [name for name in ORDER if name not in ("bm25", "reranked")]
 
@@ -29,7 +29,7 @@ def test_the_order_of_every_table() -> None:
 def test_branches() -> None:
     found = registry().branches
     assert {name: registry().of_branch(name) for name in found} == {
-        "gnn_encoder": ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
+        "gnn_encoder": ("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
         "pair": ("pair_no_psr", "pair"),
         "dual_cross": ("dual_cross_dpr", "dual_cross"),
         "gnn_encoder_pair": ("gnn_encoder_pair",),
@@ -56,6 +56,7 @@ def test_branches() -> None:
 def test_each_system_s_own_baseline() -> None:
     assert list(registry().baselines.items()) == [
         ("bm25", "dual_encoder"),
+        ("untouched", "dual_encoder"),
         ("retriever", "dual_encoder"),
         ("no_gnn", "dual_encoder"),
         ("gnn_encoder", "dual_encoder"),
@@ -87,6 +88,7 @@ def test_graphs() -> None:
 
 def test_the_encoders() -> None:
     assert {name: project.encoder(name).as_posix() for name in DENSE} == {
+        "untouched": "data/untouched",
         "retriever": "data/retriever",
         "dual_encoder": "data/dual_encoder",
         "no_gnn": "data/no_gnn",
@@ -144,9 +146,15 @@ def put(path: str, value: object) -> Change:
             "pair.branch is 'pears': must be one of gnn_encoder, pair, dual_cross, gnn_encoder_pair, "
             "gnn_encoder_generated, reranked",
         ),
-        (put("built.widest.base", "dual"), "widest.base is 'dual': must be one of bm25, retriever, dual_encoder, "),
-        (put("branches.pair.baseline", "no_psr"), "pair.baseline is 'no_psr': must be one of bm25, retriever, "),
-        (put("branches.reranked.beside", ["gnn"]), "reranked.beside is 'gnn': must be one of bm25, retriever, "),
+        (put("built.widest.base", "dual"), "widest.base is 'dual': must be one of bm25, untouched, retriever, "),
+        (
+            put("branches.pair.baseline", "no_psr"),
+            "pair.baseline is 'no_psr': must be one of bm25, untouched, retriever, ",
+        ),
+        (
+            put("branches.reranked.beside", ["gnn"]),
+            "reranked.beside is 'gnn': must be one of bm25, untouched, retriever, ",
+        ),
         (lambda values: values.pop("views"), "not a registry of systems ('views'); see its comments"),
         (put("graphs", None), "graphs: input should be a valid dictionary"),
     ],

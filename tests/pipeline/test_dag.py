@@ -19,7 +19,7 @@ from gnn_encoder.core.storage.atomic import write_json
 from .conftest import TIMED
 
 BRANCHES = {
-    "gnn_encoder": ("bm25", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
+    "gnn_encoder": ("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
     "pair": ("pair_no_psr", "pair"),
     "dual_cross": ("dual_cross_dpr", "dual_cross"),
     "gnn_encoder_pair": ("gnn_encoder_pair",),

@@ -93,6 +93,13 @@ class Encoder(Section):
     batch_tokens: Count  # padded tokens of one inference batch
 
 
+class Untouched(Section):
+    """The base model as it comes: the most tokens that it reads, special ones included; null: all it can."""
+
+    query_length: Annotated[int, Field(ge=4)] | None
+    passage_length: Annotated[int, Field(ge=4)] | None
+
+
 class BM25(Section):
     """Lexical retrieval (bm25s, Lucene's formula)."""
 
@@ -342,6 +349,7 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     data: Data
     encoder: Encoder
+    untouched: Untouched
     bm25: BM25
     train_retriever: Contrastive
     mine_candidates: MineCandidates

@@ -53,7 +53,7 @@ class Source:
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a model, with its own truncation and padding switched off."""
-    with _explained(source.model):
+    with explained(source.model):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             resolve(source.model), revision=source.revision, trust_remote_code=source.trust_remote_code, use_fast=True
         )
@@ -82,7 +82,7 @@ def load_model(
     Raises:
         UserError: the model cannot be found, its weights are a pickle, or weights are missing.
     """
-    with _explained(source.model):
+    with explained(source.model):
         origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
         config = AutoConfig.from_pretrained(resolve(source.model), **origin)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
@@ -116,13 +116,18 @@ def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
     Raises:
         UserError: the model has fewer positions.
     """
-    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if not isinstance(table, nn.Embedding):  # relative and rotary positions have no limit
-        return
-    # RoBERTa numbers positions from padding_idx + 1 on.
-    limit = table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-    if tokens > limit:
+    limit = positions(model)
+    if limit is not None and tokens > limit:
         raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
+
+
+def positions(model: PreTrainedModel) -> int | None:
+    """The most tokens that the model has positions for; None for relative and rotary ones, which have no limit."""
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    # RoBERTa numbers positions from padding_idx + 1 on.
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
 
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
@@ -138,7 +143,7 @@ def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new
         )
 
 
-class _explained:
+class explained:
     """A block in which an error of transformers or safetensors becomes a UserError of one line."""
 
     def __init__(self, model: str) -> None:

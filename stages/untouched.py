@@ -1,0 +1,13 @@
+"""untouched: the base model as a dual-encoder as it comes, without any training."""
+
+from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.models.untouched import untouched
+
+
+def main(stage: Stage) -> None:
+    """Save the base model with its own pooling and similarity."""
+    untouched(stage.params.encoder, stage.params.untouched).save(stage.scratch)
+
+
+if __name__ == "__main__":
+    run(main)
