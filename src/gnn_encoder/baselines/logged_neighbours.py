@@ -5,8 +5,10 @@ be negative. Online it costs a second look-up, in the logged queries.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gnn_encoder.baselines.bonus import Bonus, unit
 from gnn_encoder.baselines.choice import Setting, plainest_first
@@ -28,14 +30,14 @@ def write_logged_neighbours(system: str, base: str, params: Params, folder: Path
     encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision).for_inference()
     log, section = QueryLog.of(*labelled_queries(encoder, params)), params.baselines
     log.save(folder / LOG)
-    corpus, dev = len(open_matrix(project.embeddings(base))), read_ranked(base, "dev")
+    matrix, dev = open_matrix(project.embeddings(base)), read_ranked(base, "dev")
     scale = unit(*dev)
 
     def open_split(split: str) -> Bonus:
         queries, run = embedded(encoder, split, params), dev if split == "dev" else read_ranked(base, split)
         given = log.look_up(queries, max(section.neighbours))
-        score = scorer(base, queries)
-        return with_neighbours(run, given, sorted(set(section.neighbours)), score, corpus=corpus, unit=scale)
+        score = scorer(matrix, queries)
+        return with_neighbours(run, given, sorted(set(section.neighbours)), score, corpus=len(matrix), unit=scale)
 
     def facts(dev: Bonus, chosen: Setting, depth: int) -> Setting:
         return {**dev.facts(chosen, depth), "logged_queries": len(log.vectors)}
@@ -48,9 +50,8 @@ def write_logged_neighbours(system: str, base: str, params: Params, folder: Path
     write_reordered(system, open_split, settings, params, folder, facts)
 
 
-def scorer(base: str, queries: Matrix) -> Score:
-    """Inner products of queries with single rows of a system's passage matrix."""
-    matrix = open_matrix(project.embeddings(base))
+def scorer(matrix: NDArray[Any], queries: Matrix) -> Score:
+    """Inner products of queries with single rows of a passage matrix. *Shape:* (m, d), (n, d)."""
 
     def score(of: Rows, passages: Rows) -> Scores:
         vectors = gather(matrix, passages).astype(np.float32)
