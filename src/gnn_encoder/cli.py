@@ -261,6 +261,7 @@ def results(
     with report_errors():
         from gnn_encoder.core.params import load_params
         from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
         from gnn_encoder.presenting.compared import read_branch, read_measured
         from gnn_encoder.presenting.results import results_table
         from gnn_encoder.presenting.tables import titled
@@ -271,6 +272,8 @@ def results(
             raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
+        if branch == MAIN and (claim := read_claim()):
+            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
         if not project.measured(registry().branches[branch].baseline).is_dir():
             typer.echo("This branch has not been run here: these are the committed figures.", err=True)
 

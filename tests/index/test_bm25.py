@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,31 @@ def test_run_file(passages: Path, tmp_path: Path) -> None:
     write_bm25_run(BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2)), queries, passages, 2, path)
     lines = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
     assert [(line[0], line[2], line[5]) for line in lines] == [("q1", "p2", "bm25"), ("q1", "p4", "bm25")]
+
+
+def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
+    built = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5))
+    built.save(tmp_path / "index")
+    opened = BM25Index.open(tmp_path / "index")
+    assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
+    queries = ["Which ash has black buds?", "grey bark of a tree, grey", "the and of", "xylophone yew"]
+    for found, expected in zip(opened.search(queries, 6), built.search(queries, 6), strict=True):
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Path.unlink, r"vocab\.index\.json: no such file; make it first"),
+        (lambda path: path.write_text("{"), r"damaged \(.*make it again"),
+    ],
+)
+def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
+    BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5)).save(tmp_path / "index")
+    change(tmp_path / "index" / "vocab.index.json")
+    with pytest.raises(UserError, match=message) as caught:
+        BM25Index.open(tmp_path / "index")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_corpus_without_words(tmp_path: Path) -> None:
