@@ -18,7 +18,7 @@ from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.runs import write_run
 
-from ..project import ROOT, declare
+from ..project import ROOT, call_stage, declare
 
 PIDS = pa.chunked_array([["p0", "p1", "p2"]])
 # Passage rows by query: q0's answer is p0, q1's p1, q2's p2.
@@ -43,6 +43,14 @@ def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedP
     return stage(folder, "evaluate", branch)
 
 
+def measure(folder: Path, *systems: str) -> None:
+    """Measure systems in this process: so many processes would take a minute to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for system in systems:
+            call_stage("measure", system)
+
+
 def write_queries(root: Path, answers: list[list[str]]) -> None:
     for split in ("dev", "test"):
         table = pa.table([["q0", "q1", "q2"], ["what?"] * 3, answers], schema=QUERIES)
@@ -63,9 +71,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for system, rows in RANKINGS.items():
             path = root / project.run_file(system, split)
             write_run(path, ["q0", "q1", "q2"], PIDS, np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3), system)
-    for system in RANKINGS:
-        done = stage(root, "measure", system)
-        assert done.returncode == 0, done.stderr
+    measure(root, *RANKINGS)
     return root
 
 
@@ -167,9 +173,7 @@ def set_evaluate(folder: Path, **values: object) -> None:
 def test_a_split_judged_by_answers(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10", "Success@1", "Success@3", "P@3"])
     expected = {"bm25": [1 / 2 / 3, 0, 1 / 3, 1 / 9], "dual_encoder": [1 / 3, 1 / 3, 1 / 3, 2 / 9]}
-    for system in registry().of_branch("gnn_encoder"):
-        done = stage(answers, "measure", system)
-        assert done.returncode == 0, done.stderr
+    measure(answers, *BRANCH)
     assert evaluate(answers).returncode == 0
     metrics = json.loads((answers / "metrics" / "gnn_encoder" / "test.json").read_text())
     for system, values in expected.items():
