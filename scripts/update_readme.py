@@ -5,8 +5,9 @@
 Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
 
-    README.md           results       the systems to choose between
+    README.md           results       the systems to choose between, and the main one's claim
     docs/results.md     all-results   every system and measure
+                        choices       what the systems without training chose on dev
                         costs         what each dense system costs
     docs/costs.md       cost          corpora of full size, computed
     docs/evidence.md    evidence      the paper's tables and figures
@@ -28,6 +29,8 @@ from gnn_encoder.core.params import load_params
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.presenting.artifacts import Missing, read_records
+from gnn_encoder.presenting.choices import choices_table, read_choices
+from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
 from gnn_encoder.presenting.compared import read_results
 from gnn_encoder.presenting.costs import costs_table
 from gnn_encoder.presenting.page.machine import processor
@@ -37,7 +40,9 @@ from gnn_encoder.presenting.tables import markdown, titled
 README, DOCS = Path("README.md"), Path("docs")
 COSTS = project.METRICS / "costs.json"
 # What README.md shows: the systems that a user chooses between, and as many measures as fit beside the differences.
-SYSTEMS = ("bm25", "dual_encoder", "gnn_encoder", "pair", "dual_cross")
+SYSTEMS = (
+    *("bm25", "untouched", "dual_encoder", "query_mean", "label_prior", "gnn_encoder", "hybrid", "pair", "dual_cross"),
+)
 MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
 
 
@@ -67,9 +72,12 @@ def chosen(found: Results) -> Results:
 
 
 def quality(found: list[Results], told: str) -> str:
-    """Tables with paired differences from M_de and from a system's own baseline; below them what they are of."""
-    tested = load_params().evaluate.significance
-    return "\n\n".join([*(titled(results_table(one, tested)) for one in found if one.rows), told])
+    """Tables with differences from M_de and from a system's own baseline; below them the claim, and what all are of."""
+    tested, claim = load_params().evaluate.significance, read_claim()
+    sentences = [claim_sentence(claim), advice(claim)] if claim else []
+    return "\n\n".join(
+        [*(titled(results_table(one, tested)) for one in found if one.rows), *filter(None, sentences), told]
+    )
 
 
 def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
@@ -121,6 +129,8 @@ def main() -> None:
     found, told = measured(), provenance(arguments.minutes, arguments.all_minutes, arguments.date)
     fill(README, {"results": quality([chosen(one) for one in found], told)})
     fill(DOCS / "results.md", {"all-results": quality(found, told)})
+    if choices := read_choices():
+        fill(DOCS / "results.md", {"choices": titled(choices_table(choices))})
     if COSTS.is_file():
         fill(DOCS / "results.md", {"costs": costs()})
     fill(DOCS / "costs.md", {"cost": run("benchmarks/cost.py")})

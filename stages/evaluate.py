@@ -4,9 +4,10 @@ from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.systems import CEILING, MAIN, registry
 from gnn_encoder.evaluation.ceiling import on_shared_queries
+from gnn_encoder.evaluation.claim import write_claim
 from gnn_encoder.evaluation.slices import write_slices
 from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
-from gnn_encoder.presenting.evaluation import log_ceiling, log_results, log_slices, write_plots
+from gnn_encoder.presenting.evaluation import log_ceiling, log_claim, log_results, log_slices, write_plots
 
 
 def main(stage: Stage) -> None:
@@ -25,6 +26,8 @@ def main(stage: Stage) -> None:
     if CEILING in systems:
         log_ceiling(write_ceiling(stage.metrics, values, section, stage.params.seed))
     write_plots(stage.plots, values, means, section)
+    if stage.key == MAIN:
+        log_claim(write_claim(stage.metrics, values, section))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
+from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
 from gnn_encoder.core import project
+from gnn_encoder.core.params import BM25
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.core.systems import registry
+from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
 
 ROOT = Path(__file__).parents[1]
@@ -99,6 +102,57 @@ def test_interactive_reads_queries_line_by_line(root: Path) -> None:
 def test_interactive_prints_the_time(root: Path) -> None:
     _, out, _ = call("search", "car", "-i", stdin="life\n")
     assert out.count(" ms\n") == 2
+
+
+@pytest.fixture
+def hybrid(root: Path) -> Path:
+    """The project with BM25's index and a fusion: BM25 and gnn_encoder equally, each with all three passages."""
+    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    half = Tried(setting={"by": "scores", "weight": 0.5}, value=0.5)
+    facts: Setting = {"dense": "gnn_encoder", "depth": 3}
+    write_choice(project.RUNS / "hybrid", Choice(measure="RR@10", queries=1, chosen=half, tried=[half], facts=facts))
+    return root
+
+
+def test_hybrid_search(hybrid: Path) -> None:
+    """Inner products are 0, 2 and 0.5. BM25 finds p1 alone: its scores do not vary, so that they add nothing."""
+    _, out, _ = call("search", "life", "--hybrid", "--json")
+    hits = json.loads(out)["passages"]
+    dense = np.array([2, 0.5, 0])
+    assert [hit["pid"] for hit in hits] == ["p1", "p2", "p0"]
+    expected = 0.5 * (dense - dense.mean()) / dense.std()
+    assert [hit["score"] for hit in hits] == pytest.approx(expected.tolist(), abs=1e-6)
+
+
+def test_hybrid_lets_words_decide_where_vectors_do_not(hybrid: Path) -> None:
+    """No vector points to "cover" or "pays", which the fake encoder does not know."""
+    for words, first in (("cover need things", "p2"), ("pays things cover", "p0")):
+        _, out, _ = call("search", words, "--hybrid", "--system", "gnn_encoder", "--json", "--top", "1")
+        assert [hit["pid"] for hit in json.loads(out)["passages"]] == [first]
+
+
+def test_hybrid_without_its_artifacts(root: Path, hybrid: Path) -> None:
+    (project.index("bm25") / "params.index.json").unlink()
+    code, _, err = call("search", "life", "--hybrid")
+    assert code == 2 and err.startswith("error: data/indexes/bm25/params.index.json: no such file; make it first")
+    (project.RUNS / "hybrid" / "choice.json").unlink()
+    code, _, err = call("search", "life", "--hybrid")
+    assert code == 2 and err.startswith("error: data/runs/hybrid/choice.json: no such file; run the stage")
+    assert err.count("\n") == 1
+
+
+def test_bm25_s_index_of_other_passages(hybrid: Path) -> None:
+    other = Path("other.parquet")
+    write_table(other, PASSAGES, [pa.table([["p0"], [""], ["one word"]], schema=PASSAGES)])
+    BM25Index.build(other, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    code, _, err = call("search", "life", "--hybrid")
+    assert code == 2 and err.startswith("error: data/indexes/bm25: holds 1 passages, data/indexes/gnn_encoder has 3")
+
+
+def test_a_hybrid_search_imports_no_torch() -> None:
+    code = "import sys, gnn_encoder.index.hybrid; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from gnn_encoder.index.hybrid import HybridIndex
     from gnn_encoder.index.search import PassageIndex, TableRows
 
 app = typer.Typer(
@@ -56,16 +57,21 @@ class QueryEncoder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Searcher:
-    """A system's encoder, its index and the passages' texts."""
+    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
 
     encoder: QueryEncoder
     index: "PassageIndex"
+    hybrid: "HybridIndex | None"
     pids: "TableRows"
     passages: "TableRows"
 
     @classmethod
-    def open(cls, system: str) -> "Searcher":
+    def open(cls, system: str | None, *, hybrid: bool = False) -> "Searcher":
         """Open the built system in the current folder.
+
+        Args:
+            system: None: the main one; for a hybrid search the dense side that was chosen on dev.
+            hybrid: whether BM25 is searched too.
 
         Raises:
             UserError: the system is unknown, one of its artifacts is missing, or its index holds another number of
@@ -75,6 +81,8 @@ class Searcher:
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
 
+        if system is None:
+            system = _chosen_side() if hybrid else MAIN
         if system not in registry().dense:
             raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
         index = PassageIndex.open(project.index(system))
@@ -85,7 +93,9 @@ class Searcher:
                 "build the index again (`dvc repro`)"
             )
         pids = TableRows(index.folder / PIDS, PID_TABLE)
-        return cls(encoder=load_encoder(project.encoder(system)), index=index, pids=pids, passages=passages)
+        both = _open_hybrid(index) if hybrid else None
+        encoder = load_encoder(project.encoder(system))
+        return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
 
     def search(self, query: str, top: int) -> list[Hit]:
         """Find the `top` best passages, or all passages where the corpus has fewer.
@@ -94,7 +104,8 @@ class Searcher:
             UserError: the index holds other passages than the passages table.
         """
         queries = self.encoder.embed_queries([query])
-        rows, scores = self.index.search(queries, min(top, self.index.passages))
+        top = min(top, self.index.passages)
+        rows, scores = self.hybrid.search(query, queries, top) if self.hybrid else self.index.search(queries, top)
         found = rows[0] >= 0
         pids = self.pids.take(rows[0][found])
         texts = self.passages.take(rows[0][found])
@@ -121,6 +132,18 @@ def _load_dual_encoder(folder: Path) -> QueryEncoder:
     return DualEncoder.load(folder, precision=precision).for_inference()
 
 
+def _chosen_side() -> str:
+    from gnn_encoder.index.hybrid import chosen
+
+    return str(chosen().facts["dense"])
+
+
+def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
+    from gnn_encoder.index.hybrid import HybridIndex
+
+    return HybridIndex.open(index)
+
+
 @app.callback()
 def main() -> None:
     """Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched."""
@@ -129,7 +152,8 @@ def main() -> None:
 @app.command()
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
-    system: Annotated[str, typer.Option(help="Which dense system of systems.yaml answers.")] = MAIN,
+    system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Fuse it, or the best dense system, with BM25.")] = False,
     top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Read queries, one per line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
@@ -140,6 +164,7 @@ def search(
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
       gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
+      gnn-encoder search "Form 1099-R box 7 code" --hybrid
       gnn-encoder search --interactive < queries.txt
     """  # noqa: D301 (click reads the backspace as: keep these lines)
     with report_errors():
@@ -147,7 +172,7 @@ def search(
             raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
         if query is not None and not query.strip():
             raise UserError("the query is empty: put it in quotes after `search`")
-        searcher = Searcher.open(system)
+        searcher = Searcher.open(system, hybrid=hybrid)
         for text in _queries(query, interactive):
             began = time.perf_counter()
             hits = searcher.search(text, top)
@@ -286,6 +311,7 @@ def results(
     with report_errors():
         from gnn_encoder.core.params import load_params
         from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
         from gnn_encoder.presenting.compared import read_branch, read_measured
         from gnn_encoder.presenting.results import results_table
         from gnn_encoder.presenting.tables import titled
@@ -296,6 +322,8 @@ def results(
             raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
+        if branch == MAIN and (claim := read_claim()):
+            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
         if not project.measured(registry().branches[branch].baseline).is_dir():
             typer.echo("This branch has not been run here: these are the committed figures.", err=True)
 

@@ -9,16 +9,19 @@ import yaml
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.pipeline import read_stages
 from gnn_encoder.core.systems import CEILING, MAIN, REFERENCE, read_registry, registry
+from gnn_encoder.presenting.looks import look
 from gnn_encoder.presenting.names import name_of
 
 from ..project import ROOT
 
 ORDER = [
-    *("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "gnn_encoder", "pair_no_psr", "pair"),
-    *("dual_cross_dpr", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked"),
+    *("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "query_mean", "label_prior", "logged_neighbours"),
+    *("gnn_encoder", "hybrid", "pair_no_psr", "pair", "dual_cross_dpr", "dual_cross", "gnn_encoder_pair"),
+    *("gnn_encoder_generated", "reranked"),
 ]
-DENSE = [name for name in ORDER if name not in ("bm25", "reranked")]
+DENSE = [name for name in ORDER if name not in ("bm25", "label_prior", "logged_neighbours", "hybrid", "reranked")]
 
 
 def test_the_order_of_every_table() -> None:
@@ -29,7 +32,7 @@ def test_the_order_of_every_table() -> None:
 def test_branches() -> None:
     found = registry().branches
     assert {name: registry().of_branch(name) for name in found} == {
-        "gnn_encoder": ("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
+        "gnn_encoder": tuple(ORDER[: ORDER.index("pair_no_psr")]),
         "pair": ("pair_no_psr", "pair"),
         "dual_cross": ("dual_cross_dpr", "dual_cross"),
         "gnn_encoder_pair": ("gnn_encoder_pair",),
@@ -59,7 +62,11 @@ def test_each_system_s_own_baseline() -> None:
         ("untouched", "dual_encoder"),
         ("retriever", "dual_encoder"),
         ("no_gnn", "dual_encoder"),
+        ("query_mean", "dual_encoder"),
+        ("label_prior", "dual_encoder"),
+        ("logged_neighbours", "dual_encoder"),
         ("gnn_encoder", "dual_encoder"),
+        ("hybrid", "dual_encoder"),
         ("pair", "pair_no_psr"),
         ("dual_cross", "dual_cross_dpr"),
         ("gnn_encoder_pair", "pair"),
@@ -86,12 +93,29 @@ def test_graphs() -> None:
     assert {MAIN, REFERENCE, CEILING} <= set(ORDER) and "widest" in registry().built
 
 
+def test_what_costs_one_vector_per_passage() -> None:
+    several = ("bm25", "logged_neighbours", "hybrid", "dual_cross", "reranked")
+    assert registry().one_vector == [name for name in ORDER if name not in several]
+
+
+def test_the_hybrid_chooses_among_all_dense_systems_of_its_branch() -> None:
+    (fuse,) = (stage for stage in read_stages(ROOT) if stage.name == "fuse")
+    runs = {path.name for path in fuse.inputs if path.parent == project.RUNS}
+    assert runs == {"bm25", *(name for name, one in registry().dense.items() if one.branch == "gnn_encoder")}
+
+
+def test_no_two_systems_look_the_same() -> None:
+    looks = [tuple(look(name).values()) for name in ORDER]
+    assert len(set(looks)) == len(looks)
+
+
 def test_the_encoders() -> None:
     assert {name: project.encoder(name).as_posix() for name in DENSE} == {
         "untouched": "data/untouched",
         "retriever": "data/retriever",
         "dual_encoder": "data/dual_encoder",
         "no_gnn": "data/no_gnn",
+        "query_mean": "data/dual_encoder",
         "gnn_encoder": "data/mgt/gnn_encoder/encoder",
         "pair_no_psr": "data/pair_no_psr",
         "pair": "data/pair",
@@ -154,6 +178,12 @@ def put(path: str, value: object) -> Change:
         (
             put("branches.reranked.beside", ["gnn"]),
             "reranked.beside is 'gnn': must be one of bm25, untouched, retriever, ",
+        ),
+        (put("shifted.query_mean.base", "bm25"), "query_mean.base is 'bm25': must be one of untouched, retriever, "),
+        (put("reordered.label_prior.base", "mde"), "label_prior.base is 'mde': must be one of untouched, "),
+        (
+            lambda values: values["reordered"]["label_prior"].pop("one_vector"),
+            "reordered.label_prior.one_vector: field",
         ),
         (lambda values: values.pop("views"), "not a registry of systems ('views'); see its comments"),
         (put("graphs", None), "graphs: input should be a valid dictionary"),

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def oracle(query: str, k1: float, b: float) -> list[float]:
 @pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.5, 0.75), (0.0, 0.0), (1.2, 1.0)])
 @pytest.mark.parametrize("query", ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood"])
 def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: float) -> None:
-    rows, scores = BM25Index(passages, BM25(k1=k1, b=b, depth=5)).search([query], depth=6)
+    rows, scores = BM25Index.build(passages, BM25(k1=k1, b=b, depth=5)).search([query], depth=6)
     expected = oracle(query, k1, b)
     order = sorted((i for i, score in enumerate(expected) if score > 0), key=lambda i: (-round(expected[i], 9), i))
     assert rows[0].tolist() == order + [-1] * (6 - len(order))
@@ -79,7 +80,7 @@ def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: floa
 
 
 def test_no_shared_word_is_no_result(passages: Path) -> None:
-    index = BM25Index(passages, BM25(k1=0.9, b=0.4, depth=5))
+    index = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5))
     rows, scores = index.search(["the and of", "xylophone", "yew xylophone", "?"], depth=2)
     assert rows.tolist() == [[-1, -1], [-1, -1], [5, -1], [-1, -1]]
     assert (scores[[0, 1, 3]] == 0).all()
@@ -87,7 +88,7 @@ def test_no_shared_word_is_no_result(passages: Path) -> None:
 
 def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
     texts = [("", f"same words everywhere number{i}") for i in range(50)]
-    index = BM25Index(write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5))
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5))
     rows, _ = index.search(["same words"], depth=7)
     assert rows.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
 
@@ -104,7 +105,7 @@ def test_top_equals_a_full_sort() -> None:
 def test_candidates_table(passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.index.bm25.BATCH", 2)  # rows of queries go on over batches
     queries = write_queries(tmp_path / "q.parquet", ["yew", "xylophone", "black", "smooth bark"])
-    index = BM25Index(passages, BM25(k1=0.9, b=0.4, depth=2))
+    index = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2))
     write_table(tmp_path / "c.parquet", CANDIDATES, candidates(index, queries, 2))
     table = pl.read_parquet(tmp_path / "c.parquet")
     assert table["query"].to_list() == [0, 2, 2, 3, 3]
@@ -115,15 +116,40 @@ def test_candidates_table(passages: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_run_file(passages: Path, tmp_path: Path) -> None:
     queries = write_queries(tmp_path / "q.parquet", ["xylophone", "smooth bark"])
     path = tmp_path / "dev.trec.gz"
-    write_bm25_run(BM25Index(passages, BM25(k1=0.9, b=0.4, depth=2)), queries, passages, 2, path)
+    write_bm25_run(BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2)), queries, passages, 2, path)
     lines = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
     assert [(line[0], line[2], line[5]) for line in lines] == [("q1", "p2", "bm25"), ("q1", "p4", "bm25")]
+
+
+def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
+    built = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5))
+    built.save(tmp_path / "index")
+    opened = BM25Index.open(tmp_path / "index")
+    assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
+    queries = ["Which ash has black buds?", "grey bark of a tree, grey", "the and of", "xylophone yew"]
+    for found, expected in zip(opened.search(queries, 6), built.search(queries, 6), strict=True):
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Path.unlink, r"vocab\.index\.json: no such file; make it first"),
+        (lambda path: path.write_text("{"), r"damaged \(.*make it again"),
+    ],
+)
+def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
+    BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5)).save(tmp_path / "index")
+    change(tmp_path / "index" / "vocab.index.json")
+    with pytest.raises(UserError, match=message) as caught:
+        BM25Index.open(tmp_path / "index")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_corpus_without_words(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
     with pytest.raises(UserError, match="no passage has a word besides stop words"):
-        BM25Index(path, BM25(k1=0.9, b=0.4, depth=2))
+        BM25Index.build(path, BM25(k1=0.9, b=0.4, depth=2))
 
 
 def test_torch_is_not_imported() -> None:

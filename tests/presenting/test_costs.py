@@ -26,6 +26,16 @@ def test_costs_table() -> None:
     ]
 
 
+def test_second_look_ups_have_a_column() -> None:
+    logged = Costs(
+        vectors_a_passage=1.0, bytes_a_passage=9.0, encode_ms=2.0, search_ms=3.0, training_seconds=1.0, lookup_ms=0.5
+    )
+    assert logged.latency_ms == 5.5
+    table = costs_table({"dual_encoder": COSTS["dual_cross"], "logged_neighbours": logged})
+    assert table.columns[-2] == "second look-up, ms"
+    assert [row[-2] for row in table.rows] == ["–", "0.50"]
+
+
 @pytest.mark.parametrize(("label", "largest"), [(SIZE, 4608.0), (LATENCY, 5.0)])
 def test_no_mark_lies_on_the_edge(axes: Any, label: str, largest: float) -> None:
     """A mark on the edge is cut in half. Half a mark is 3 points wide, 1.2% of axes of 250 points."""

@@ -28,6 +28,7 @@ EVIDENCE = DATA / "evidence"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
+CHOICE = "choice.json"  # what a baseline chose on dev, in its artifact
 VALUES = "values.parquet"  # table of every query's measures, in folders of measured systems
 JUDGED = ("dev", "test")  # splits on which systems are measured
 
@@ -58,7 +59,7 @@ def embeddings(system: str) -> Path:
 
 
 def index(system: str) -> Path:
-    """FAISS index of a dense system."""
+    """Index of a system: FAISS's of a dense one, bm25s's of BM25."""
     return DATA / "indexes" / system
 
 

@@ -12,6 +12,9 @@ from gnn_encoder.core.errors import UserError
 REGISTRY = Path("systems.yaml")
 MAIN = "gnn_encoder"  # the system whose ablations, sweeps and examples are the evidence
 REFERENCE = "dual_encoder"  # M_de, which every table compares with
+LEXICAL = "bm25"  # the system that ranks by words
+UNTOUCHED = "untouched"  # the base model as it comes
+HYBRID = "hybrid"  # BM25 and a dense system together
 CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 
 
@@ -36,6 +39,22 @@ class PlainSystem(DenseSystem):
     """A dual-encoder. `repeats` is the passage matrix that is reused if training changed no weight."""
 
     repeats: str
+
+
+class ShiftedSystem(DenseSystem):
+    """The vectors of the system `base`, shifted by the mean of their labelled training queries."""
+
+    base: str
+
+
+class ReorderedSystem(System):
+    """The passages that the system `base` finds, ranked anew by what the training labels say of them.
+
+    `one_vector` says whether the new score is an inner product with one vector per passage.
+    """
+
+    base: str
+    one_vector: bool
 
 
 class GraphSystem(DenseSystem):
@@ -66,7 +85,10 @@ class Registry(_Entry):
 
     lexical: dict[str, System]
     plain: dict[str, PlainSystem]
+    shifted: dict[str, ShiftedSystem]
+    reordered: dict[str, ReorderedSystem]
     graphs: dict[str, GraphSystem]
+    fused: dict[str, System]
     views: dict[str, DenseSystem]
     reranking: dict[str, System]
     built: dict[str, GraphSystem]
@@ -78,14 +100,26 @@ class Registry(_Entry):
         return {name: one for name, one in self.systems.items() if isinstance(one, DenseSystem)}
 
     @property
+    def every(self) -> dict[str, System]:
+        """All systems, group by group."""
+        plain = {**self.lexical, **self.plain, **self.shifted, **self.reordered}
+        return {**plain, **self.graphs, **self.fused, **self.views, **self.reranking}
+
+    @property
     def systems(self) -> dict[str, System]:
         """All systems in the order of every table: branch by branch, within a branch as they stand in the file."""
-        every = {**self.lexical, **self.plain, **self.graphs, **self.views, **self.reranking}
-        return {name: one for branch in self.branches for name, one in every.items() if one.branch == branch}
+        return {name: one for branch in self.branches for name, one in self.every.items() if one.branch == branch}
 
     def of_branch(self, branch: str) -> tuple[str, ...]:
         """The systems of a branch."""
         return tuple(name for name, one in self.systems.items() if one.branch == branch)
+
+    @property
+    def one_vector(self) -> list[str]:
+        """The systems that score a passage by an inner product with one vector of it: they cost the same online."""
+        dense = [name for name in self.dense if name not in self.views]
+        priors = [name for name, one in self.reordered.items() if one.one_vector]
+        return [name for name in self.systems if name in (*dense, *priors)]
 
     @property
     def independent_branches(self) -> list[str]:
@@ -139,10 +173,12 @@ def read_registry(path: Path) -> Registry:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         raise UserError(f"{path}: {name}: {first['msg'][0].lower() + first['msg'][1:]}; see its comments") from error
-    every = {**found.lexical, **found.plain, **found.graphs, **found.views, **found.reranking}
+    every = found.every
     references = [
         *((f"{name}.branch", one.branch, list(found.branches)) for name, one in every.items()),
         *((f"{name}.base", one.base, list(every)) for name, one in found.built.items()),
+        *((f"{name}.base", one.base, list(found.dense)) for name, one in found.shifted.items()),
+        *((f"{name}.base", one.base, list(found.dense)) for name, one in found.reordered.items()),
         *((f"{name}.baseline", one.baseline, list(every)) for name, one in found.branches.items()),
         *((f"{name}.beside", other, list(every)) for name, one in found.branches.items() for other in one.beside),
     ]

@@ -2,11 +2,13 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.core import project
@@ -18,32 +20,48 @@ from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.index.views import Rows, Scores
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 QUERIES = 200  # dev queries that are timed, one at a time
 WARM_UP = 20  # queries that are searched before these
 DEPTH = 100  # passages a query
+LookUp = Callable[[str, NDArray[np.float32], tuple[Rows, Scores]], object]
 
 
-def measure_costs(system: str, params: Params) -> Costs:
-    """Measure a system as it stands in the current folder."""
+def measure_costs(
+    system: str, params: Params, *, depth: int = DEPTH, look_up: LookUp | None = None, look_up_bytes: int = 0
+) -> Costs:
+    """Measure a dense system as it stands in the current folder.
+
+    Args:
+        depth: passages per query.
+        look_up: what is done for a query after the search, with its text, its vector and the passages found; None:
+            nothing.
+        look_up_bytes: size of what that needs.
+    """
     index = PassageIndex.open(project.index(system))
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
     texts = read_column(project.queries("dev"), "text").slice(0, QUERIES + WARM_UP).to_pylist()
-    encode, search = [], []
+    encode, search, second = [], [], []
     for text in texts:
         start = time.perf_counter()
         vector = encoder.embed_queries([text])
         encoded = time.perf_counter()
-        index.search(vector, min(DEPTH, index.passages))
+        found = index.search(vector, min(depth, index.passages))
+        searched = time.perf_counter()
+        if look_up:
+            look_up(text, vector, found)
         encode.append(encoded - start)
-        search.append(time.perf_counter() - encoded)
+        search.append(searched - encoded)
+        second.append(time.perf_counter() - searched if look_up else 0.0)
     warm = WARM_UP if len(texts) > WARM_UP else 0
     return Costs(
         vectors_a_passage=index.index.ntotal / index.passages,
-        bytes_a_passage=(index.folder / INDEX).stat().st_size / index.passages,
+        bytes_a_passage=((index.folder / INDEX).stat().st_size + look_up_bytes) / index.passages,
         search_ms=1000 * float(np.median(search[warm:])),
         encode_ms=1000 * float(np.median(encode[warm:])),
+        lookup_ms=1000 * float(np.median(second[warm:])),
         training_seconds=training_seconds(project.encoder(system)),
     )
 

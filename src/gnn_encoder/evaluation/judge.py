@@ -1,22 +1,28 @@
 """Measures a run: passages are judged by qrels or, where queries have answers, by whether they hold an answer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.records import QRELS, open_table
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.documents import as_documents, best_passages, judged_documents
-from gnn_encoder.evaluation.measures import answer_depth, per_query
+from gnn_encoder.evaluation.measures import answer_depth, mean, per_query
 from gnn_encoder.evaluation.runs import read_run
+
+Rows = NDArray[np.integer[Any]]
 
 
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
@@ -37,6 +43,67 @@ def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: 
     if by_document:
         run, qrels = as_documents(run), judged_documents(qrels)
     return per_query(run, qrels, names)
+
+
+def judged_queries(split: str) -> Rows:
+    """Rows of the queries of a split that count: those with a relevant passage; all, where answers judge it."""
+    queries = project.queries(split)
+    if judged_by_answers(queries):
+        return np.arange(count_rows(queries))
+    rows: Rows = relevant_pairs(queries, project.qrels(split), project.PASSAGES)["query"].unique().sort().to_numpy()
+    return rows
+
+
+def measure_rankings(rankings: Iterable[Rows], rows: Rows, split: str, name: str, section: Evaluate) -> list[float]:
+    """The mean of one measure over some queries of a split, for each of several rankings.
+
+    The values are those of `measure_split`, but whether a passage holds an answer is looked up once for all rankings.
+
+    Args:
+        rankings: rows of passages, best first, -1 where there is none. *Shape:* (n, k) each.
+        rows: the queries, among those that `judged_queries` lists. *Shape:* (n,).
+
+    Raises:
+        UserError: what `measure_split` raises.
+    """
+    queries = project.queries(split)
+    qids = pl.Series(read_column(queries, "qid")).gather(rows)
+    pids = read_column(project.PASSAGES, "pid")
+    if not judged_by_answers(queries):
+        qrels = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
+        qrels = qrels.filter(pl.col("qid").is_in(qids.implode()))
+    else:
+        answer_depth([name], "evaluate.significance")
+        rankings = list(rankings)
+        pairs = _distinct(rankings, rows, count_rows(project.PASSAGES))
+        hits = answered(pairs, queries, project.PASSAGES, section.answers)
+        every = pl.Series(read_column(queries, "qid"))
+        found = pl.Series(pids.take(hits["passage"].to_arrow()))
+        qrels = pl.DataFrame({"qid": every.gather(hits["query"]), "pid": found, "grade": 1})
+        return [_mean(_run(ranking, qids, pids, section), qrels, name, qids) for ranking in rankings]
+    if section.by == "document":
+        qrels = judged_documents(qrels)
+        return [_mean(as_documents(_run(ranking, qids, pids, section)), qrels, name, None) for ranking in rankings]
+    return [_mean(_run(ranking, qids, pids, section), qrels, name, None) for ranking in rankings]
+
+
+def _run(ranking: Rows, qids: pl.Series, pids: pa.ChunkedArray, section: Evaluate) -> pl.DataFrame:
+    """A ranking as a run: columns qid, pid, rank; with `evaluate.by: document` each document's best passage alone."""
+    query, place = np.nonzero(ranking >= 0)
+    found = pl.Series(pids.take(pa.array(ranking[query, place], type=pa.int64())))
+    run = pl.DataFrame({"qid": qids.gather(query), "pid": found, "rank": place + 1})
+    return best_passages(run) if section.by == "document" else run
+
+
+def _mean(run: pl.DataFrame, qrels: pl.DataFrame, name: str, asked: pl.Series | None) -> float:
+    return mean(per_query(run, qrels, [name], queries=asked))[name]
+
+
+def _distinct(rankings: list[Rows], rows: Rows, passages: int) -> pl.DataFrame:
+    """The pairs that rankings hold, each once: columns query and passage."""
+    held = [(rows[:, None] * passages + ranking)[ranking >= 0] for ranking in rankings]
+    query, passage = np.divmod(np.unique(np.concatenate(held)), passages)
+    return pl.DataFrame({"query": query.astype(np.int32), "passage": passage.astype(np.int32)})
 
 
 def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:

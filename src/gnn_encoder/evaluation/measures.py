@@ -87,6 +87,12 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
     return None if None in cutoffs else max(cutoffs)
 
 
+def cutoff(name: str, parameter: str = "evaluate.significance") -> int | None:
+    """How many passages of each query decide a measure; None: all that were retrieved."""
+    (measure,) = parse([name], parameter).values()
+    return None if measure.params.get("judged_only") else measure.params.get("cutoff")
+
+
 def mean(values: pl.DataFrame) -> dict[str, float]:
     """Mean of each measure over the judged queries, in the table's order of measures."""
     means = values.group_by("measure", maintain_order=True).agg(pl.col("value").mean())

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import with_rows
@@ -18,7 +17,7 @@ from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.scoring import score_candidates
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.evaluation.runs import read_run, write_run
+from gnn_encoder.evaluation.runs import as_matrices, read_run, write_run
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 
@@ -49,20 +48,6 @@ def reorder(run: pl.DataFrame, scored: pl.DataFrame) -> pl.DataFrame:
     found = found.sort("query", "score", "rank", descending=[False, True, False], nulls_last=True)
     rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("query")
     return found.with_columns(rank=rank).with_columns(pl.col("score").fill_null(-pl.col("rank")))
-
-
-def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
-
-    Args:
-        run: columns query, passage, rank, score.
-        queries: row numbers, sorted.
-    """
-    at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
-    shape = len(queries), int(at[1].max(initial=-1)) + 1
-    passages, scores = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
-    passages[at], scores[at] = run["passage"].to_numpy(), run["score"].to_numpy()
-    return passages, scores
 
 
 def milliseconds(

@@ -74,6 +74,20 @@ def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series)
     return pl.DataFrame(columns).with_columns(rank=rank)
 
 
+def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
+
+    Args:
+        run: columns query, passage, rank, score.
+        queries: row numbers, sorted.
+    """
+    at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
+    shape = len(queries), int(at[1].max(initial=-1)) + 1
+    passages, scores = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
+    passages[at], scores[at] = run["passage"].to_numpy(), run["score"].to_numpy()
+    return passages, scores
+
+
 def read_scored_run(path: Path) -> pl.DataFrame:
     """Read a run of any tool as trec_eval reads it: passages are ranked by score, whatever the rank field says.
 

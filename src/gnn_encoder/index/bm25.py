@@ -9,8 +9,9 @@ scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 import logging
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import bm25s
 import numpy as np
@@ -27,32 +28,64 @@ from gnn_encoder.core.storage.tables import candidates_table, count_rows, iterat
 from gnn_encoder.evaluation.runs import write_run
 
 BATCH = 1024  # queries whose results are held at a time
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 
+@dataclass(frozen=True)
 class BM25Index:
-    """A searchable index in memory.
+    """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it."""
 
-    Texts are streamed; what stays is the index, 8 bytes for each pair of a passage and a word in it. While it is
-    built, bm25s also needs every passage's words (4 bytes a word and about 90 a passage) and its postings before they
-    are sorted (12 bytes a pair). For MS MARCO's 8.8 million passages of about 30 words this makes 7 GB at the peak
-    (computed, not measured).
+    tokenizer: Tokenizer
+    index: bm25s.BM25
 
-    Args:
-        passages: passages.parquet.
-        section: k1 and b.
+    @classmethod
+    def build(cls, passages: Path, section: BM25) -> Self:
+        """Index a corpus in memory; texts are streamed.
 
-    Raises:
-        UserError: no passage has a word that can be indexed.
-    """
+        Besides the index, bm25s then needs every passage's words (4 bytes a word and about 90 a passage) and its
+        postings before they are sorted (12 bytes a pair). For MS MARCO's 8.8 million passages of about 30 words this
+        makes 7 GB at the peak (computed, not measured).
 
-    def __init__(self, passages: Path, section: BM25) -> None:
-        self.tokenizer = Tokenizer(stopwords="en")
-        words = [array("i", ids) for ids in self._tokenize_passages(passages)]
-        if not self.tokenizer.word_to_id:
+        Args:
+            passages: passages.parquet.
+            section: k1 and b.
+
+        Raises:
+            UserError: no passage has a word that can be indexed.
+        """
+        tokenizer = Tokenizer(stopwords="en")
+        words = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
+        if not tokenizer.word_to_id:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
-        self.index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
-        self.index.index((words, self.tokenizer.word_to_id), create_empty_token=False, show_progress=False)
+        index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
+        index.index((words, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
+        return cls(tokenizer, index)
+
+    def save(self, folder: Path) -> None:
+        """Write the index in bm25s's own form: arrays that can be mapped, and the words as JSON."""
+        self.index.save(folder, show_progress=False)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map a saved index: only its words are read, and of its postings those of a query's words.
+
+        Raises:
+            UserError: a file is missing or damaged.
+        """
+        try:
+            index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+        except FileNotFoundError as error:
+            raise UserError(f"{error.filename}: no such file; make it first (`dvc repro index_bm25`)") from error
+        except (ValueError, EOFError) as error:  # of JSON and of numpy
+            raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f index_bm25`)") from error
+        tokenizer = Tokenizer(stopwords="en")
+        tokenizer.word_to_id = index.vocab_dict
+        return cls(tokenizer, index)
+
+    @property
+    def passages(self) -> int:
+        """Passages indexed."""
+        return int(self.index.scores["num_docs"])
 
     def search(self, texts: Sequence[str], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The best passages of each query; passages with equal scores stand in the order of the table.
@@ -68,14 +101,6 @@ class BM25Index:
             passages[i, : len(rows)] = rows
             scores[i, : len(rows)] = values
         return passages, scores
-
-    def _tokenize_passages(self, path: Path) -> Iterator[list[int]]:
-        bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages", disable=None)
-        for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
-            texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
-            yield from self.tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
-            bar.update(len(texts))
-        bar.close()
 
 
 def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
@@ -108,6 +133,15 @@ def write_bm25_run(index: BM25Index, queries: Path, passages: Path, depth: int, 
     scores = np.concatenate([batch for _, batch in results])
     qids = read_column(queries, "qid").to_pylist()
     write_run(path, qids, read_column(passages, "pid"), rows, scores, "bm25")
+
+
+def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
+    bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages", disable=None)
+    for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
+        texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
+        yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
+        bar.update(len(texts))
+    bar.close()
 
 
 def _search_all(index: BM25Index, queries: Path, depth: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE, LATENCY = "index (bytes a passage)", "encode and search (ms a query)"
+SECOND = "second look-up, ms"
 NOTE = (
     "One query at a time, medians; training is all stages on the way to the encoder, "
     f"{NOTHING} where one of them was interrupted"
@@ -23,9 +24,13 @@ NOTE = (
 
 
 def costs_table(costs: dict[str, Costs]) -> Table:
-    """One row per system."""
-    columns = ["System", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", "training, s"]
-    return Table(title="Costs", columns=columns, rows=[_row(*one) for one in costs.items()], note=NOTE)
+    """One row per system. The column of second look-ups is left out where no system needs one."""
+    columns = ["System", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", SECOND, "training, s"]
+    rows = [_row(*one) for one in costs.items()]
+    if not any(cost.lookup_ms for cost in costs.values()):
+        place = columns.index(SECOND)
+        columns, *rows = ([*row[:place], *row[place + 1 :]] for row in [columns, *rows])
+    return Table(title="Costs", columns=columns, rows=rows, note=NOTE)
 
 
 def cost_panels(means: Means, costs: dict[str, Costs], measure: str) -> list[Panel]:
@@ -51,7 +56,8 @@ def paint_costs(axes: "Axes", means: dict[str, Mean], costs: dict[str, Costs], m
 
 def _row(system: str, cost: Costs) -> list[str]:
     seconds = NOTHING if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
-    numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", seconds]
+    second = f"{cost.lookup_ms:.2f}" if cost.lookup_ms else NOTHING
+    numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", second, seconds]
     return [name_of(system), f"{cost.vectors_a_passage:g}", *numbers]
 
 

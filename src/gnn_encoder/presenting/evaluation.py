@@ -8,11 +8,13 @@ import polars as pl
 
 from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.ceiling import Ceiling
+from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.presenting.ceiling import ceiling_table
+from gnn_encoder.presenting.claim import advice, claim_sentence
 from gnn_encoder.presenting.compared import rows_of
 from gnn_encoder.presenting.costs import cost_panels
 from gnn_encoder.presenting.figure import write_png
@@ -51,6 +53,13 @@ def log_slices(branch: str, found: dict[str, Sliced], systems: Sequence[str]) ->
     """Print one table per split, with a column for each of some systems."""
     for split, one in found.items():
         log_table(split_table(branch, one, split, systems))
+
+
+def log_claim(found: Claim) -> None:
+    """Print the claim, and last what is better than what was trained, if anything is."""
+    log.info("\n%s", claim_sentence(found))
+    if told := advice(found):
+        log.warning("\n%s", told)
 
 
 def write_plots(folder: Path, values: pl.DataFrame, means: dict[str, Means], section: Evaluate) -> None:

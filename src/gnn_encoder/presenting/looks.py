@@ -23,7 +23,7 @@ STYLE: dict[Any, Any] = {
 }
 # Colours that are visible on white and on black. A system has the same colour and mark in every picture.
 COLOURS = "7d8590 b07d2b 2f7fd1 2b9a9a d2492a 8c6bd6 b04fc0 6f9a2e 2e9e5b d6457e a8703f".split()
-MARKS = "os^vDPX<>*h"
+MARKS = "os^vDPX<>*hpd"  # not as many as colours, so that no two systems share both
 OTHER = {"color": "#7d8590", "marker": "o"}
 WIDEST = 22  # most characters of a line in a legend or beside an axis
 

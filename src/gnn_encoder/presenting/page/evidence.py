@@ -25,7 +25,7 @@ from gnn_encoder.presenting.times import times_table
 from gnn_encoder.presenting.trials import LABELS, summary_tables
 
 FOLDER = "evidence"  # in metrics/, in plots/ and in data/
-ELSEWHERE = (*project.JUDGED, "significance", "baselines", "costs", "slices")  # files that other sections show
+ELSEWHERE = (*project.JUDGED, "significance", "baselines", "costs", "slices", "claim")  # that other sections show
 
 
 def evidence(section: Evaluate) -> Section:

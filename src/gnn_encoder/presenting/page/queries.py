@@ -79,7 +79,7 @@ class View:
     @property
     def first(self) -> tuple[Split, Pair] | None:
         """The split and pair that the page shows first: if possible a branch's main system against its baseline."""
-        own = [(one.baseline, registry().of_branch(name)[-1]) for name, one in registry().branches.items()]
+        own = [(one.baseline, name) for name, one in registry().branches.items()]  # named after its main system
         every = [(split, pair) for split in self.splits for pair in split.pairs]
         ranked = sorted(every, key=lambda one: _place((one[1].first, one[1].second), own))
         return ranked[0] if ranked else None

@@ -15,6 +15,8 @@ from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.artifacts import Missing, read_json
 from gnn_encoder.presenting.blocks import blocks
+from gnn_encoder.presenting.choices import choices_table, read_choices, tried_table
+from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
 from gnn_encoder.presenting.compared import read_measured, read_results
 from gnn_encoder.presenting.dag import draw_dag
 from gnn_encoder.presenting.lanes import arrange
@@ -33,6 +35,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     (tested,) = parse([params.evaluate.significance])
     pipeline = read_pipeline()
     view = read_view(params.evaluate, params.report)
+    claim, choices = read_claim(), read_choices()
     results, statistics = read_results(measured), read_json(project.PREPARED / "statistics.json")
     return (
         _environment()
@@ -43,6 +46,8 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
             params=path.read_text(encoding="utf-8"),
             tested=tested,
             results=results if isinstance(results, Missing) else [(one, results_table(one, tested)) for one in results],
+            claim=[claim_sentence(claim), advice(claim)] if claim else [],
+            chosen=[choices_table(choices), tried_table(choices)] if choices else [],
             quality=quality.quality(measured, params.evaluate),
             slices=slices.slices(),
             costs=quality.costs(measured, params.evaluate),

@@ -1,0 +1,77 @@
+"""What a baseline chose on dev: every setting that it tried, and the best one, as JSON in its artifact."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import write_json
+
+Value = float | int | str
+Setting = dict[str, Value]  # such as {"weight": 0.1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A setting, and the mean of the measure over the dev queries with it, in 0..1."""
+
+    setting: Setting
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The best of the settings tried.
+
+    Attributes:
+        measure: that of `evaluate.significance`.
+        queries: number of dev queries that chose.
+        facts: what else a reader or a search has to know, such as the unit of a weight.
+    """
+
+    measure: str
+    queries: int
+    chosen: Tried
+    tried: list[Tried]
+    facts: Setting = field(default_factory=dict)
+
+
+def plainest_first(values: Iterable[float]) -> list[float]:
+    """Values of a grid, each once, from the nearest to 0 on: of equally good ones the one that changes least wins."""
+    return sorted(set(values), key=lambda value: (abs(value), value))
+
+
+def choose(
+    settings: list[Setting], judge: Callable[[list[Setting]], list[float]], *, measure: str, queries: int
+) -> Choice:
+    """Judge all settings and take the best; of equally good ones the first.
+
+    Args:
+        judge: the value of each setting on dev.
+        measure, queries: what the values are of.
+    """
+    tried = [Tried(setting=one, value=value) for one, value in zip(settings, judge(settings), strict=True)]
+    return Choice(measure=measure, queries=queries, chosen=max(tried, key=lambda one: one.value), tried=tried)
+
+
+def write_choice(folder: Path, choice: Choice) -> None:
+    """Write the choice into an artifact's folder."""
+    write_json(folder / project.CHOICE, asdict(choice))
+
+
+def read_choice(folder: Path) -> Choice:
+    """Read the choice of an artifact.
+
+    Raises:
+        UserError: it is missing or not a choice.
+    """
+    path = folder / project.CHOICE
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+    try:
+        return TypeAdapter(Choice).validate_json(path.read_bytes())
+    except ValueError as error:
+        raise UserError(f"{path}: not what a baseline chose; run the stage that makes it again") from error

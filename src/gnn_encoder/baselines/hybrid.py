@@ -1,0 +1,40 @@
+"""The hybrid of BM25 and a dense system: which dense system, and how both are fused, is chosen on dev."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gnn_encoder.baselines.choice import Choice, Setting, choose
+from gnn_encoder.baselines.dev import DevQueries
+from gnn_encoder.baselines.fusion import Fusion, settings
+from gnn_encoder.baselines.rankings import read_ranked
+from gnn_encoder.baselines.reordering import write_reordered
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.systems import LEXICAL
+
+
+def write_hybrid(system: str, dense: Sequence[str], params: Params, folder: Path) -> None:
+    """Write the runs of BM25 fused with the best of the systems `dense`."""
+    side = best_dense(dense, params)
+    best = str(side.chosen.setting["system"])
+
+    def open_split(split: str) -> Fusion:
+        return Fusion.of(read_ranked(best, split), read_ranked(LEXICAL, split))
+
+    def facts(dev: Fusion, chosen: Setting, depth: int) -> Setting:
+        values = {f"dev_{tried.setting['system']}": tried.value for tried in side.tried}
+        return {"dense": best, "depth": params.retrieve.depth, **values}
+
+    section = params.baselines
+    write_reordered(system, open_split, settings(section.bm25_weights, section.reciprocal_ranks), params, folder, facts)
+
+
+def best_dense(systems: Sequence[str], params: Params) -> Choice:
+    """The dense system that is best on the dev queries; of equally good ones the first."""
+    sample = DevQueries.sample(params)
+
+    def judge(each: list[Setting]) -> list[float]:
+        runs = (read_ranked(str(one["system"]), "dev")[0][sample.rows, : sample.depth] for one in each)
+        return sample.values(runs)
+
+    asked: list[Setting] = [{"system": system} for system in systems]
+    return choose(asked, judge, measure=sample.measure, queries=len(sample.rows))

@@ -1,0 +1,126 @@
+"""Fusing two rankings, against plain loops over dictionaries."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gnn_encoder.baselines.fusion import RANKS, SCORES, Fusion, settings
+from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores, best, union
+
+# Two queries. The first one's passages 7 and 2 are found by both, the second one's by the dense system alone.
+DENSE = (np.array([[7, 2, 5], [1, 0, -1]]), np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING]], np.float32))
+LEXICAL = (np.array([[2, 9, 7, 4], [-1, -1, -1, -1]]), np.array([[8.0, 4.0, 2.0, 2.0], [NOTHING] * 4], np.float32))
+
+
+def as_dicts(ranking: tuple[Rows, Scores]) -> list[dict[int, float]]:
+    return [
+        {passage: score for passage, score in zip(rows, scores, strict=True) if passage >= 0}
+        for rows, scores in zip(ranking[0].tolist(), ranking[1].tolist(), strict=True)
+    ]
+
+
+def standardised(scores: dict[int, float]) -> dict[int, float]:
+    if not scores:
+        return {}
+    mean = sum(scores.values()) / len(scores)
+    deviation = math.sqrt(sum((score - mean) ** 2 for score in scores.values()) / len(scores))
+    return {passage: (score - mean) / deviation for passage, score in scores.items()}
+
+
+def by_scores(weight: float) -> list[dict[int, float]]:
+    expected = []
+    for dense, lexical in zip(map(standardised, as_dicts(DENSE)), map(standardised, as_dicts(LEXICAL)), strict=True):
+        lowest = min(dense.values(), default=0.0), min(lexical.values(), default=0.0)
+        both = dense.keys() | lexical.keys()
+        expected.append({p: (1 - weight) * dense.get(p, lowest[0]) + weight * lexical.get(p, lowest[1]) for p in both})
+    return expected
+
+
+def by_ranks(k: int) -> list[dict[int, float]]:
+    expected = []
+    for dense, lexical in zip(as_dicts(DENSE), as_dicts(LEXICAL), strict=True):
+        found: dict[int, float] = {}
+        for ranking in (dense, lexical):
+            for rank, passage in enumerate(ranking, 1):
+                found[passage] = found.get(passage, 0.0) + 1 / (k + rank)
+        expected.append(found)
+    return expected
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_by_standardised_scores(weight: float) -> None:
+    fused = Fusion.of(DENSE, LEXICAL)
+    found = as_dicts((fused.passages, fused.scores({"by": SCORES, "weight": weight})))
+    for one, expected in zip(found, by_scores(weight), strict=True):
+        assert one == pytest.approx(expected, abs=1e-6)
+
+
+def test_by_scores_worked_out_by_hand() -> None:
+    """Z of 9, 6, 3 is sqrt(1.5), 0, -sqrt(1.5); z of 8, 4, 2, 2 is 4, 0, -2, -2 over sqrt(6)."""
+    fused = Fusion.of(DENSE, LEXICAL)
+    high, low = math.sqrt(1.5), 4 / math.sqrt(6)
+    found = as_dicts((fused.passages, fused.scores({"by": SCORES, "weight": 0.5})))[0]
+    assert found == pytest.approx(
+        {7: (high - low / 2) / 2, 2: low / 2, 5: (-high - low / 2) / 2, 9: -high / 2, 4: (-high - low / 2) / 2},
+        abs=1e-6,
+    )
+
+
+@pytest.mark.parametrize("k", [1, 60])
+def test_by_reciprocal_ranks(k: int) -> None:
+    fused = Fusion.of(DENSE, LEXICAL)
+    found = as_dicts((fused.passages, fused.scores({"by": RANKS, "k": k})))
+    for one, expected in zip(found, by_ranks(k), strict=True):
+        assert one == pytest.approx(expected, abs=1e-7)
+
+
+def test_only_dense_and_only_lexical_keep_their_orders() -> None:
+    fused = Fusion.of(DENSE, LEXICAL)
+    passages, _ = best(fused.passages, fused.scores({"by": SCORES, "weight": 0.0}), 3)
+    assert passages.tolist() == [[7, 2, 4], [1, 0, -1]], "what dense did not find ties with its last passage, 5"
+    passages, _ = best(fused.passages, fused.scores({"by": SCORES, "weight": 1.0}), 3)
+    assert passages[0].tolist() == [2, 9, 4]
+
+
+def test_equal_scores_add_nothing() -> None:
+    same = (np.array([[3, 4]]), np.array([[1.0, 1.0]], np.float32))
+    other = (np.array([[4, 6]]), np.array([[2.0, 0.0]], np.float32))
+    fused = Fusion.of(same, other)
+    found = as_dicts((fused.passages, fused.scores({"by": SCORES, "weight": 0.5})))[0]
+    assert found == {3: -0.5, 4: 0.5, 6: -0.5}
+
+
+def test_union_is_that_of_sets() -> None:
+    random = np.random.default_rng(0)
+    first, second = (np.stack([random.permutation(30)[:width] for _ in range(50)]) for width in (12, 9))
+    first[:, 10:] = -1
+    passages, in_first, in_second = union(first, second)
+    for query in range(50):
+        held = passages[query] >= 0
+        assert sorted(passages[query][held]) == sorted({*first[query, :10], *second[query]})
+        for passage, a, b in zip(passages[query][held], in_first[query][held], in_second[query][held], strict=True):
+            assert (first[query, a] == passage) if passage in first[query] else (a == -1)
+            assert (second[query, b] == passage) if passage in second[query] else (b == -1)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 7, 20])
+def test_best_equals_a_full_sort(depth: int) -> None:
+    random = np.random.default_rng(1)
+    passages = np.stack([random.permutation(40)[:12] for _ in range(30)])
+    scores = random.integers(0, 4, size=passages.shape).astype(np.float32)
+    passages[:10, 9:], scores[:10, 9:] = -1, NOTHING
+    found, values = best(passages, scores, depth)
+    for query in range(30):
+        held = [(-s, p) for p, s in zip(passages[query].tolist(), scores[query].tolist(), strict=True) if p >= 0]
+        expected = sorted(held)[:depth]
+        assert found[query][: len(expected)].tolist() == [passage for _, passage in expected]
+        assert values[query][: len(expected)].tolist() == [-score for score, _ in expected]
+        assert (found[query][len(expected) :] == -1).all()
+
+
+def test_settings_have_the_least_of_bm25_first() -> None:
+    assert settings([1.0, 0.0], [60, 10]) == [
+        *({"by": "scores", "weight": 0.0}, {"by": "scores", "weight": 1.0}),
+        *({"by": "reciprocal ranks", "k": 10}, {"by": "reciprocal ranks", "k": 60}),
+    ]

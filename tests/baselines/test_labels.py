@@ -1,0 +1,223 @@
+"""The whole of each baseline on the tiny corpus and model: what it writes, and that it knows training labels alone."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gnn_encoder.baselines.choice import read_choice
+from gnn_encoder.baselines.dev import DevQueries
+from gnn_encoder.baselines.hybrid import write_hybrid
+from gnn_encoder.baselines.label_prior import write_label_prior
+from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
+from gnn_encoder.baselines.shifting import write_query_mean
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params
+from gnn_encoder.core.records import QRELS, QUERIES
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.tables import read_column, write_table
+from gnn_encoder.data.prepare import prepare
+from gnn_encoder.data.sources import open_source
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.matrix import origin_of, write_matrix
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.evaluation.judge import judged_queries, measure_rankings, measure_split
+from gnn_encoder.evaluation.measures import mean
+from gnn_encoder.evaluation.runs import as_run, read_run, write_run
+from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
+from gnn_encoder.index.exact import top_k
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+from ..project import ROOT
+
+BASE = "dual_encoder"
+Write = Callable[[str, str, Params, Path], None]
+WRITERS: dict[str, Write] = {
+    "query_mean": write_query_mean,
+    "label_prior": write_label_prior,
+    "logged_neighbours": write_logged_neighbours,
+    "hybrid": lambda system, base, params, folder: write_hybrid(system, [base], params, folder),
+}
+ONE_SETTING = {"query_mean": [0.3], "label_prior": [1.0], "neighbours": [2], "neighbour_weights": [1.0]}
+ONE_SETTING |= {"bm25_weights": [0.5], "reciprocal_ranks": []}
+
+
+@pytest.fixture(scope="module")
+def params(tiny_params: Params) -> Params:
+    """The tiny experiment with its paths made absolute."""
+    data = tiny_params.data.model_copy(update={"path": str(ROOT / "tests/tiny/beir")})
+    encoder = tiny_params.encoder.model_copy(update={"model": str(ROOT / "tests/tiny/model")})
+    return tiny_params.model_copy(update={"data": data, "encoder": encoder})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
+    """A project with prepared tables, an untrained M_de, its matrix, and runs of it and of BM25."""
+    root = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        prepare(params.data, open_source(params.data), project.PREPARED, seed=1, unlabelled_fraction=0.0)
+        encoder = DualEncoder.from_pretrained(params.encoder).for_inference()
+        encoder.save(project.encoder(BASE))
+        origin = origin_of(project.encoder(BASE), project.PASSAGES)
+        write_matrix(encoder, project.embeddings(BASE), params, origin=origin)
+        bm25 = BM25Index.build(project.PASSAGES, params.bm25)
+        for split in project.JUDGED:
+            queries = project.queries(split)
+            vectors = embed_queries(encoder, open_queries(queries, encoder), 512)
+            found = top_k(project.embeddings(BASE), vectors, params.retrieve.depth)
+            qids = read_column(queries, "qid").to_pylist()
+            write_run(project.run_file(BASE, split), qids, read_column(project.PASSAGES, "pid"), *found, BASE)
+            write_bm25_run(bm25, queries, project.PASSAGES, params.retrieve.depth, project.run_file("bm25", split))
+    return root
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the project as the working folder."""
+    shutil.copytree(made, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def with_one_setting(params: Params) -> Params:
+    return params.model_copy(update={"baselines": params.baselines.model_copy(update=ONE_SETTING)})
+
+
+def written(system: str, params: Params) -> dict[str, str]:
+    """What the baseline writes, file by file, apart from its choice."""
+    target = Path("written")
+    shutil.rmtree(target, ignore_errors=True)
+    WRITERS[system](system, BASE, params, target)
+    files = [path for path in sorted(target.rglob("*")) if path.is_file() and path.name != "choice.json"]
+    return {path.relative_to(target).as_posix(): fingerprint(path) for path in files}
+
+
+def shift_labels(split: str) -> None:
+    """Give each query of a split the labels of the next one."""
+    table = pl.read_parquet(project.qrels(split))
+    write_table(project.qrels(split), QRELS, [table.with_columns(pl.col("pid").shift(-1, fill_value="p5")).to_arrow()])
+
+
+@pytest.mark.parametrize("system", WRITERS)
+def test_only_training_labels_are_used(folder: Path, params: Params, system: str) -> None:
+    one = with_one_setting(params)
+    before = written(system, one)
+    shift_labels("dev")
+    project.qrels("test").unlink()
+    assert written(system, one) == before, "dev labels choose among settings, of which there is one"
+    shift_labels("train")
+    assert (written(system, one) == before) == (system == "hybrid")
+
+
+@pytest.mark.parametrize("system", ["label_prior", "logged_neighbours", "hybrid"])
+def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, system: str) -> None:
+    WRITERS[system](system, BASE, params, Path("written"))
+    choice = read_choice(Path("written"))
+    values = measure_split(read_run(Path("written/dev.trec.gz")), "dev", ["RR@10"], params.evaluate)
+    assert choice.chosen.value == pytest.approx(mean(values)["RR@10"], abs=1e-12)
+    assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
+    runs = {split: read_run(Path(f"written/{split}.trec.gz")) for split in ("dev", "test")}
+    for split, run in runs.items():
+        assert (
+            run["qid"].unique(maintain_order=True).to_list() == read_column(project.queries(split), "qid").to_pylist()
+        )
+        assert run.group_by("qid").len()["len"].max() == params.retrieve.depth
+
+
+def test_the_value_of_the_shifted_matrix_is_that_of_searching_it(folder: Path, params: Params) -> None:
+    write_query_mean("query_mean", BASE, params, Path("written"))
+    choice = read_choice(Path("written"))
+    encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
+    found, _ = top_k(Path("written"), embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512), 10)
+    qids, pids = (
+        pl.Series(read_column(path, name))
+        for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
+    )
+    values = measure_split(as_run(found, qids, pids), "dev", ["RR@10"], params.evaluate)
+    assert choice.chosen.value == pytest.approx(mean(values)["RR@10"], abs=1e-12)
+    assert {one.setting["weight"] for one in choice.tried} == {0.0, -0.2, 0.2}
+
+
+def test_doing_nothing_is_m_de(folder: Path, params: Params) -> None:
+    nothing = {"query_mean": [0.0], "label_prior": [0.0], "neighbour_weights": [0.0], "bm25_weights": [0.0]}
+    section = params.baselines.model_copy(update=nothing | {"neighbours": [1], "reciprocal_ranks": []})
+    same = params.model_copy(update={"baselines": section})
+    expected = read_run(project.run_file(BASE, "test"))
+    for system in ("label_prior", "logged_neighbours"):
+        target = Path(system)
+        WRITERS[system](system, BASE, same, target)
+        found = read_run(target / "test.trec.gz")
+        # Beyond M_de's run stand neighbours' passages that would be below its last one.
+        assert found.filter(pl.col("rank") <= 40).equals(expected.filter(pl.col("rank") <= 40)), system
+    write_query_mean("query_mean", BASE, same, Path("shifted"))
+    matrices = [path / "embeddings.npy" for path in (Path("shifted"), project.embeddings(BASE))]
+    assert matrices[0].read_bytes() == matrices[1].read_bytes()
+
+
+def test_the_hybrid_takes_the_best_dense_side(folder: Path, params: Params) -> None:
+    shutil.copytree(project.RUNS / "bm25", project.RUNS / "retriever")  # which finds nearly all on the tiny corpus
+    write_hybrid("hybrid", [BASE, "retriever"], params, Path("written"))
+    facts = json.loads(Path("written/choice.json").read_text())["facts"]
+    assert facts["dense"] == "retriever" and facts["dev_retriever"] > facts["dev_dual_encoder"]
+    assert facts["depth"] == params.retrieve.depth
+
+
+# --- the dev queries --------------------------------------------------------------------------------------------------
+
+
+def answered(split: str) -> None:
+    """Have a split judged by answers: the first word of a passage's text for each query."""
+    table = pl.read_parquet(project.queries(split))
+    texts = pl.read_parquet(project.PASSAGES)["text"].head(len(table)).to_list()
+    table = table.with_columns(answers=pl.Series([[text.split()[0]] for text in texts]))
+    write_table(project.queries(split), QUERIES, [table.to_arrow()])
+    write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
+
+
+@pytest.mark.parametrize("by_answers", [False, True])
+def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answers: bool) -> None:
+    if by_answers:
+        answered("dev")
+    random = np.random.default_rng(3)
+    rows = judged_queries("dev")
+    assert len(rows) == 15
+    rankings = [np.stack([random.permutation(120)[:10] for _ in rows]) for _ in range(3)]
+    rankings[0][:, 7:] = -1
+    found = measure_rankings(rankings, rows, "dev", "RR@10", params.evaluate)
+    qids, pids = pl.Series(read_column(project.queries("dev"), "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
+    for value, ranking in zip(found, rankings, strict=True):
+        run = as_run(ranking, qids.gather(rows), pids).filter(pl.col("pid").is_not_null())
+        run = run.filter(pl.Series((ranking >= 0).reshape(-1))) if len(run) == ranking.size else run
+        assert value == pytest.approx(mean(measure_split(run, "dev", ["RR@10"], params.evaluate))["RR@10"], abs=1e-12)
+    assert len(set(found)) > 1, "the rankings differ"
+
+
+def test_baselines_of_data_that_is_judged_by_answers(folder: Path, params: Params) -> None:
+    for split in project.JUDGED:
+        answered(split)
+    for system, write in WRITERS.items():
+        write(system, BASE, params, Path(system))
+        assert len({one.value for one in read_choice(Path(system)).tried}) > 1, system
+
+
+def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
+    few = params.model_copy(update={"baselines": params.baselines.model_copy(update={"dev_queries": 6})})
+    rows = DevQueries.sample(few).rows
+    assert len(set(rows.tolist())) == 6 and rows.tolist() == sorted(rows.tolist())
+    assert rows.tolist() == DevQueries.sample(few).rows.tolist()
+    write_label_prior("label_prior", BASE, few, Path("written"))
+    assert read_choice(Path("written")).queries == 6
+
+
+@pytest.mark.parametrize(
+    ("measure", "depth"), [("RR@10", 10), ("nDCG@5", 5), ("AP", 50), ("nDCG(judged_only=True)@10", 50)]
+)
+def test_how_deep_a_measure_looks(folder: Path, params: Params, measure: str, depth: int) -> None:
+    section: Any = params.evaluate.model_copy(update={"significance": measure})
+    assert DevQueries.sample(params.model_copy(update={"evaluate": section})).depth == depth
