@@ -23,6 +23,7 @@ WHOLE = 0.95  # share of the passages that are read whole
 WHOLE_QUERIES = 0.99
 PAIR_TOKENS = 256  # most tokens of a pair
 LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
+REPEATED = 2.0  # training queries a labelled passage from which labelled edges are taken into the graph
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
 GNN_BATCH = 128
@@ -274,6 +275,8 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
     yield Chosen(
         "build_graph.k", wish.k, f"passages per query; an average passage has {n * wish.k / facts.passages:.1f}"
     )
+    repeats = facts.queries_a_labelled_passage
+    yield Chosen("build_graph.labelled", repeats >= REPEATED, f"a labelled passage has {repeats:.1f} training queries")
     dearer = "M_ce's, as in the paper"
     cheaper = "as good as a briefly trained M_ce's, and cost nothing"
     yield Chosen("mgt.edge_features", wish.edge_features, dearer if wish.edge_features == "cross_encoder" else cheaper)
