@@ -139,7 +139,7 @@ class Dev(Section):
     """The dev score of every training of an encoder, by which it keeps its best weights."""
 
     queries: Count  # dev queries, a fixed random sample
-    depth: Depth  # passages that each of them adds to the pool, by each of the systems that make it
+    depth: Depth  # passages that each of them adds to the pool; the systems that make it share them
     passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
     evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
 
