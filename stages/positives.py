@@ -37,7 +37,8 @@ def main(stage: Stage) -> None:
 
     pairs = relevant_pairs(queries, positives, project.PASSAGES)
     sample = sample_queries(pairs, params.dev.queries, params.seed)
-    top = pl.concat([found.filter(pl.col("rank") <= params.dev.depth) for found in runs.values()])
+    depth = -(-params.dev.depth // len(runs))  # of each: together they bring in as many as M_de alone for MGT
+    top = pl.concat([found.filter(pl.col("rank") <= depth) for found in runs.values()])
     retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
     if by_answers:
         hits = answered(retrieved.select("query", "passage").unique(), queries, project.PASSAGES, answers)

@@ -1,8 +1,12 @@
 """prepare: the data set's passages, queries and judgements as checked tables (section 4.1)."""
 
+from pathlib import Path
+
+from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
+from gnn_encoder.data.unlabelled import own_file
 
 
 def main(stage: Stage) -> None:
@@ -12,5 +16,11 @@ def main(stage: Stage) -> None:
     prepare(params.data, open_source(params.data), stage.scratch, seed=params.seed, unlabelled_fraction=hidden)
 
 
+def own_files(params: Params) -> list[Path]:
+    """The source's files, and that of the user's unlabelled queries if there is one."""
+    own = own_file(params.data.unlabelled)
+    return [*open_source(params.data).files(), *([own] if own else [])]
+
+
 if __name__ == "__main__":
-    run(main, own_files=lambda params: open_source(params.data).files())
+    run(main, own_files=own_files)

@@ -181,11 +181,34 @@ def test_hidden_labels(tmp_path: Path) -> None:
     assert qids(plain, "unlabelled") == []
 
 
-def test_hidden_labels_are_taken_from_the_labelled_where_none_are_left_over(tmp_path: Path) -> None:
-    data = Data(source="beir", path=str(TINY), train_queries=None, dev_fraction=0.2)
+@pytest.mark.parametrize("train_queries", [None, 60, 61])
+def test_no_label_is_hidden_where_the_sample_leaves_no_query_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, train_queries: int | None
+) -> None:
+    caplog.set_level(logging.INFO)
+    data = Data(source="beir", path=str(TINY), train_queries=train_queries, dev_fraction=0.2)
     prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.25)
-    hidden, train = qids(tmp_path / "out", "unlabelled"), qids(tmp_path / "out", "train")
-    assert (len(hidden), len(train)) == (15, 45) and not set(hidden) & set(train)
+    assert (qids(tmp_path / "out", "unlabelled"), len(qids(tmp_path / "out", "train"))) == ([], 60)
+    assert len(pl.read_parquet(tmp_path / "out" / "qrels" / "unlabelled.parquet")) == 0
+    told = "unlabelled: all 60 training queries keep their labels; to measure PAIR's pseudo-labels by hidden ones, set "
+    assert f"{told}data.train_queries below that" in caplog.messages
+
+
+def test_no_more_labels_are_hidden_than_the_sample_leaves_out(tmp_path: Path) -> None:
+    data = Data(source="beir", path=str(TINY), train_queries=50, dev_fraction=0.2)
+    prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.5)
+    assert (len(qids(tmp_path / "out", "unlabelled")), len(qids(tmp_path / "out", "train"))) == (10, 50)
+
+
+def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("what is new?\nand what else?\n")
+    data = Data(source="beir", path=str(TINY), train_queries=50, dev_fraction=0.2, unlabelled=str(own))
+    prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.1)
+    found = qids(tmp_path / "out", "unlabelled")
+    assert len(found) == 8 and found[6:] == ["unlabelled-0", "unlabelled-1"]
+    judged = pl.read_parquet(tmp_path / "out" / "qrels" / "unlabelled.parquet")["qid"]
+    assert set(judged) == set(found[:6])
 
 
 def append(name: str, text: str | bytes) -> Callable[[Path], None]:

@@ -182,9 +182,9 @@ PARAMS = {
     ),
     "s_neg above s_pos": (params(pair__s_neg=0.5), "pair_label", ["pair.s_neg is 0.5", "s_pos, 0.25"]),
     "no such unlabelled queries": (
-        params(pair__unlabelled="none.txt"),
-        "pair_label",
-        ["none.txt", "pair.unlabelled"],
+        params(data__unlabelled="none.txt"),
+        "prepare",
+        ["none.txt", "data.unlabelled"],
     ),
     "k of the evidence beyond the corpus": (
         params(evidence__k=121),

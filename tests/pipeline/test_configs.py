@@ -21,7 +21,7 @@ from .conftest import ROOT, TINY_PARAMS, Project, Ran
 
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
-    *("query_length", "passage_length", "max_length", "evaluate_every", "dev_queries", "dev_depth", "dev_fraction"),
+    *("query_length", "passage_length", "max_length", "evaluate_every", "evaluations", "dev_fraction"),
     *("seeds", "cases", "resamples"),
 }
 
@@ -106,8 +106,9 @@ def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project
     tiny = complete(TINY_PARAMS)
     params = overridden(complete(ROOT / "configs" / f"{name}.yaml"), tiny)
     params["data"]["path"] = "source"
-    # Queries that stand for a user's file of them, and thresholds that a teacher of few steps reaches.
-    params["pair"] |= {"unlabelled_fraction": 0.25, "s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
+    # A user's queries without labels, and thresholds that a teacher of few steps reaches.
+    params["data"]["unlabelled"] = tiny["data"]["unlabelled"]
+    params["pair"] |= {"s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
     # The ablations are the experiment's; the sweeps of few queries have small graphs and few folds.
     own, small = params["evidence"]["trials"], tiny["evidence"]["trials"]
     params["evidence"]["trials"] = {

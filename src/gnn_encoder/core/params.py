@@ -83,6 +83,7 @@ class Data(Section):
     min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
     split: Literal["hash", "time"] = "hash"  # log: what decides which split a query belongs to
     test_fraction: Fraction = 0.1  # log, squad: share of the queries that becomes test, if the source has no test split
+    unlabelled: str | None = None  # file of queries without labels: text, one a line, or Parquet with a column text
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
@@ -138,7 +139,7 @@ class Dev(Section):
     """The dev score of every training of an encoder, by which it keeps its best weights."""
 
     queries: Count  # dev queries, a fixed random sample
-    depth: Depth  # passages that each of them adds to the pool, by each of the systems that make it
+    depth: Depth  # passages that each of them adds to the pool; the systems that make it share them
     passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
     evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
 
@@ -204,8 +205,8 @@ class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
     teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
-    unlabelled: str | None  # queries without labels: a text file, one a line, or a Parquet table with a column text
-    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]  # share of the training queries whose labels are hidden
+    # Of the queries that data.train_queries leaves out, so many have their labels hidden, as a share of all.
+    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]
     depth: Depth  # candidates a query from the first retriever
     candidates: Count  # how many of these M_ce scores, spread evenly over their ranks
     s_pos: Fraction  # pseudo-positives score above

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import batched, count_rows, write_table
 from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.rows import Judgement, Place, Source
+from gnn_encoder.data.unlabelled import own_file, own_queries
 
 log = logging.getLogger(__name__)
 
@@ -37,21 +38,25 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     """Write passages.parquet, queries/, qrels/, counts.parquet and statistics.json to `folder`.
 
     Args:
-        unlabelled_fraction: share of the training queries whose labels are hidden. PAIR gives them pseudo-labels;
-            qrels/unlabelled.parquet keeps the hidden labels, by which the pseudo-labels are judged.
+        unlabelled_fraction: of the training queries that `data.train_queries` leaves out, so many become unlabelled, as
+            a share of all. PAIR gives them pseudo-labels; qrels/unlabelled.parquet keeps the hidden labels, by which
+            the pseudo-labels are judged. The user's own unlabelled queries stand after them.
 
-    Memory: 8 bytes a passage, the judgements, and one batch of rows.
+    Memory: 8 bytes a passage, the judgements, and one batch of rows; with queries of the user's, those of the splits.
 
     Raises:
         UserError: the source breaks a rule; the message names the file and the row.
     """
+    own = own_file(data.unlabelled)
     pids = _write_passages(source, folder / "passages.parquet")
     judged = {split: _checked(source, split, read_judgements(source, split), pids) for split in source.splits}
     queries = {split: _queries(source, split, table) for split, table in judged.items()}
     splits = choose_queries(data, queries, seed, unlabelled_fraction)
-    for name in (*SPLITS, UNLABELLED):
+    tables = {name: folder / "queries" / f"{name}.parquet" for name in (*SPLITS, UNLABELLED)}
+    more = {UNLABELLED: own_queries(own, [tables[name] for name in SPLITS])} if own else {}
+    for name, table in tables.items():
         origin, qids = splits[name]
-        _write_queries(source, origin, qids, judged[origin], folder / "queries" / f"{name}.parquet")
+        _write_queries(source, origin, qids, judged[origin], table, more.get(name, ()))
         kept = judged[origin].filter(pl.col("qid").is_in(qids.implode()))
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [kept.select(QRELS.names).to_arrow()])
         if name == "train":
@@ -74,11 +79,12 @@ def choose_queries(
     """Choose the queries of each split.
 
     Where the source has no dev split, one is cut from train. Where `data.train_queries` is smaller than train, train
-    becomes a random sample. The unlabelled queries are drawn from those that the sample leaves out, or else cut from
-    train.
+    becomes a random sample. The queries whose labels are hidden are drawn from those that the sample leaves out: no
+    label is taken from train.
 
     Args:
         queries: ids of the queries of each split of the source that can be trained on or judged.
+        unlabelled_fraction: how many labels are hidden, as a share of the training queries before the sample.
 
     Raises:
         UserError: nothing would be left for train.
@@ -91,18 +97,21 @@ def choose_queries(
             raise UserError("qrels of split train: 1 query is too few to cut a dev split from; add queries")
         log.info("no dev split in the source: %d training queries, drawn with seed %d, become dev", len(dev), seed)
         splits["dev"] = Split("train", dev)
-    hidden = round(unlabelled_fraction * len(train))
+    hidden, others = round(unlabelled_fraction * len(train)), train[:0]
     if data.train_queries is not None and data.train_queries < len(train):
         log.info("train: a sample of %d of %d queries, seed %d", data.train_queries, len(train), seed)
         train, others = _cut(train, data.train_queries, [seed, SAMPLE])
-        unlabelled, _ = _cut(others, hidden, [seed, HIDE])
-    else:
-        if data.train_queries is not None:
-            wanted = data.train_queries
-            log.info("train: data.train_queries is %d, there are %d queries: all taken", wanted, len(train))
-        unlabelled, train = _cut(train, hidden, [seed, HIDE])
-    if hidden:
+    elif data.train_queries is not None:
+        log.info("train: data.train_queries is %d, there are %d queries: all taken", data.train_queries, len(train))
+    unlabelled, _ = _cut(others, hidden, [seed, HIDE])
+    if len(unlabelled):
         log.info("unlabelled: the labels of %d other training queries are hidden, seed %d", len(unlabelled), seed)
+    elif hidden:
+        log.info(
+            "unlabelled: all %d training queries keep their labels; to measure PAIR's pseudo-labels by hidden ones, "
+            "set data.train_queries below that",
+            len(train),
+        )
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
@@ -171,10 +180,12 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
     return once.drop("index")
 
 
-def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
-    """Write the `chosen` queries in the source's order, and check that every judged query exists, and only once."""
-    if chosen.is_empty():  # there are no unlabelled queries: the file need not be read again
-        write_table(path, QUERIES, [])
+def _write_queries(
+    source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path, more: Iterable[pa.RecordBatch]
+) -> None:
+    """Write the `chosen` queries in the source's order, then `more`; each judged query must exist, and only once."""
+    if chosen.is_empty():  # no label is hidden: the file need not be read again
+        write_table(path, QUERIES, more)
         return
     qids = Ids()
 
@@ -188,7 +199,7 @@ def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.Da
             columns = [[row.qid for row in taken], [row.text for row in taken], [list(row.answers) for row in taken]]
             yield pa.record_batch(columns, QUERIES)
 
-    write_table(path, QUERIES, batches())
+    write_table(path, QUERIES, chain(batches(), more))
     qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "query id")
     unknown = np.flatnonzero(~qids.contain(judged["qid"]))
     if len(unknown):

@@ -1,4 +1,4 @@
-"""Learning curves: of one model on axes, of all models as one PNG."""
+"""Learning curves: of one model on axes, of all models as one PNG; and where each had its best weights, as a table."""
 
 import re
 from functools import partial
@@ -9,6 +9,8 @@ import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.presenting.figure import Panel, write_png
+from gnn_encoder.presenting.formats import points
+from gnn_encoder.presenting.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +29,8 @@ def histories() -> dict[str, Path]:
 def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
     """Draw the loss of every optimiser step, in one colour per phase, and RR@10 of the dev sample on a second axis.
 
+    A star marks the weights that were kept.
+
     Args:
         history: columns phase, step, loss, dev_rr10; a row has a loss, a dev_rr10 or both.
     """
@@ -39,13 +43,51 @@ def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
     if len(watched):
         right = axes.twinx()
         right.plot(watched["step"], 100 * watched["dev_rr10"], "o-", color=WATCHED, markersize=4)
+        step, score = kept(watched.filter(phase=watched["phase"][-1]))
+        right.plot([step], [100 * score], "*", color=WATCHED, markersize=12)
         right.set_ylabel("dev RR@10 (points)", color=WATCHED)
         right.grid(visible=False)
 
 
+def kept(watched: pl.DataFrame) -> tuple[int, float]:
+    """The step whose weights a phase kept, and its dev score in 0..1: the first of the best scores.
+
+    Args:
+        watched: rows of one phase of a history that have a dev_rr10.
+    """
+    step, score = watched.select("step", "dev_rr10").row(watched["dev_rr10"].arg_max() or 0)
+    return int(step), float(score)
+
+
+def kept_table(models: dict[str, Path]) -> Table | None:
+    """What each phase of each training gained on the dev sample, and at which step; None if none was scored.
+
+    Args:
+        models: name -> file of its learning curve.
+    """
+    rows = []
+    for name, path in models.items():
+        history = read_history(path)
+        for phase in history["phase"].unique(maintain_order=True).to_list():
+            steps = history.filter(phase=phase)
+            watched = steps.drop_nulls("dev_rr10")
+            if len(watched):
+                step, score = kept(watched)
+                place = f"{step} of {steps['step'][-1]}" if step else "none was better than the start"
+                rows.append([f"{name}, {phase}", points(watched["dev_rr10"][0]), points(score), place])
+    columns = ["training", "RR@10 at its start", "of the weights kept", "step of these"]
+    note = "Of the dev sample, with its pool of passages: not comparable with the measures of the whole corpus."
+    return Table(title="Where the best weights were", columns=columns, rows=rows, note=note) if rows else None
+
+
+def read_history(path: Path) -> pl.DataFrame:
+    """A file that `write_history` wrote."""
+    return pl.read_csv(path, schema_overrides={"loss": pl.Float64, "dev_rr10": pl.Float64})  # a column may be empty
+
+
 def training_panel(name: str, path: Path) -> Panel:
     """A model's learning curve. `path`: a file that `write_history` wrote."""
-    history = pl.read_csv(path, schema_overrides={"loss": pl.Float64, "dev_rr10": pl.Float64})  # a column may be empty
+    history = read_history(path)
     key = re.sub("[/_]", "-", name)
     return Panel(name=f"training-{key}", title=name, paint=partial(paint_training, history=history), size=(3.8, 2.8))
 

@@ -11,13 +11,15 @@ from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.blocks import blocks
 from gnn_encoder.presenting.page.section import Section
 from gnn_encoder.presenting.pictures import as_svg
-from gnn_encoder.presenting.training import histories, training_panel
+from gnn_encoder.presenting.training import histories, kept_table, training_panel
 
 
 def training() -> Section:
-    """The learning curve of every model."""
-    found = Section()
-    for name, path in histories().items():
+    """The learning curve of every model, and where it had its best weights."""
+    found, curves = Section(), histories()
+    if table := kept_table(curves):
+        found.tables.append(table)
+    for name, path in curves.items():
         found.show(name, as_svg(training_panel(name, path)))
     if not found.figures:
         found.miss("No model has been trained", "dvc repro evaluate@gnn_encoder")
