@@ -26,6 +26,7 @@ TEMPORARY = Path(".dvc/tmp")
 RWLOCK = TEMPORARY / "rwlock"
 RECORD = Path("dvc.lock")
 ASIDE = TEMPORARY / "dvc.lock.broken"
+DVC = ("dvc", "run_dvc.py")
 STAGE = re.compile(r"(^|/)stages/\w+\.py$")
 
 
@@ -40,7 +41,7 @@ def main() -> int:
         except zc.lockfile.LockError:
             return 0
         # While a stage runs, its DVC holds neither lock; then it is in the notes, or seen among the processes.
-        if living(noted()) or at_work(lambda words: any(Path(word).name == "dvc" for word in words)):
+        if living(noted()) or at_work(lambda words: any(Path(word).name in DVC for word in words)):
             return 0
         if orphan := at_work(lambda words: any(map(STAGE.search, words))):
             say(f"process {orphan.pid} of an earlier run is still at work here; wait for it, or `kill {orphan.pid}`")

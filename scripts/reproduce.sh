@@ -21,7 +21,7 @@ server=$(mktemp -d)
 export GNN_ENCODER_SERVER=$server/socket
 scripts/python scripts/stage_server.py "$server" $$ </dev/null >/dev/null &
 trap 'kill $! 2>/dev/null || true; rm -rf "$server"' EXIT
-.venv/bin/python -m dvc repro "$@"
+.venv/bin/python scripts/run_dvc.py repro "$@"
 
 for target in "$@"; do
     case $target in evaluate@*) .venv/bin/gnn-encoder results "${target#evaluate@}" ;; esac

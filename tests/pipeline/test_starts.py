@@ -318,7 +318,7 @@ def reproducing(project: Project, tmp_path: Path) -> Iterator[tuple[subprocess.P
         try:
             wait_for(copy.folder / "process", script)
             all_of_it = psutil.Process(script.pid).children(recursive=True)
-            names = ("scripts/stage_server.py", "dvc")
+            names = ("scripts/stage_server.py", "scripts/run_dvc.py")
             server, dvc = (next(process for process in all_of_it if name in process.cmdline()) for name in names)
             stage = psutil.Process(int((copy.folder / "process").read_text()))
             assert stage.ppid() == server.pid
@@ -326,6 +326,15 @@ def reproducing(project: Project, tmp_path: Path) -> Iterator[tuple[subprocess.P
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(script.pid, signal.SIGKILL)
+
+
+def test_reproduce_at_work_is_not_healed(reproducing: Any, tmp_path: Path, environment: dict[str, str]) -> None:
+    """Even where DVC's notes of itself cannot be read: it is seen among the processes."""
+    project = Project(tmp_path / "copy", environment)
+    notes = project.folder / ".dvc" / "tmp" / "rwlock"
+    notes.write_text("")
+    healed = project.run(sys.executable, "scripts/heal.py")
+    assert (healed.status, healed.output, notes.read_text()) == (0, "", "")
 
 
 def test_the_server_ends_with_reproduce(reproducing: Any, tmp_path: Path) -> None:
