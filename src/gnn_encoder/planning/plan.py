@@ -107,7 +107,7 @@ def hurts(of: Plan) -> list[str]:
         )
     if read.unread(limit) > CUT:
         longest = of.machine.model.tokens
-        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else "set data.passages to cut texts"
+        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting(longest)
         found.append(
             f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
         )
@@ -133,6 +133,12 @@ def hurts(of: Plan) -> list[str]:
             "the graph gains with every query; raise data.train_queries"
         )
     return found
+
+
+def cutting(longest: int) -> str:
+    """The advice to cut texts into passages that a model of so many tokens reads whole."""
+    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
+    return f"cut them with data.passages={{words: {words}, overlap: {words // 6}}}"
 
 
 def sampled(of: Plan) -> list[str]:
