@@ -39,12 +39,10 @@ def test_it_ends_in_time_where_it_says_so(
     choice = choose(base, data, make_machine(speed), stages, minutes=minutes)
     assert choice.fits == (choice.plan.minutes <= minutes)
     values = chosen(choice)
-    if choice.fits:
-        assert choice.plan.minutes <= minutes
-    else:  # what cannot fit is not spoilt
-        assert values["encoder.passage_length"] >= data.passage_tokens.whole(0.95)
-        assert values["data.train_queries"] is None
-    assert values["encoder.passage_length"] >= 48 or values["encoder.passage_length"] >= data.passage_tokens.whole(0.95)
+    assert data.passage_tokens.unread(values["encoder.passage_length"]) <= 0.5
+    assert (values["data.train_queries"] or size[1]) >= min(size[1], 1000)
+    if not choice.fits:  # then all is conceded that may be
+        assert values["mgt.edge_features"] == "product" and values["denoise.candidates"] == 4
 
 
 @pytest.mark.parametrize("tokens", [30, 100, 150])

@@ -53,7 +53,8 @@ def test_the_default_run_costs_what_its_parts_cost(facts: Facts, machine: Machin
     rate = (1 + 0.25 * (48 - 32) / (256 - 32)) / 10_000
     assert abs(cost.seconds - 27_413 * 48 * rate) < 0.01
     assert cost.disk == 27_413 * 384 * 2
-    assert start(cost, machine) == 0.3 + 3.0 + 0.5
+    assert start(cost, machine, served=False) == 0.3 + 3.0 + 0.5
+    assert start(cost, machine, served=True) == 0.3 + 0.3 + 0.5
 
 
 def test_products_cost_nothing_to_embed(machine: Machine) -> None:

@@ -16,12 +16,13 @@ from gnn_encoder.core.pipeline import Declared
 from gnn_encoder.encoding.tokens import padded
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.plan import Plan, plan
+from gnn_encoder.planning.plan import Plan, cutting, plan
 from gnn_encoder.planning.work import training_memory
 
 WHOLE = 0.95  # share of the passages that are read whole
 WHOLE_QUERIES = 0.99
 PAIR_TOKENS = 256  # most tokens of a pair
+UNREAD = 0.5  # most of the text that is given up for time
 LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
 REPEATED = 2.0  # training queries a labelled passage from which labelled edges are taken into the graph
 FOLD = 24  # fewest queries of a round of Masked Graph Training
@@ -92,9 +93,7 @@ def choose(
     if minutes is not None:
         # A small set does not repay all the time allowed: for it, harmless concessions are made all the same.
         wish = concede(wish, harmless(), lambda one: planned(one).minutes, min(minutes, enough(facts)))
-        least = concede(wish, harmful(facts), lambda one: planned(one).minutes, minutes)
-        # What does not fit at any price need not be spoilt for it.
-        wish = least if planned(least).minutes <= minutes else wish
+        wish = concede(wish, harmful(facts), lambda one: planned(one).minutes, minutes)
     return Choice(values=values(wish), plan=planned(wish), minutes=minutes)
 
 
@@ -154,8 +153,8 @@ def harmless() -> list[Concession]:
 
 
 def harmful(facts: Facts) -> list[Concession]:
-    """What quality feels, the least harmful first."""
-    return [
+    """What quality feels, the least harmful first. Passages are never cut so far that UNREAD of their text is lost."""
+    every: list[Concession] = [
         *(("train_queries", facts.train // 2**n) for n in range(1, 12) if facts.train // 2**n >= 3000),
         ("passage_length", 192),
         ("train_queries", 3000),
@@ -170,6 +169,8 @@ def harmful(facts: Facts) -> list[Concession]:
         ("passage_length", 48),
         ("gnn_steps", 40),
     ]
+    read = facts.passage_tokens
+    return [(name, value) for name, value in every if name != "passage_length" or read.unread(value) <= UNREAD]
 
 
 def concede(wish: Wish, concessions: list[Concession], cost: Callable[[Wish], float], allowed: float) -> Wish:
@@ -195,11 +196,7 @@ def suggestions(facts: Facts, machine: Machine) -> list[str]:
     longer = facts.passage_tokens.longer(longest)
     if longer <= LONG_TEXTS:
         return []
-    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens; some texts have more
-    return [
-        f"{longer:.0%} of the texts are longer than the {longest} tokens that the model reads: cut them with "
-        f"data.passages={{words: {words}, overlap: {words // 6}}}"
-    ]
+    return [f"{longer:.0%} of the texts are longer than the {longest} tokens that the model reads: {cutting(longest)}"]
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

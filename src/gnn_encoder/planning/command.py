@@ -78,11 +78,14 @@ def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
         yield line, False
     if not choice.fits:
         yield (
-            f"does not fit into {choice.minutes:g} minutes, even with texts cut and steps saved; these values save "
-            "steps alone: allow more time, or bring fewer passages",
+            f"does not fit into {choice.minutes:g} minutes: this is the least that is worth running here; allow more "
+            "time, or bring fewer passages",
             True,
         )
-    for line in [*suggestions(facts, choice.plan.machine), *hurts(choice.plan)]:
+    warnings = hurts(choice.plan)
+    if not any("data.passages" in line for line in warnings):
+        warnings += suggestions(facts, choice.plan.machine)
+    for line in warnings:
         yield line, True
 
 

@@ -11,7 +11,7 @@ from gnn_encoder.core.pipeline import Declared
 from gnn_encoder.core.stage import TIMES, artifact_name
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.stages import DEV_QUERIES, Cost, Setting, cost_of, gnn_batches, start
+from gnn_encoder.planning.stages import Cost, Setting, cost_of, gnn_batches, start
 from gnn_encoder.presenting.formats import size
 
 CUT = 0.05  # share of a kind of token that may go unread before a plan warns
@@ -46,8 +46,15 @@ class Plan:
 
     @property
     def minutes(self) -> float:
-        """Of all stages."""
+        """Of all stages, under `scripts/reproduce.sh`, whose server starts meanwhile."""
         return sum(stage.seconds + stage.start for stage in self.stages) / 60
+
+    @property
+    def alone(self) -> float:
+        """Minutes more if each stage is started alone, as under plain `dvc repro`."""
+        none = Cost(seconds=0.0)
+        starts = (start(stage.cost or none, self.machine, served=False) - stage.start for stage in self.stages)
+        return max(0.0, sum(starts)) / 60
 
     @property
     def disk(self) -> float:
@@ -77,7 +84,7 @@ def plan(
     setting, planned = Setting(params, facts, machine), []
     for stage in stages:
         cost = cost_of(stage, setting)
-        seconds = start(cost or Cost(seconds=0.0), machine)
+        seconds = start(cost or Cost(seconds=0.0), machine, served=True)
         planned.append(
             Planned(
                 address=stage.address, cost=cost, start=seconds, measured=_measured(stage, times) if times else None
@@ -107,7 +114,7 @@ def hurts(of: Plan) -> list[str]:
         )
     if read.unread(limit) > CUT:
         longest = of.machine.model.tokens
-        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else "set data.passages to cut texts"
+        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting(longest)
         found.append(
             f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
         )
@@ -135,14 +142,20 @@ def hurts(of: Plan) -> list[str]:
     return found
 
 
+def cutting(longest: int) -> str:
+    """The advice to cut texts into passages that a model of so many tokens reads whole."""
+    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
+    return f"cut them with data.passages={{words: {words}, overlap: {words // 6}}}"
+
+
 def sampled(of: Plan) -> list[str]:
     """What is only a part of what there is."""
     params, facts = of.params, of.facts
     parts = []
     if facts.train < facts.available:
         parts.append(f"{facts.train:,} of {facts.available:,} training queries (data.train_queries)")
-    if facts.dev > DEV_QUERIES:
-        parts.append(f"{DEV_QUERIES} of {facts.dev:,} dev queries, while training")
+    if facts.dev > params.dev.queries:
+        parts.append(f"{params.dev.queries:,} of {facts.dev:,} dev queries, while training (dev.queries)")
     ranks = min(params.denoise.range_max, facts.passages) - params.denoise.range_min
     if params.denoise.candidates < ranks:
         parts.append(f"{params.denoise.candidates} of {ranks} candidates a query (denoise.candidates)")
@@ -155,6 +168,7 @@ def as_json(of: Plan) -> dict[str, Any]:
     return {
         "machine": of.machine.name,
         "minutes": round(of.minutes, 2),
+        "minutes_more_under_plain_dvc_repro": round(of.alone, 2),
         "disk_bytes": int(of.disk),
         "memory_bytes": int(of.memory),
         "unread": {

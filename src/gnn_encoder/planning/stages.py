@@ -14,9 +14,8 @@ from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
 
 TARGET = "evaluate@gnn_encoder"
 DVC = 0.3  # seconds that DVC adds to each stage
-DEV_TIMES = 4  # evaluations on dev in a training
-DEV_QUERIES, DEV_POOL = 300, 4000  # most queries of the dev sample, and passages that these rank
-FULL_LENGTH = 256  # most tokens of a passage that the untouched base model reads
+FORK = 0.3  # seconds to fork a stage from the stage server of scripts/reproduce.sh
+DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +75,26 @@ class Setting:
         return work.encoding(round(count), self.facts.pair_tokens, limit, self.machine)
 
     @property
-    def evaluations(self) -> float:
-        """Seconds of the dev evaluations of a training that moves the encoder; the last one is over the corpus."""
-        pool, queries = min(self.facts.passages, DEV_POOL), min(self.facts.dev, DEV_QUERIES)
-        once = self.passages(pool) + self.queries(queries) + work.searching(queries, pool, self.machine)
-        return DEV_TIMES * once
+    def dev_queries(self) -> int:
+        """Queries of the dev sample."""
+        return min(self.facts.dev, self.params.dev.queries)
+
+    @property
+    def dev_candidates(self) -> int:
+        """Pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it."""
+        return round(2 * DISTINCT * self.dev_queries * min(self.params.dev.depth, self.facts.passages))
+
+    @property
+    def dev_pool(self) -> int:
+        """Passages that the dev sample ranks."""
+        small = self.facts.passages <= self.params.dev.passages
+        return self.facts.passages if small else min(self.facts.passages, self.dev_candidates)
+
+    @property
+    def evaluation(self) -> float:
+        """Seconds of a dev evaluation in a training that moves the encoder."""
+        search = work.searching(self.dev_queries, self.dev_pool, self.machine)
+        return self.passages(self.dev_pool) + self.queries(self.dev_queries) + search
 
     def reading(self, arrays: float = 0.0) -> float:
         """Peak memory of a stage that runs a model over texts."""
@@ -93,9 +107,14 @@ def cost_of(stage: Declared, setting: Setting) -> Cost | None:
     return function(stage, setting) if function else None
 
 
-def start(cost: Cost, machine: Machine) -> float:
-    """Seconds from the start of a stage to its work: the process, its imports, its models, and DVC."""
-    return DVC + (machine.start_model + cost.loads * machine.load if cost.loads else machine.start)
+def start(cost: Cost, machine: Machine, *, served: bool) -> float:
+    """Seconds from the start of a stage to its work: the process, its imports, its models, and DVC.
+
+    Args:
+        served: whether the stage is forked from the stage server, which has imported everything.
+    """
+    process = FORK if served else machine.start_model if cost.loads else machine.start
+    return DVC + process + cost.loads * machine.load
 
 
 def branch(stages: Iterable[Declared], target: str = TARGET) -> list[Declared]:
@@ -160,7 +179,7 @@ def _untouched(stage: Declared, at: Setting) -> Cost:
 
 def _train_dual_encoder(stage: Declared, at: Setting) -> Cost:
     section: Contrastive = at.params.value(stage.item["section"])
-    return _contrastive(at, section, work.schedule(at.facts.train, section))
+    return _contrastive(at, section, work.schedule(at.facts.train, section), at.params.dev.evaluations)
 
 
 def _train_no_gnn(stage: Declared, at: Setting) -> Cost:
@@ -168,10 +187,10 @@ def _train_no_gnn(stage: Declared, at: Setting) -> Cost:
     batches = max(1, round(at.facts.train / mgt.batch_size))
     size = -(-at.facts.train // batches)
     shape = work.Steps(steps=(mgt.gnn_epochs + mgt.epochs) * batches, queries=size, passages=size * (1 + mgt.negatives))
-    return _contrastive(at, mgt, shape)
+    return _contrastive(at, mgt, shape, shape.steps // mgt.evaluate_every + 2)
 
 
-def _contrastive(at: Setting, section: object, shape: work.Steps) -> Cost:
+def _contrastive(at: Setting, section: object, shape: work.Steps, evaluations: int) -> Cost:
     chunk: int = section.chunk_size  # type: ignore[attr-defined]
     encoder, facts = at.params.encoder, at.facts
     lengths = (encoder.query_length, encoder.passage_length)
@@ -180,7 +199,7 @@ def _contrastive(at: Setting, section: object, shape: work.Steps) -> Cost:
     width = facts.passage_tokens.widest(texts, encoder.passage_length)
     trained = at.machine.model.layers - encoder.frozen_layers
     return Cost(
-        seconds=seconds + at.evaluations,
+        seconds=seconds + evaluations * at.evaluation,
         disk=at.model_bytes,
         memory=work.training_memory(texts, width, at.machine, trained),
         loads=1,
@@ -188,9 +207,9 @@ def _contrastive(at: Setting, section: object, shape: work.Steps) -> Cost:
 
 
 def _cache_passages(stage: Declared, at: Setting) -> Cost:
-    limit = FULL_LENGTH if stage.key == "untouched" else None
-    if limit is not None:
-        limit = min(limit, at.machine.model.tokens)
+    limit = None
+    if stage.key == "untouched":
+        limit = min(at.params.untouched.passage_length or at.machine.model.tokens, at.machine.model.tokens)
     return Cost(seconds=at.passages(at.facts.passages, limit), disk=at.matrix, memory=at.reading(), loads=1)
 
 
@@ -209,6 +228,7 @@ def _train_cross_encoder(stage: Declared, at: Setting) -> Cost:
     )
     texts = min(PAIRS_AT_A_TIME, section.batch_size * (1 + section.negatives))
     memory = work.training_memory(texts, at.facts.pair_tokens.widest(texts, limit), model, model.model.layers)
+    seconds += at.params.dev.evaluations * at.pair_seconds(at.dev_candidates)
     return Cost(seconds=seconds, disk=at.model_bytes, memory=memory, loads=1)
 
 
@@ -241,15 +261,16 @@ def _train_mgt(stage: Declared, at: Setting) -> Cost:
     passages = size * (1 + mgt.negatives)
     share = facts.train * k / max(1, _retrieved(at))  # edges of a passage that has any
     share = min(share, mgt.max_neighbours or share)
-    pool = min(facts.passages, DEV_POOL)
     scored = (mgt.gnn_epochs * batches) // mgt.evaluate_every + 2
     one = work.gnn_steps(mgt.gnn_epochs * batches, passages, share, k, facts.train, at.machine)
-    dev = work.gnn_steps(scored, pool, share, k, facts.train, at.machine) / 3  # forward alone
+    dev = work.gnn_steps(scored, at.dev_pool, share, k, facts.train, at.machine) / 3  # forward alone
     seconds = at.queries(facts.train + facts.dev) + one + dev
     near = min(passages * share, facts.train)
     if mgt.epochs:  # encoder and GNN: the batch's queries and passages, and the queries around these
         shape = work.Steps(steps=mgt.epochs * batches, queries=round(size + near), passages=passages)
-        seconds += _contrastive(at, mgt, shape).seconds + mgt.epochs * one / max(1, mgt.gnn_epochs)
+        seconds += _contrastive(at, mgt, shape, shape.steps // mgt.evaluate_every + 2).seconds + mgt.epochs * one / max(
+            1, mgt.gnn_epochs
+        )
     features = 1 if mgt.edge_features == "none" else 2
     held = at.vectors(near * (k + 1) * (1 + features), 4)
     disk = float(at.model_bytes)
@@ -292,7 +313,7 @@ def _retrieve(stage: Declared, at: Setting) -> Cost:
 
 def _reorder(stage: Declared, at: Setting) -> Cost:
     """Baselines of the query log, and the hybrid: they look up and write runs."""
-    seconds = at.queries(at.facts.train + at.judged) + 12 * at.run_rows * work.RUN_ROW
+    seconds = at.queries(at.facts.train + at.judged) + 4 * at.run_rows * work.RUN_ROW
     return Cost(seconds=seconds, disk=at.run_rows * work.RUN_BYTES, memory=at.reading(64 * at.run_rows), loads=1)
 
 

@@ -46,6 +46,7 @@ def summary(of: Plan) -> Iterator[str]:
     """The plan in some lines."""
     facts, encoder = of.facts, of.params.encoder
     yield f"the main branch will take about {of.minutes:.1f} min here ({of.machine.name})"
+    yield f"  under scripts/reproduce.sh; plain `dvc repro` takes {of.alone:.1f} min more to start its stages"
     slow = sorted(of.stages, key=lambda stage: -stage.seconds)[:3]
     yield f"  longest: {', '.join(f'{stage.address} {seconds(stage.seconds)}' for stage in slow)}"
     yield f"  disk {size(int(of.disk))}, memory {size(int(of.memory))} at the peak"
