@@ -18,7 +18,7 @@ from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
 from gnn_encoder.baselines.shifting import write_query_mean
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
-from gnn_encoder.core.records import QRELS, QUERIES
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.data.prepare import prepare
@@ -180,14 +180,27 @@ def answered(split: str) -> None:
     write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
 
 
+def as_parts() -> None:
+    """Have passages be parts of documents, two each: p0, p1, ... become D0#0, D0#1, D1#0, ..."""
+    pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
+    names = {pid: f"D{row // 2}#{row % 2}" for row, pid in enumerate(pids)}
+    for path, schema in ((project.PASSAGES, PASSAGES), (project.qrels("dev"), QRELS)):
+        table = pl.read_parquet(path).with_columns(pl.col("pid").replace_strict(names))
+        write_table(path, schema, [table.to_arrow()])
+
+
+@pytest.mark.parametrize("by", ["passage", "document"])
 @pytest.mark.parametrize("by_answers", [False, True])
-def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answers: bool) -> None:
+def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answers: bool, by: str) -> None:
+    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"by": by})})
     if by_answers:
         answered("dev")
+    if by == "document":
+        as_parts()
     random = np.random.default_rng(3)
     rows = judged_queries("dev")
     assert len(rows) == 15
-    rankings = [np.stack([random.permutation(120)[:10] for _ in rows]) for _ in range(3)]
+    rankings = [np.stack([random.permutation(120)[:25] for _ in rows]) for _ in range(3)]
     rankings[0][:, 7:] = -1
     found = measure_rankings(rankings, rows, "dev", "RR@10", params.evaluate)
     qids, pids = pl.Series(read_column(project.queries("dev"), "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
@@ -221,3 +234,5 @@ def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
 def test_how_deep_a_measure_looks(folder: Path, params: Params, measure: str, depth: int) -> None:
     section: Any = params.evaluate.model_copy(update={"significance": measure})
     assert DevQueries.sample(params.model_copy(update={"evaluate": section})).depth == depth
+    by_document = section.model_copy(update={"by": "document"})
+    assert DevQueries.sample(params.model_copy(update={"evaluate": by_document})).depth == params.retrieve.depth

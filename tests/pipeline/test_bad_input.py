@@ -312,7 +312,8 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("data/prepared/passages.parquet", "bm25"),
+        ("data/prepared/passages.parquet", "index_bm25"),
+        ("data/runs/dual_encoder/dev.trec.gz", "reorder label_prior"),
         ("data/candidates/candidates.parquet", "train_cross_encoder cross_encoder"),
         ("data/examples/examples.parquet", "train_dual_encoder dual_encoder"),
         ("data/graph/gnn_encoder/edges.parquet", "embed_edges gnn_encoder"),
@@ -378,6 +379,7 @@ def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
 
 FULL = [
     ("prepare", 8),
+    ("index_bm25", 8),
     ("bm25", 8),
     ("train_dual_encoder retriever", 100),
     ("train_dual_encoder retriever", 500),
@@ -390,6 +392,8 @@ FULL = [
     ("encode_corpus gnn_encoder", 8),
     ("build_index retriever", 8),
     ("retrieve retriever", 8),
+    ("shift_passages query_mean", 4),
+    ("reorder logged_neighbours", 4),
     ("measure retriever", 0),
     ("pair_label", 0),
     ("train_dual_encoder pair_pretrained", 200),

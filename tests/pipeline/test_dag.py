@@ -15,18 +15,16 @@ import pytest
 import yaml
 
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.systems import read_registry
 
+from ..project import ROOT
 from .conftest import TIMED
 
-BRANCHES = {
-    "gnn_encoder": ("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "gnn_encoder"),
-    "pair": ("pair_no_psr", "pair"),
-    "dual_cross": ("dual_cross_dpr", "dual_cross"),
-    "gnn_encoder_pair": ("gnn_encoder_pair",),
-    "gnn_encoder_generated": ("gnn_encoder_generated",),
-}
+REGISTRY = read_registry(ROOT / "systems.yaml")
+BRANCHES = {name: REGISTRY.of_branch(name) for name, one in REGISTRY.branches.items() if not one.sampled}
 SYSTEMS = tuple(system for systems in BRANCHES.values() for system in systems)
-DENSE = SYSTEMS[1:]
+DENSE = tuple(REGISTRY.dense)
+SECOND_LOOK_UP = ("logged_neighbours", "hybrid")
 GNN = ("gnn_encoder", "gnn_encoder_pair", "gnn_encoder_generated")
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
 DEV = "metrics/gnn_encoder/dev.json"
@@ -57,7 +55,7 @@ def test_every_stage_ran_once(reproduced: tuple[Any, Any]) -> None:
     assert started(ran)[-1] == "report", "no arrow puts it there"
     assert {f"{name}@{system}" for name in ("cache_passages", "build_index", "retrieve") for system in DENSE} - set(
         every
-    ) == {f"cache_passages@{system}" for system in (*GNN, "dual_cross")}, "others make these matrices"
+    ) == {f"cache_passages@{system}" for system in (*GNN, "query_mean", "dual_cross")}, "others make these matrices"
 
 
 def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
@@ -158,7 +156,7 @@ def test_the_ceiling_and_how_far_systems_come(project: Any, params: dict[str, An
     }
     for split, ceiling in found.items():
         assert ceiling["questions"] == branch[split]["questions"] == sample
-        assert set(ceiling["systems"]) == set(DENSE) - {"dual_encoder", "dual_cross"}
+        assert set(ceiling["systems"]) == set(REGISTRY.one_vector) - {"dual_encoder"}
         assert set(branch[split]["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
         assert (ceiling["base"], ceiling["ceiling"]) == (branch[split]["base"], branch[split]["ceiling"])
         assert means[split]["reranked"]["RR@10"] == pytest.approx(ceiling["ceiling"])
@@ -173,11 +171,15 @@ def test_the_ceiling_and_how_far_systems_come(project: Any, params: dict[str, An
 
 def test_costs_of_every_dense_system(project: Any, params: dict[str, Any]) -> None:
     costs = json.loads((project.folder / "metrics" / "costs.json").read_text())
-    assert tuple(costs) == DENSE
+    assert tuple(costs) == tuple(system for system in SYSTEMS if system in (*DENSE, *SECOND_LOOK_UP))
     for system, cost in costs.items():
         views = params["dual_cross"]["views"] if system == "dual_cross" else 1
         assert cost["vectors_a_passage"] == views
-        assert cost["bytes_a_passage"] == pytest.approx(views * 32 * 4, rel=0.1)
+        assert (cost["lookup_ms"] > 0) == (system in SECOND_LOOK_UP)
+        if system in SECOND_LOOK_UP:
+            assert cost["bytes_a_passage"] > 1.2 * 32 * 4, "logged queries, or BM25's index"
+        else:
+            assert cost["bytes_a_passage"] == pytest.approx(views * 32 * 4, rel=0.1)
         assert cost["search_ms"] > 0 and cost["encode_ms"] > 0 and cost["training_seconds"] > 0
 
 
@@ -304,8 +306,10 @@ def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Ca
     ran = copy.dvc("exp", "run", "-S", "retrieve.depth=10", "evaluate@gnn_encoder")
     assert ran.status == 0, ran.output
     systems = BRANCHES["gnn_encoder"]
-    retrieved, measured_ = ([f"{stage}@{system}" for system in systems] for stage in ("retrieve", "measure"))
-    expected = ["bm25", "positives", *retrieved[1:], *measured_, "evaluate@gnn_encoder"]
+    retrieved = [f"retrieve@{system}" for system in systems if system in DENSE]
+    chosen = ["shift_passages@query_mean", "reorder@label_prior", "reorder@logged_neighbours", "fuse@hybrid"]
+    measured_ = [f"measure@{system}" for system in systems]
+    expected = ["bm25", "positives", *retrieved, *chosen, *measured_, "evaluate@gnn_encoder"]
     assert sorted(started(ran)) == sorted(expected)
     shown = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert shown.status == 0, shown.output

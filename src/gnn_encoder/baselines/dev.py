@@ -38,7 +38,9 @@ class DevQueries:
         (measure,) = parse([params.evaluate.significance], "evaluate.significance")
         judged = judged_queries("dev")
         drawn = np.random.default_rng(params.seed).permutation(judged)[: params.baselines.dev_queries]
-        depth = min(cutoff(measure) or params.retrieve.depth, count_rows(project.PASSAGES))
+        # Of documents that are judged by their best passage, the first k may stand anywhere in the ranking.
+        decisive = None if params.evaluate.by == "document" else cutoff(measure)
+        depth = min(decisive or params.retrieve.depth, count_rows(project.PASSAGES))
         return cls(rows=np.sort(drawn), measure=measure, depth=depth, section=params.evaluate)
 
     def values(self, rankings: Iterable[Rows]) -> list[float]:

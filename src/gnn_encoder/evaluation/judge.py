@@ -19,7 +19,7 @@ from gnn_encoder.core.records import QRELS, open_table
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.documents import as_documents, best_passages, judged_documents
-from gnn_encoder.evaluation.measures import answer_depth, mean, per_query
+from gnn_encoder.evaluation.measures import answer_depth, cutoff, mean, per_query
 from gnn_encoder.evaluation.runs import read_run
 
 Rows = NDArray[np.integer[Any]]
@@ -66,44 +66,30 @@ def measure_rankings(rankings: Iterable[Rows], rows: Rows, split: str, name: str
     Raises:
         UserError: what `measure_split` raises.
     """
-    queries = project.queries(split)
+    queries, by_document = project.queries(split), section.by == "document"
     qids = pl.Series(read_column(queries, "qid")).gather(rows)
     pids = read_column(project.PASSAGES, "pid")
-    if not judged_by_answers(queries):
-        qrels = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-        qrels = qrels.filter(pl.col("qid").is_in(qids.implode()))
-    else:
+    runs = [_run(ranking, qids, pids, cutoff(name), by_document) for ranking in rankings]
+    if judged_by_answers(queries):
         answer_depth([name], "evaluate.significance")
-        rankings = list(rankings)
-        pairs = _distinct(rankings, rows, count_rows(project.PASSAGES))
-        hits = answered(pairs, queries, project.PASSAGES, section.answers)
-        every = pl.Series(read_column(queries, "qid"))
-        found = pl.Series(pids.take(hits["passage"].to_arrow()))
-        qrels = pl.DataFrame({"qid": every.gather(hits["query"]), "pid": found, "grade": 1})
-        return [_mean(_run(ranking, qids, pids, section), qrels, name, qids) for ranking in rankings]
-    if section.by == "document":
-        qrels = judged_documents(qrels)
-        return [_mean(as_documents(_run(ranking, qids, pids, section)), qrels, name, None) for ranking in rankings]
-    return [_mean(_run(ranking, qids, pids, section), qrels, name, None) for ranking in rankings]
+        held = pl.concat(runs).select("qid", "pid").unique(maintain_order=True)
+        hits = answered(with_rows(held, queries, project.PASSAGES), queries, project.PASSAGES, section.answers)
+        qrels, asked = hits.select("qid", "pid", grade=1), qids
+    else:
+        qrels = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
+        qrels, asked = qrels.filter(pl.col("qid").is_in(qids.implode())), None
+        if by_document:
+            runs, qrels = [as_documents(run) for run in runs], judged_documents(qrels)
+    return [mean(per_query(run, qrels, [name], queries=asked))[name] for run in runs]
 
 
-def _run(ranking: Rows, qids: pl.Series, pids: pa.ChunkedArray, section: Evaluate) -> pl.DataFrame:
-    """A ranking as a run: columns qid, pid, rank; with `evaluate.by: document` each document's best passage alone."""
+def _run(ranking: Rows, qids: pl.Series, pids: pa.ChunkedArray, depth: int | None, by_document: bool) -> pl.DataFrame:
+    """A ranking as a run, with the best passage of each document where documents are judged, `depth` deep."""
     query, place = np.nonzero(ranking >= 0)
     found = pl.Series(pids.take(pa.array(ranking[query, place], type=pa.int64())))
     run = pl.DataFrame({"qid": qids.gather(query), "pid": found, "rank": place + 1})
-    return best_passages(run) if section.by == "document" else run
-
-
-def _mean(run: pl.DataFrame, qrels: pl.DataFrame, name: str, asked: pl.Series | None) -> float:
-    return mean(per_query(run, qrels, [name], queries=asked))[name]
-
-
-def _distinct(rankings: list[Rows], rows: Rows, passages: int) -> pl.DataFrame:
-    """The pairs that rankings hold, each once: columns query and passage."""
-    held = [(rows[:, None] * passages + ranking)[ranking >= 0] for ranking in rankings]
-    query, passage = np.divmod(np.unique(np.concatenate(held)), passages)
-    return pl.DataFrame({"query": query.astype(np.int32), "passage": passage.astype(np.int32)})
+    run = best_passages(run) if by_document else run
+    return run if depth is None else run.filter(pl.col("rank") <= depth)
 
 
 def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:

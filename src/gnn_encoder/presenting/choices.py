@@ -8,8 +8,9 @@ from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table
 
 NOTE = (
-    "Weights of labels are in standard deviations of M_de's scores of one query's passages; `query_mean` has lambda. "
-    "A ranking is certain if no passage beyond M_de's run can reach the ranks that are measured"
+    "Weights are lambda of the mean of labelled queries, standard deviations (unit) of M_de's scores of one query's "
+    "passages for the prior and for logged queries, and BM25's share of the hybrid; certain is the share of the dev "
+    "queries for which no passage beyond M_de's run can reach the ranks that are measured"
 )
 
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from gnn_encoder.baselines.choice import Choice, Tried, write_choice
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Report, load_params
 from gnn_encoder.core.records import QRELS
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.evaluation.claim import write_claim
+from gnn_encoder.evaluation.values import read_values
 from gnn_encoder.presenting.page import queries
 from gnn_encoder.presenting.page.render import render
 
@@ -179,6 +182,19 @@ def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, param
 def test_one_system_alone_has_no_pair(prepared: Path, measure: Callable[..., None], params: Params) -> None:
     measure("dual_encoder")
     assert "Two systems have to be measured for this" in Structure(render(params)).text
+
+
+def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
+    assert "Every setting tried" not in render(params)
+    values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
+    write_claim(project.METRICS / "gnn_encoder", values, params.evaluate)
+    half = Tried(setting={"weight": -0.25}, value=0.5)
+    choice = Choice(measure="RR@10", queries=3, chosen=half, tried=[half])
+    write_choice(project.RUNS / "label_prior", choice)
+    page = render(params)
+    # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
+    assert page.count("<p>GNN-encoder against ") == 1 and "in RR@10: test +5.6 [" in page
+    assert "Chosen on 3 dev queries" in page and "<td>weight -0.25</td>" in page and "Every setting tried" in page
 
 
 def test_evidence_is_shown_as_it_is_found(one_branch: Path, params: Params) -> None:
