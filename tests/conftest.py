@@ -37,8 +37,10 @@ def tiny_model() -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_params() -> Params:
-    """The whole tiny experiment: tests/tiny/params.yaml laid over that of the root."""
-    return load_experiment(TINY / "params.yaml", TINY.parents[1] / "params.yaml")
+    """The whole tiny experiment: tests/tiny/params.yaml laid over that of the root; it runs in any folder."""
+    params = load_experiment(TINY / "params.yaml", TINY.parents[1] / "params.yaml")
+    data = params.data.model_copy(update={"unlabelled": str(TINY / "unlabelled.txt")})
+    return params.model_copy(update={"data": data})
 
 
 @pytest.fixture(scope="session")
