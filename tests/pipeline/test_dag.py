@@ -267,9 +267,9 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     before, committed = copy.hashes("data"), measured(copy)
     ran = copy.dvc("exp", "run", "--name", "half", "-S", "mgt.beta=0.5", "evaluate@gnn_encoder")
     assert ran.status == 0, ran.output
+    own = ("train_mgt", "encode_corpus", "build_index", "retrieve", "measure", "evaluate")
     assert sorted(started(ran)) == sorted(
-        f"{stage}@gnn_encoder"
-        for stage in ("train_mgt", "encode_corpus", "build_index", "retrieve", "measure", "evaluate")
+        [*(f"{stage}@gnn_encoder" for stage in own), "fuse@hybrid", "measure@hybrid"]  # the hybrid reads its run
     )
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["mgt"]["beta"] == 0.5
     after = copy.hashes("data")
@@ -277,6 +277,7 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     depends = (
         "data/mgt/gnn_encoder/", "data/embeddings/gnn_encoder/", "data/indexes/gnn_encoder/", "data/runs/gnn_encoder/",
         "data/measures/gnn_encoder/gnn_encoder/", "data/evaluation/gnn_encoder/",
+        "data/runs/hybrid/", "data/measures/gnn_encoder/hybrid/",
     )  # fmt: skip
     assert changed and all(name.startswith(depends) for name in changed)
 
@@ -293,7 +294,7 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
         for measure, value in values.items()
         if value != old["dev"][system][measure]
     }
-    assert expected and all(name.startswith("gnn_encoder.") for name in expected)
+    assert expected and all(name.startswith(("gnn_encoder.", "hybrid.")) for name in expected)
     difference = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert difference.status == 0, difference.output
     changes = json.loads(difference.stdout)[DEV]
