@@ -39,11 +39,11 @@ def untouched(params: Encoder, limits: Untouched) -> DualEncoder:
     own = own_settings(Source(params.model, params.revision, params.trust_remote_code))
     how = {"pooling": own.pooling or params.pooling, "similarity": own.similarity or params.similarity}
     encoder = DualEncoder.from_pretrained(params.model_copy(update=how | {"shared": True}))
-    readable = _readable(cast(PreTrainedModel, encoder.query), own)
+    most = readable(cast(PreTrainedModel, encoder.query), own)
     settings = replace(
         encoder.settings,
-        query_length=_capped(readable or params.query_length, limits.query_length),
-        passage_length=_capped(readable or params.passage_length, limits.passage_length),
+        query_length=_capped(most or params.query_length, limits.query_length),
+        passage_length=_capped(most or params.passage_length, limits.passage_length),
     )
     encoder.settings = settings
     names = ("pooling", "similarity", "query_length", "passage_length")
@@ -76,7 +76,7 @@ def _pooling(config: dict[str, Any]) -> str | None:
     return POOLING.get(chosen[0]) if len(chosen) == 1 and isinstance(chosen[0], str) else None
 
 
-def _readable(model: PreTrainedModel, own: OwnSettings) -> int | None:
+def readable(model: PreTrainedModel, own: OwnSettings) -> int | None:
     """The most tokens that the model can read; None if nothing says it."""
     stated = positions(model) or getattr(model.config, "max_position_embeddings", None)
     return min((length for length in (own.length, stated) if length), default=None)

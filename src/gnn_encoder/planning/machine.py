@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from gnn_encoder.core.params import MGT, Params
 from gnn_encoder.core.stage import SCRATCH
@@ -21,7 +22,8 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.device import device, working_dtype
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import Source, resolve
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.models.untouched import own_settings, readable
 from gnn_encoder.training.loop import CLIP
 
 MEASURED = SCRATCH / "machine.json"  # what was measured last, for plans that cannot wait
@@ -83,7 +85,7 @@ def measure(params: Params) -> Machine:
     """
     began = time.perf_counter()
     encoder, load = _loaded(params)
-    model = _describe(encoder.query, params)
+    model = _describe(cast(PreTrainedModel, encoder.query), params)
     read = _rate(lambda batch: _forward(encoder.eval(), batch), params.encoder.batch_tokens, model)
     encoder.train()
     train_all = _rate(lambda batch: _backward(encoder, batch), TRAINED_TOKENS, model)
@@ -123,13 +125,6 @@ def from_json(values: dict[str, Any]) -> Machine:
     """A machine from what `asdict` makes of it."""
     rates = {name: Rate(**values[name]) for name in ("read", "train", "train_all")}
     return Machine(**values | rates | {"model": Model(**values["model"])})
-
-
-def readable(source: Source, positions: int) -> int:
-    """The most tokens that a model reads: what its sentence_bert_config.json says, or else its positions."""
-    own = Path(resolve(source.model)) / "sentence_bert_config.json"
-    stated = json.loads(own.read_text(encoding="utf-8")).get("max_seq_length") if own.is_file() else None
-    return min(int(stated), positions) if stated else positions
 
 
 # --- timing -----------------------------------------------------------------------------------------------------------
@@ -242,7 +237,7 @@ def _loaded(params: Params) -> tuple[DualEncoder, float]:
     return encoder, time.perf_counter() - began
 
 
-def _describe(model: nn.Module, params: Params) -> Model:
+def _describe(model: PreTrainedModel, params: Params) -> Model:
     config: Any = model.config
     source = Source(params.encoder.model, params.encoder.revision, params.encoder.trust_remote_code)
     return Model(
@@ -250,7 +245,7 @@ def _describe(model: nn.Module, params: Params) -> Model:
         layers=config.num_hidden_layers,
         dimension=config.hidden_size,
         heads=config.num_attention_heads,
-        tokens=readable(source, config.max_position_embeddings),
+        tokens=readable(model, own_settings(source)) or config.max_position_embeddings,
     )
 
 
