@@ -2,6 +2,7 @@
 
 import runpy
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from dvc.utils.serialize import _yaml, load_yaml, modify_yaml
 
 from .project import ROOT
 
-parse = runpy.run_path(str(ROOT / "scripts" / "run_dvc.py"))["parse"]
+OURS = runpy.run_path(str(ROOT / "scripts" / "run_dvc.py"))
 # What YAML reads as something else where it is not quoted, or writes in several ways.
 VALUES = [
     *(None, True, 0, -3, 1.0, 5e-05, 1e20, 0.1, float("inf"), "", " ", "off", "yes", "null", "~", "1e-3", "012", "1_0"),
@@ -17,31 +18,44 @@ VALUES = [
 ]
 
 
+@pytest.fixture
+def use_ours(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Reads and writes as run_dvc.py does from now on."""
+
+    def use() -> None:
+        monkeypatch.setattr(_yaml, "parse_yaml_for_update", OURS["parse"])
+        monkeypatch.setattr(_yaml, "_dump", OURS["dump"])
+
+    return use
+
+
 def add_stages(file: Path) -> bytes:
-    """Add two, one after the other, as DVC does when they have run."""
-    for name in ("new", "newer"):
+    """Add two, one after the other, as DVC does when they have run; then change the first."""
+    for name, number in (("new", 1), ("newer", 1), ("new", True), ("new", 1.0)):
         with modify_yaml(str(file)) as data:
-            values = {"list": VALUES, "empty": [], "none": {}, "nested": [[1], {"a": None}]}
+            values = {"list": VALUES, "empty": [], "none": {}, "nested": [[number], {"a": None}]}
             entry = OrderedDict(cmd="run", deps=[{"path": "a", "size": 1}], params={"params.yaml": values})
             data.setdefault("stages", {}).update({name: entry})
     return file.read_bytes()
 
 
 @pytest.mark.parametrize("before", [b"", (ROOT / "dvc.lock").read_bytes()], ids=["empty", "all branches"])
-def test_the_file_is_the_same_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
+def test_the_file_is_the_same_to_the_byte(tmp_path: Path, use_ours: Callable[[], None], before: bytes) -> None:
     file = tmp_path / "dvc.lock"
     file.write_bytes(before)
     theirs = add_stages(file)
     file.write_bytes(before)
-    monkeypatch.setattr(_yaml, "parse_yaml_for_update", parse)
+    use_ours()
     assert add_stages(file) == theirs
     assert theirs.startswith(before)
-    assert load_yaml(file)["stages"]["newer"]["params"]["params.yaml"]["list"] == VALUES
+    stages = load_yaml(file)["stages"]
+    assert stages["newer"]["params"]["params.yaml"]["list"] == VALUES
+    assert str(stages["new"]["params"]["params.yaml"]["nested"][0]) == "[1.0]"
 
 
-def test_other_files_keep_their_comments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_files_keep_their_comments(tmp_path: Path, use_ours: Callable[[], None]) -> None:
     file = tmp_path / "dvc.yaml"
     file.write_text("# why\nstages: {}\n")
-    monkeypatch.setattr(_yaml, "parse_yaml_for_update", parse)
+    use_ours()
     add_stages(file)
     assert file.read_text().startswith("# why\nstages:")

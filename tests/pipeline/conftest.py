@@ -71,7 +71,8 @@ class Project:
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
     def dvc(self, *arguments: str) -> Ran:
-        return self.run(sys.executable, "-m", "dvc", *arguments)
+        """As scripts/reproduce.sh calls it."""
+        return self.run(sys.executable, str(ROOT / "scripts" / "run_dvc.py"), *arguments)
 
     def python(self, *arguments: str) -> Ran:
         return self.run("scripts/python", *arguments)

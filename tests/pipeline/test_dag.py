@@ -342,8 +342,9 @@ def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, co
     before = measured(copy, "pair")
 
     copy.set_params(pair__finetune__alpha=0.5)
-    # The control trains again too, with alpha 0 as before, and comes out the same.
+    # The control trains again too, with alpha 0 as before: its manifest has the new alpha, its matrix is the same.
     own = [f"{stage}@pair" for stage in PAIR_RUNS_TO_ITS_EVALUATION]
+    own += ["cache_passages@pair_no_psr", "retrieve@pair_no_psr"]
     assert reproduce(copy, "evaluate@pair") == sorted([*trained, *own, "evaluate@pair"])
     after = measured(copy, "pair")
     for split in ("dev", "test"):

@@ -87,7 +87,7 @@ def test_attention_side_by_side(folder: Path) -> None:
     prepared = folder / "data" / "prepared"
     queries = pl.read_parquet(prepared / "queries" / "train.parquet").with_row_index("query")
     passages = pl.read_parquet(prepared / "passages.parquet").with_row_index("passage")
-    qrels = pl.read_parquet(prepared / "qrels" / "train.parquet")
+    qrels = pl.read_parquet(prepared / "qrels" / "train.parquet").filter(pl.col("grade") > 0)
     labelled = set(qrels.join(queries, on="qid").join(passages, on="pid").select("query", "passage").rows())
     assert all(((row["query"], row["passage"]) in labelled) == row["labelled"] for row in table.iter_rows(named=True))
     for rows in table.partition_by("passage"):

@@ -18,7 +18,7 @@ import pytest
 import yaml
 import zc.lockfile
 
-from .conftest import Project, Ran, wait_for
+from .conftest import ROOT, Project, Ran, wait_for
 from .test_dag import outputs
 
 HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
@@ -94,7 +94,7 @@ def commands(group: int) -> Iterator[str]:
 @contextmanager
 def started_repro(project: Project, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """`dvc repro` in a process group of its own, all of which is killed in the end."""
-    command = [sys.executable, "-m", "dvc", "repro", *arguments]
+    command = [sys.executable, str(ROOT / "scripts" / "run_dvc.py"), "repro", *arguments]
     options = {"cwd": project.folder, "env": project.environment, "stdout": subprocess.DEVNULL}
     with subprocess.Popen(command, **options, stderr=subprocess.DEVNULL, process_group=0) as dvc:
         try:

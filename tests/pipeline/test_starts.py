@@ -161,17 +161,18 @@ def test_it_ends_as_a_fresh_process_ends(project: Project, source: str) -> None:
 @pytest.mark.slow
 def test_a_fork_makes_the_same_artifacts_to_the_byte(fresh: Project, tmp_path: Path) -> None:
     """Also a training's: weights and history."""
-    made, seconds = {}, {}
+    made = {}
     for name in ("forked", "fresh"):
         own = {"GNN_ENCODER_SERVER": str(tmp_path / name / "socket")}
         copy = Project(tmp_path / name / "project", fresh.environment | own)
         shutil.copytree(fresh.folder, copy.folder, symlinks=True)
-        with serving(copy, str(copy.folder / "scripts" / "stage_server.py")) if name == "forked" else nullcontext():
+        script = str(copy.folder / "scripts" / "stage_server.py")
+        with serving(copy, script) if name == "forked" else nullcontext() as server:
             ran = copy.dvc("repro", "cache_passages@retriever")
+            assert server is None or psutil.Process(server).cpu_times().children_user > 1, "stages are its children"
         assert ran.status == 0, ran.output
-        made[name], seconds[name] = copy.hashes("data"), ran.seconds
+        made[name] = copy.hashes("data")
     assert made["forked"] == made["fresh"] and len(made["fresh"]) > 20
-    assert seconds["forked"] < seconds["fresh"], "they were forked"
 
 
 WITHOUT_GPU = """

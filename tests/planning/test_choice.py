@@ -7,7 +7,7 @@ import pytest
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.pipeline import Declared, read_stages
 from gnn_encoder.graph.masking import fold_count
-from gnn_encoder.planning.choice import Choice, choose, enough, suggestions
+from gnn_encoder.planning.choice import Choice, choose, enough
 from gnn_encoder.planning.plan import hurts
 from gnn_encoder.planning.stages import branch, gnn_batches
 
@@ -62,9 +62,18 @@ def test_no_length_is_beyond_the_model(base: Params, stages: list[Declared]) -> 
     data, machine = make_facts(tokens=600), make_machine()
     values = chosen(choose(base, data, machine, stages, minutes=None))
     assert values["encoder.passage_length"] == values["train_cross_encoder.max_length"] == 256
-    (told,) = suggestions(data, machine)
-    assert told.startswith("100% of the texts are longer than the 256 tokens") and "data.passages={words: 150" in told
-    assert suggestions(make_facts(tokens=100), machine) == []
+
+
+@pytest.mark.parametrize("tokens", [175, 600])
+def test_cutting_is_advised_where_texts_are_longer_than_the_model_reads(
+    base: Params, stages: list[Declared], tokens: int
+) -> None:
+    """Whether little or much of them is left unread."""
+    data, machine = make_facts(tokens=tokens), make_machine()
+    (told,) = hurts(choose(base, data, machine, stages, minutes=None).plan)
+    longer = "3% of the texts are longer than the 256 tokens that the model reads: "
+    unread = f"passages are cut after 256 tokens: {data.passage_tokens.unread(256):.0%} of the text is never read; "
+    assert told == (longer if tokens == 175 else unread) + "cut them with data.passages={words: 150, overlap: 25}"
 
 
 @pytest.mark.parametrize(("queries", "fewest"), [(714, 48), (3000, 80), (12_889, 80)])

@@ -25,7 +25,8 @@ def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
 
 
 def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: int) -> CrossEncoderTask:
-    settings = {"max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2, "seed": 3} | changes
+    settings = {"max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2, "seed": 3, "batch_tokens": 40}
+    settings |= changes
     return CrossEncoderTask(model, texts.query_tokens, texts.passage_tokens, examples, score=lambda: 0.0, **settings)
 
 

@@ -35,14 +35,23 @@ def plain(encoder: DualEncoder, texts: Texts, examples: Examples) -> float:
 
 
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("batch_tokens", [None, 8, 40, 1000])
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 100])
 def test_chunks_equal_one_batch(
-    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Path,
+    texts: Texts,
+    examples: Examples,
+    chunk: int,
+    batch_tokens: int | None,
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also where a chunk is read in parts of similar length."""
     keep_float64(monkeypatch)
     whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
     expected = plain(whole, texts, examples)
-    assert contrastive_step(parts, texts, BATCH, examples, chunk) == pytest.approx(expected, abs=1e-12)
+    in_parts = Texts(parts, texts.query_tokens, texts.passage_tokens, batch_tokens=batch_tokens)
+    assert contrastive_step(parts, in_parts, BATCH, examples, chunk) == pytest.approx(expected, abs=1e-12)
     found, wanted = gradients(parts), gradients(whole)
     assert found.keys() == wanted.keys() and len(wanted) > 30
     assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3

@@ -1,11 +1,15 @@
-"""Batches of similar length: the texts of a window are sorted by length, so that little of a batch is padding."""
+"""Batches of similar length: texts are sorted by length, so that little of a batch is padding."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gnn_encoder.encoding.tokens import padded
+from gnn_encoder.models.batch import Batch
 
 
 def length_batches(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> list[NDArray[np.int64]]:
@@ -24,3 +28,18 @@ def length_batches(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> list
         batches.append(order[first : first + size])
         first += size
     return batches
+
+
+def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_tokens: int) -> Tensor:
+    """What `encode` makes of a batch, which it is given in parts of similar length, each as wide as its longest text.
+
+    The parts share one autograd graph, so that they take the memory of the batch less its padding.
+
+    *Shape:* n texts -> (n, ...), in the batch's order.
+    """
+    parts = length_batches(batch.attention_mask.sum(dim=1).numpy(), batch_tokens)
+    if len(parts) == 1:
+        return encode(batch)
+    rows = [torch.from_numpy(part) for part in parts]
+    found = torch.cat([encode(batch.part(part, padded(int(batch.attention_mask[part[0]].sum())))) for part in rows])
+    return found[torch.cat(rows).argsort().to(found.device)]

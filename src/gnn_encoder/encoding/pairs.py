@@ -30,6 +30,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.first_rows)
 
+    @property
+    def windows(self) -> list[int]:
+        """The numbers of the windows, each of which is encoded as a whole."""
+        return list(range(-(-len(self) // WINDOW)))
+
 
 @dataclass(frozen=True)
 class Known:
@@ -101,7 +106,7 @@ def score_pairs(
 
     folder.mkdir(parents=True, exist_ok=True)
     _each_window(model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
-    parts = [np.load(_score_part(folder, w)) for w in range(_count(pairs))]
+    parts = [np.load(_score_part(folder, w)) for w in pairs.windows]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
 
@@ -148,10 +153,6 @@ def feature_part(folder: Path, number: int) -> Path:
 
 def _score_part(folder: Path, number: int) -> Path:
     return folder / f"scores-{number:06d}.npy"
-
-
-def _count(pairs: Pairs) -> int:
-    return -(-len(pairs) // WINDOW)
 
 
 def _each_window(

@@ -109,16 +109,16 @@ def _phase_two(
     if len(supervision) == 0:
         return []
     encoder.freeze_lower(params.encoder.frozen_layers)
-    passages = open_passages(encoder)
+    passages, size = open_passages(encoder), params.encoder.batch_tokens
     task = JointTask(
         encoder,
-        Texts(encoder, _train(encoder), passages),
-        Texts(encoder, open_queries(nodes, encoder), passages),
+        Texts(encoder, _train(encoder), passages, batch_tokens=size),
+        Texts(encoder, open_queries(nodes, encoder), passages, batch_tokens=size),
         gnn,
         near,
         supervision,
         chunk_size=params.mgt.chunk_size,
-        batch_tokens=params.encoder.batch_tokens,
+        batch_tokens=size,
     )
     _log_rounds("encoder and GNN", supervision)
     groups = [
@@ -136,8 +136,9 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, beta=None)
     supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    texts = Texts(encoder, _train(encoder), open_passages(encoder))
-    task = NoGNNTask(encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=params.encoder.batch_tokens)
+    size = params.encoder.batch_tokens
+    texts = Texts(encoder, _train(encoder), open_passages(encoder), batch_tokens=size)
+    task = NoGNNTask(encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=size)
     groups = [parameter_group(encoder, params.train_no_gnn.learning_rate)]
     return encoder, fit(task, groups, _settings("no_gnn", title_of("no_gnn"), params), scratch / WORK / "no_gnn")
 

@@ -17,6 +17,11 @@ class Batch:
     attention_mask: Tensor
     token_type_ids: Tensor
 
+    def part(self, rows: Tensor, width: int) -> "Batch":
+        """Some of the texts, in the order of `rows`, each cut to `width` tokens."""
+        fields = (self.input_ids, self.attention_mask, self.token_type_ids)
+        return Batch(*(field[rows, :width] for field in fields))
+
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
         return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.token_type_ids.to(device))

@@ -16,14 +16,13 @@ from gnn_encoder.core.pipeline import Declared
 from gnn_encoder.encoding.tokens import padded
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.plan import Plan, cutting, plan
+from gnn_encoder.planning.plan import LONG_TEXTS, Plan, plan
 from gnn_encoder.planning.work import training_memory
 
 WHOLE = 0.95  # share of the passages that are read whole
 WHOLE_QUERIES = 0.99
 PAIR_TOKENS = 256  # most tokens of a pair
 UNREAD = 0.5  # most of the text that is given up for time
-LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
 REPEATED = 2.0  # training queries a labelled passage from which labelled edges are taken into the graph
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
@@ -188,15 +187,6 @@ def concede(wish: Wish, concessions: list[Concession], cost: Callable[[Wish], fl
         if cost(richer) <= allowed:
             wish = richer
     return wish
-
-
-def suggestions(facts: Facts, machine: Machine) -> list[str]:
-    """What the user could do that init does not choose."""
-    longest = machine.model.tokens
-    longer = facts.passage_tokens.longer(longest)
-    if longer <= LONG_TEXTS:
-        return []
-    return [f"{longer:.0%} of the texts are longer than the {longest} tokens that the model reads: {cutting(longest)}"]
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

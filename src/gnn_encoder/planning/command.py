@@ -14,7 +14,7 @@ from gnn_encoder.core.pipeline import read_stages
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.planning import text
-from gnn_encoder.planning.choice import Choice, choose, suggestions
+from gnn_encoder.planning.choice import Choice, choose
 from gnn_encoder.planning.facts import Facts, is_prepared, survey_prepared, survey_source
 from gnn_encoder.planning.machine import Machine, measure, recall
 from gnn_encoder.planning.plan import Plan, hurts, plan
@@ -78,14 +78,11 @@ def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
         yield line, False
     if not choice.fits:
         yield (
-            f"does not fit into {choice.minutes:g} minutes: this is the least that is worth running here; allow more "
-            "time, or bring fewer passages",
+            f"does not fit into {choice.minutes:g} minutes: the least that is worth running here takes about "
+            f"{choice.plan.minutes:.0f}; allow these, or bring fewer passages",
             True,
         )
-    warnings = hurts(choice.plan)
-    if not any("data.passages" in line for line in warnings):
-        warnings += suggestions(facts, choice.plan.machine)
-    for line in warnings:
+    for line in hurts(choice.plan):
         yield line, True
 
 

@@ -14,6 +14,7 @@ from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.stages import Cost, Setting, cost_of, gnn_batches, start
 from gnn_encoder.presenting.formats import size
 
+LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
 CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 FEW_QUERIES = 300  # training queries
 FEW_DEV = 50  # dev queries
@@ -102,7 +103,7 @@ def _measured(stage: Declared, times: Path) -> float | None:
 def hurts(of: Plan) -> list[str]:
     """A sentence for each thing that will make results bad or the run fail, the worst first, with its cure."""
     params, facts = of.params, of.facts
-    limit, read = params.encoder.passage_length, facts.passage_tokens
+    limit, read, longest = params.encoder.passage_length, facts.passage_tokens, of.machine.model.tokens
     found = []
     if of.memory > 0.9 * of.machine.memory:
         worst = max(
@@ -113,11 +114,13 @@ def hurts(of: Plan) -> list[str]:
             "lower its batch_size or chunk_size, or the lengths"
         )
     if read.unread(limit) > CUT:
-        longest = of.machine.model.tokens
         cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting(longest)
         found.append(
             f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
         )
+    elif read.longer(longest) > LONG_TEXTS:
+        longer = f"{read.longer(longest):.0%} of the texts are longer than the {longest} tokens that the model reads"
+        found.append(f"{longer}: {cutting(longest)}")
     length = params.encoder.query_length
     if facts.query_tokens.unread(length) > CUT:
         unread = facts.query_tokens.unread(length)

@@ -1,6 +1,8 @@
 """Training a dual-encoder by Eq. 2 with in-batch, hard and cross-batch negatives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.encoding.batching import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -32,13 +35,25 @@ class Texts:
     Args:
         beside: generated queries that a Dual-Cross-Encoder reads together with the passages; None: it reads a passage
             together with the training query that the passage was drawn for.
+        batch_tokens: padded tokens that the encoder reads at a time; None: a batch as a whole.
     """
 
     def __init__(
-        self, encoder: DualEncoder, queries: TextTokens, passages: TextTokens, beside: Generated | None = None
+        self,
+        encoder: DualEncoder,
+        queries: TextTokens,
+        passages: TextTokens,
+        beside: Generated | None = None,
+        *,
+        batch_tokens: int | None = None,
     ) -> None:
         self._template, self._settings = encoder.template, encoder.settings
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
+        self._batch_tokens = batch_tokens
+
+    def read_by(self, encode: Callable[[Batch], Tensor]) -> Callable[[Batch], Tensor]:
+        """The encoder that reads at most `batch_tokens` at a time."""
+        return partial(encode_by_length, encode, batch_tokens=self._batch_tokens) if self._batch_tokens else encode
 
     def queries(self, rows: Rows) -> Batch:
         """Queries by row, padded."""
@@ -74,18 +89,21 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
 
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """Embeddings of queries, which pass their gradient on to E_Q."""
-    return Representations(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
+    return Representations(
+        texts.read_by(encoder.encode_queries), [texts.queries(part) for part in chunks(rows, chunk_size)]
+    )
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """Embeddings of passages read alone, which pass their gradient on to E_P."""
-    return Representations(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
+    parts = [texts.passages(part) for part in chunks(rows, chunk_size)]
+    return Representations(texts.read_by(encoder.encode_passages), parts)
 
 
 def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBatch, chunk_size: int) -> Representations:
     """Embeddings of a batch's passages as `Texts.passages_of` gives them, which pass their gradient on to E_P."""
     parts = chunks(np.arange(len(batch.passages)), chunk_size)
-    return Representations(encoder.encode_passages, [texts.passages_of(batch, part) for part in parts])
+    return Representations(texts.read_by(encoder.encode_passages), [texts.passages_of(batch, part) for part in parts])
 
 
 def batch_loss(

@@ -16,6 +16,7 @@ from gnn_encoder.core.judgements import contains, pair_counts, relevant_pairs
 from gnn_encoder.core.params import Params, TrainCrossEncoder
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
+from gnn_encoder.encoding.batching import encode_by_length
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
@@ -75,6 +76,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
             max_length=settings.max_length,
             batch_tokens=base.batch_tokens,
         ),
+        batch_tokens=base.batch_tokens,
     )
     how = Settings(
         name="cross-encoder",
@@ -105,11 +107,13 @@ class CrossEncoderTask:
         negatives: int,
         seed: int,
         score: DevScore,
+        batch_tokens: int,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"cross_encoder": model}
         self.evaluate = score
         self._model, self._queries, self._passages, self._examples = model, queries, passages, examples
         self._max_length, self._negatives, self._batch_size, self._seed = max_length, negatives, batch_size, seed
+        self._batch_tokens = batch_tokens
         self._per_epoch = len(self._epoch(0))
         self._epochs = epochs
         model.train()
@@ -139,7 +143,7 @@ class CrossEncoderTask:
             pairs = pair_batch(
                 self._queries, queries[part], self._passages, passages[part], self._model.template, self._max_length
             )
-            logits = self._model.logits(pairs)
+            logits = encode_by_length(self._model.logits, pairs, self._batch_tokens)
             loss = F.binary_cross_entropy_with_logits(logits, labels[part].to(logits.device), reduction="sum") / count
             loss.backward()
             total += loss.item()

@@ -65,13 +65,12 @@ def reranking_score(
     """
     rows = (candidates[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
     pairs = Pairs(first=queries, first_rows=next(rows), second=passages, second_rows=next(rows))
-    windows = list(range(-(-len(pairs) // WINDOW)))
 
     def encode(batch: Batch) -> Tensor:
         return model.logits(batch).unsqueeze(1)
 
     with no_grad_eval(model):
-        found = encode_pairs(model, pairs, windows, encode, max_length=max_length, batch_tokens=batch_tokens)
+        found = encode_pairs(model, pairs, pairs.windows, encode, max_length=max_length, batch_tokens=batch_tokens)
         logits = np.concatenate([part[:, 0] for _, part in found])
     return reranked_reciprocal_rank(candidates.with_columns(score=logits))
 
@@ -84,7 +83,8 @@ def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
     """
     order = pl.col("score").rank("ordinal", descending=True).over("query")
     best = scored.with_columns(rank=order).filter("relevant").group_by("query").agg(pl.col("rank").min())["rank"]
-    return float((1 / best.filter(best <= depth)).sum()) / scored["query"].n_unique()
+    # Sorted, since the groups come in any order and a sum depends on it in its last bits.
+    return float((1 / best.filter(best <= depth).sort()).sum()) / scored["query"].n_unique()
 
 
 def mean_reciprocal_rank(

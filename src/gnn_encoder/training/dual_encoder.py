@@ -43,9 +43,10 @@ def train_dual_encoder(
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
     examples = examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
+    tables = open_queries(queries, encoder), open_passages(encoder)
     task = ContrastiveTask(
         encoder,
-        Texts(encoder, open_queries(queries, encoder), open_passages(encoder), beside),
+        Texts(encoder, *tables, beside, batch_tokens=params.encoder.batch_tokens),
         examples,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
