@@ -310,13 +310,15 @@ def results(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.core.params import load_params
+        from gnn_encoder.data.prepare import is_prepared
         from gnn_encoder.evaluation.measures import parse
         from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
         from gnn_encoder.presenting.compared import read_branch, read_measured
         from gnn_encoder.presenting.results import results_table
         from gnn_encoder.presenting.tables import titled
 
-        (tested,) = parse([load_params().evaluate.significance])
+        params = load_params()
+        (tested,) = parse([params.evaluate.significance])
         found = read_branch(branch, read_measured())
         if not found:
             raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
@@ -326,6 +328,8 @@ def results(
             typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
         if not project.measured(registry().branches[branch].baseline).is_dir():
             typer.echo("This branch has not been run here: these are the committed figures.", err=True)
+        elif not is_prepared(project.PREPARED, params):
+            typer.echo("These figures are of other data than params.yaml now names, which has not run yet.", err=True)
 
 
 @app.command()

@@ -143,24 +143,24 @@ def test_null_and_back() -> None:
 )
 def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
     """Whatever is written: ruamel.yaml, which keeps comments, and PyYAML, which stages read with, differ in dialect."""
-    code, _, err = call("init", f"data.path={text}")
+    code, _, err = call("init", f"encoder.revision={text}")
     meant = yaml.safe_load(text)
     if meant is None or isinstance(meant, str):
-        assert code == 0 and load_params().data.path == meant
+        assert code == 0 and load_params().encoder.revision == meant
     else:
-        assert code == 2 and f"data.path is {meant!r}: input should be a valid string" in err
+        assert code == 2 and f"encoder.revision is {meant!r}: input should be a valid string" in err
 
 
 def test_every_config_is_whole_over_params_yaml() -> None:
     for config in sorted(Path("configs").glob("*.yaml")):
         shutil.copy(ROOT / "params.yaml", "params.yaml")
-        printed = init(str(config), "data.path=/corpus")
+        printed = init(str(config), "data.dev_fraction=0.2")
         assert len(printed) > 50
         made = load_params()
-        assert made.data.path == "/corpus"
+        assert made.data.dev_fraction == 0.2
         shutil.copy(ROOT / "params.yaml", "params.yaml")
         expected = load_experiment(config)
-        assert made == expected.model_copy(update={"data": expected.data.model_copy(update={"path": "/corpus"})})
+        assert made == expected.model_copy(update={"data": expected.data.model_copy(update={"dev_fraction": 0.2})})
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,15 @@ def test_what_is_one_query(one: str, other: str, same: bool) -> None:
 
 
 BAD = {
-    "no query": ("log.tsv", "text\tpid\nash\tp1\n", {}, "log.tsv, line 1: no column query among 'text, pid'; name"),
+    "no query": ("log.tsv", "text\tpid\nash\tp1\n", {}, "log.tsv, line 1: no column query in 'text, pid': "),
+    "commas": (
+        "log.tsv",
+        "query,pid,count\nash,p1,2\n",
+        {},
+        "log.tsv, line 1: no column query in 'query,pid,count': columns are query, pid and, if there, count, time; "
+        "write them into the first line, with a tab between them",
+    ),
+    "no header": ("log.tsv", "ash\tp1\n", {}, "line 1: no column query in 'ash, p1': columns are query, pid and"),
     "two columns": ("log.tsv", "query\tpid\tpid\n", {}, "log.tsv, line 1: two columns pid; keep one"),
     "columns": ("log.tsv", "query\tpid\nash\n", {}, "log.tsv, line 2: 1 columns, not 2; write query, pid with a tab"),
     "no rows": ("log.tsv", "query\tpid\n", {}, "log.tsv: no rows; add some with a query and the id of the passage"),
@@ -253,7 +261,7 @@ BAD = {
         "log.tsv",
         "query\tpid\nash\tp1\n",
         {"split": "time"},
-        "log.tsv, line 2, time: None is no time, which data.split: time needs; write ISO 8601 such as",
+        "log.tsv, line 2, time: missing, which data.split: time needs; add it; or take data.split: hash",
     ),
     "bad time": ("log.tsv", "query\tpid\ttime\nash\tp1\tMay\n", {"split": "time"}, "line 2, time: 'May' is no time"),
     "one time": (
@@ -276,7 +284,7 @@ def test_bad_logs(name: str, folder: Path, refused: Callable[..., None]) -> None
 def test_a_column_that_parquet_lacks(folder: Path, refused: Callable[..., None]) -> None:
     (folder / "log.tsv").unlink()
     pl.DataFrame({"query": ["a"]}).write_parquet(folder / "log.parquet")
-    refused("log.parquet, columns: no column pid among 'query'", source="log", path=str(folder))
+    refused("log.parquet, columns: no column pid in 'query': columns are", source="log", path=str(folder))
 
 
 def test_a_null_in_parquet(folder: Path, refused: Callable[..., None]) -> None:

@@ -136,7 +136,10 @@ BAD = {
         spoilt(*QUESTION, "answers", 0, "answer_start", value=19),
         f"{AT}, question 2, answer_start: 'Oars' does not stand at character 19 of the context; correct it",
     ),
-    "no start": (spoilt(*QUESTION, "answers", value=[{"text": "Oars"}]), "'Oars' does not stand at character None"),
+    "no start": (
+        spoilt(*QUESTION, "answers", value=[{"text": "Oars"}]),
+        "question 2, answer_start: missing; add the character of the context where 'Oars' begins",
+    ),
 }
 
 

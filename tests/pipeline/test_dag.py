@@ -393,6 +393,22 @@ def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any
     assert "0.625" in (copy.folder / "report" / "index.html").read_text()
 
 
+def test_results_tell_what_they_are_of(project: Any, copy_of: Callable[..., Any]) -> None:
+    copy = copy_of(project)
+
+    def results() -> tuple[str, str]:
+        ran = copy.python("-m", "gnn_encoder.cli", "results")
+        assert ran.status == 0, ran.output
+        return ran.stdout, ran.stderr
+
+    table, told = results()
+    assert "| GNN-encoder" in table and told == ""
+    copy.set_params(data__train_queries=30)
+    assert results() == (table, "These figures are of other data than params.yaml now names, which has not run yet.\n")
+    shutil.rmtree(copy.folder / "data")
+    assert results() == (table, "This branch has not been run here: these are the committed figures.\n")
+
+
 def test_the_dag_is_drawn(project: Any) -> None:
     ran = project.dvc("dag", "--md")
     assert ran.status == 0, ran.output

@@ -88,6 +88,7 @@ class Data(Section):
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
         readers = {
+            "path": ("beir", "log", "squad", "msmarco", "dpr"),
             "name": ("dpr", "ir_datasets"),
             "names": ("ir_datasets",),
             "test": ("msmarco",),
@@ -96,9 +97,11 @@ class Data(Section):
             "test_fraction": ("log", "squad"),
         }
         for key, sources in readers.items():
-            value = getattr(self, key)
-            if value != type(self).model_fields[key].default and self.source not in sources:
-                raise ValueError(f"data.{key} is set, which source {self.source} does not read; remove it")
+            field = type(self).model_fields[key]
+            unset = None if field.is_required() else field.default
+            if getattr(self, key) != unset and self.source not in sources:
+                cure = f"set it to null, or data.source to {' or '.join(sources)}" if key == "path" else "remove it"
+                raise ValueError(f"data.{key} is set, which source {self.source} does not read; {cure}")
         return self
 
 

@@ -43,7 +43,10 @@ class Beir:
         self.corpus = require(folder, "corpus.jsonl")
         self.texts = require(folder, "queries.jsonl")
         found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
-        found |= {split: require(folder, f"qrels/{split}.tsv") for split in ("train", "test")}
+        if found["train"] is None:
+            cure = "add judged training queries, without which nothing can be trained, or correct data.path"
+            raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor train.tsv.gz; {cure}")
+        found["test"] = require(folder, "qrels/test.tsv")
         self.qrels = {split: path for split, path in found.items() if path}
         self.splits = tuple(self.qrels)
 

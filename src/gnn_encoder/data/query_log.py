@@ -10,6 +10,7 @@ Queries that differ only in case, white space and punctuation are one query, wri
 hash of what they have in common. The counts of a query and a passage are added up.
 """
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
@@ -31,8 +32,11 @@ from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_lines, require
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, shorten
 
+log = logging.getLogger(__name__)
+
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count", "time")
+MANY = 0.1  # share of a log's rows whose loss is more than chance
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 WAITING = 2**20  # rows that are collected before equal ones are added up
 # Signs that tell two queries apart stay: c# is not c, and 50% is not 50.
@@ -141,8 +145,14 @@ class QueryLog:
             )
         found = found.with_columns(same=normal_form(pl.col("text")))
         wordless, found = _parted(found, ~pl.col("same").str.contains(r"[\p{L}\p{N}]"))
-        left_out = {"rows_of_unknown_passages": unknown, "rows_without_a_word": wordless}
-        return found, {name: int(rows["rows"].sum()) for name, rows in left_out.items()}
+        tables = {"rows_of_unknown_passages": unknown, "rows_without_a_word": wordless}
+        left_out = {name: int(rows["rows"].sum()) for name, rows in tables.items()}
+        lost = left_out["rows_of_unknown_passages"] / (int(found["rows"].sum()) + sum(left_out.values()))
+        if lost > MANY:
+            log.warning(
+                "warning: %s: the passages of %.0f%% of its rows are not in %s", self.log, 100 * lost, self.corpus
+            )
+        return found, left_out
 
     def _read(self) -> pl.DataFrame:
         """The log with equal rows added up, as `LOGGED`."""
@@ -244,7 +254,7 @@ def _read_tsv(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     for number, line in read_lines(path):
         place, columns = Place(path, f"line {number}"), line.split("\t")
         if number == 1:
-            names = _checked_header(place, columns)
+            names = _checked_header(place, columns, "write them into the first line, with a tab between them")
             continue
         if len(columns) != len(names):
             raise UserError(
@@ -256,7 +266,7 @@ def _read_tsv(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     try:
         with pq.ParquetFile(path, pre_buffer=False) as table:
-            names = _checked_header(Place(path, "columns"), table.schema_arrow.names)
+            names = _checked_header(Place(path, "columns"), table.schema_arrow.names, "name one so")
             wanted = [name for name in (*NEEDED, *OPTIONAL) if name in names]
             number = 0
             for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
@@ -271,10 +281,11 @@ def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 _READERS = {"log.tsv": _read_tsv, "log.jsonl": read_json_lines, "log.parquet": _read_parquet}
 
 
-def _checked_header(place: Place, names: list[str]) -> list[str]:
+def _checked_header(place: Place, names: list[str], cure: str) -> list[str]:
     for name in NEEDED:
         if name not in names:
-            raise UserError(f"{place}: no column {name} among {shorten(', '.join(names))}; name it in the header")
+            wanted = f"columns are {', '.join(NEEDED)} and, if there, {', '.join(OPTIONAL)}"
+            raise UserError(f"{place}: no column {name} in {shorten(', '.join(names))}: {wanted}; {cure}")
     repeated = [name for name in (*NEEDED, *OPTIONAL) if names.count(name) > 1]
     if repeated:
         raise UserError(f"{place}: two columns {repeated[0]}; keep one")
@@ -298,6 +309,9 @@ def _count(place: Place, value: object) -> int:
 
 def _time(place: Place, value: object) -> float:
     """A number as it is, and a date or a time of day in Unix seconds."""
+    cure = "; or take data.split: hash"
+    if value is None:
+        raise UserError(f"{place}, time: missing, which data.split: time needs; add it{cure}")
     time = value
     if isinstance(time, str):
         time = _parsed(time)
@@ -309,7 +323,7 @@ def _time(place: Place, value: object) -> float:
         return float(time)
     raise UserError(
         f"{place}, time: {shorten(value)} is no time, which data.split: time needs; write ISO 8601 such as "
-        "2024-05-31T12:00:00, or Unix seconds; or take data.split: hash"
+        f"2024-05-31T12:00:00, or Unix seconds{cure}"
     )
 
 

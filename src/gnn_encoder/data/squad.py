@@ -138,6 +138,10 @@ def _start(place: Place, value: object, context: str) -> int | None:
         return None
     text = check_text(place, "answers, text", answers[0].get("text"))
     start = answers[0].get("answer_start")
+    if start is None:
+        raise UserError(
+            f"{place}, answer_start: missing; add the character of the context where {shorten(text)} begins"
+        )
     if type(start) is not int or start < 0 or not context.startswith(text, start):
         raise UserError(
             f"{place}, answer_start: {shorten(text)} does not stand at character {shorten(start)} of the context; "

@@ -11,11 +11,12 @@ from gnn_encoder.core import experiment, project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.pipeline import read_stages
+from gnn_encoder.data.prepare import is_prepared
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.planning import text
 from gnn_encoder.planning.choice import Choice, choose
-from gnn_encoder.planning.facts import Facts, is_prepared, survey_prepared, survey_source
+from gnn_encoder.planning.facts import Facts, survey_prepared, survey_source
 from gnn_encoder.planning.machine import Machine, measure, recall
 from gnn_encoder.planning.plan import Plan, hurts, plan
 from gnn_encoder.planning.stages import branch

@@ -1,8 +1,8 @@
 """What a data set holds, as far as costs and choices depend on it: from its source, or from the prepared tables."""
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,6 @@ from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import SPLITS, open_parquet
-from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import batched, count_rows
 from gnn_encoder.data.prepare import read_judgements
 from gnn_encoder.data.rows import Source
@@ -42,6 +41,7 @@ class Facts:
     passage_tokens: Tokens
     query_tokens: Tokens
     passage_bytes: float  # mean size of title and text
+    left_out: Mapping[str, int] = field(default_factory=dict)  # what of the source is not used: how many, by why
 
     @cached_property
     def pair_tokens(self) -> Tokens:
@@ -95,6 +95,7 @@ def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizer
         passage_tokens=Tokens.of(count_tokens(passages.texts, tokenizer)),
         query_tokens=Tokens.of(count_tokens(queries.texts, tokenizer)),
         passage_bytes=size / max(1, passages.seen),
+        left_out=dict(source.dropped),
     )
 
 
@@ -119,16 +120,8 @@ def survey_prepared(folder: Path, params: Params, tokenizer: PreTrainedTokenizer
         passage_tokens=Tokens.of(count_tokens(read.texts, tokenizer)),
         query_tokens=Tokens.of(count_tokens(asked.texts, tokenizer)),
         passage_bytes=float(np.mean([len(text.encode()) for text in read.texts])),
+        left_out=json.loads((folder / "statistics.json").read_text(encoding="utf-8")).get("left_out", {}),
     )
-
-
-def is_prepared(folder: Path, params: Params) -> bool:
-    """Whether stage prepare has written `folder` with the present parameters."""
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
-        return False
-    made = json.loads(manifest.read_text(encoding="utf-8")).get("params", {})
-    return bool(made.get("data") == params.data.model_dump() and made.get("seed") == params.seed)
 
 
 def _spread(path: Path, columns: list[str]) -> list[dict[str, str]]:

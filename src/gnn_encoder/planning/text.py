@@ -21,6 +21,8 @@ def found(facts: Facts) -> Iterator[str]:
         f"labels    {facts.labels:>10,}   {facts.labels_a_query:.1f} a query; {facts.labelled_passages:,} passages are "
         f"labelled, each by {facts.queries_a_labelled_passage:.1f} queries"
     )
+    if facts.left_out:
+        yield "left out  " + ", ".join(f"{number:,} {why.replace('_', ' ')}" for why, number in facts.left_out.items())
 
 
 def table(of: Plan) -> Iterator[str]:
