@@ -27,6 +27,7 @@ REPEATED = 2.0  # training queries a labelled passage from which labelled edges 
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
 GNN_BATCH = 128
+EVALUATIONS = 10  # of the GNN's training, and of its control's
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the steps wanted are enough: passes are whole
@@ -46,6 +47,7 @@ class Wish:
     candidates: int
     k: int
     gnn_steps: int
+    patience: int
     edge_features: Literal["cross_encoder", "product"]
 
 
@@ -111,6 +113,7 @@ def best(facts: Facts, machine: Machine) -> Wish:
         candidates=16,
         k=max(1, min(25, facts.passages // 20)),
         gnn_steps=100,
+        patience=EVALUATIONS,
         edge_features="cross_encoder",
     )
 
@@ -132,6 +135,7 @@ def harmless() -> list[Concession]:
     """What quality hardly feels, the least harmful first."""
     return [
         ("edge_features", "product"),
+        ("patience", 4),  # the control of a small set gains nothing, and would take longer than all else
         ("encoder_steps", 200),
         ("teacher_steps", 150),
         ("candidates", 8),
@@ -274,7 +278,9 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
     rate = 1.0e-3 if n >= 2000 else 5.0e-4
     yield Chosen("mgt.gnn_learning_rate", rate, "5e-4 for small batches" if n < 2000 else "1e-3 for batches of 128")
     yield Chosen("mgt.chunk_size", chunk, "as train_dual_encoder.chunk_size")
-    yield Chosen("mgt.evaluate_every", max(1, round(steps / 10)), "a tenth of the steps")
+    every = max(1, round(steps / EVALUATIONS))
+    yield Chosen("mgt.evaluate_every", every, "a tenth of the steps")
+    yield Chosen("mgt.patience", wish.patience, f"evaluations: after {wish.patience * every} steps in vain it stops")
 
 
 def batch_size(n: int) -> int:

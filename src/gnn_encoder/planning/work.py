@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gnn_encoder.core.params import Contrastive
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.tokens import Tokens
-from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
 
 PREPARE = 5e-5  # seconds for a row that is read, checked and written
 TOKENISE = 1e-6  # for a token, once for each table
@@ -46,7 +45,7 @@ def encoding(texts: int, tokens: Tokens, limit: int, machine: Machine) -> float:
 
 
 def steps(shape: Steps, asked: Tokens, read: Tokens, lengths: tuple[int, int], chunk: int, machine: Machine) -> float:
-    """Contrastive training: forward and backward of a batch's queries and passages, and the optimiser.
+    """Contrastive training: forward and backward of a batch's texts in parts of similar length, and the optimiser.
 
     Where a batch has more texts than a chunk, GradCache encodes them once more, without gradients.
 
@@ -56,7 +55,7 @@ def steps(shape: Steps, asked: Tokens, read: Tokens, lengths: tuple[int, int], c
     """
     one = machine.step
     for texts, tokens, limit in ((shape.queries, asked, lengths[0]), (shape.passages, read, lengths[1])):
-        width = tokens.widest(min(texts, chunk), limit)
+        width = tokens.mean(limit)
         one += texts * width * machine.train(width)
         if texts > chunk:
             one += texts * width * machine.read(width)
@@ -67,7 +66,7 @@ def pair_steps(queries: int, epochs: int, batch: int, negatives: int, pairs: Tok
     """Training a cross-encoder, nothing of which is frozen."""
     batches = max(1, round(queries / batch))
     each = -(-queries // batches) * (1 + negatives)
-    width = pairs.widest(min(each, PAIRS_AT_A_TIME), limit)
+    width = pairs.mean(limit)
     return epochs * batches * (each * width * of.train_all(width) + of.step_all)
 
 
