@@ -4,10 +4,11 @@
 
 After each stage DVC reads dvc.lock and writes it again, with a parser and a writer that keep comments and are written
 in Python. That takes seconds a stage where all branches are in the file. But dvc.lock has no comments, libyaml reads it
-too, with which DVC reads what it only reads, and all entries but one stay as they are. The file that is written is the
-same to the byte.
+too, with which DVC reads what it only reads, and mostly it is as it was written last but for one entry. The file
+that is written is the same to the byte.
 """
 
+import copy
 import io
 import sys
 from pathlib import Path
@@ -19,33 +20,37 @@ from dvc.utils.serialize import _yaml
 LOCK = {"schema", "stages"}  # what dvc.lock holds
 
 parse_with_comments, dump_all = _yaml.parse_yaml_for_update, _yaml._dump
-written: dict[str, tuple[str, str]] = {}  # of each stage: its entry as Python shows it, and as YAML
+entries: dict[str, tuple[str, str]] = {}  # of each stage: its entry as Python shows it, and as YAML
+written: dict[str, Any] = {}  # the text of dvc.lock that was written last, and what it holds
 
 
 def parse(text: str, path: str) -> Any:
     """Read a YAML file that is going to be changed: `dvc.utils.serialize.parse_yaml_for_update`."""
-    return (_yaml.parse_yaml if Path(path).name == "dvc.lock" else parse_with_comments)(text, path)
+    if Path(path).name != "dvc.lock":
+        return parse_with_comments(text, path)
+    return copy.deepcopy(written[text]) if text in written else _yaml.parse_yaml(text, path)
 
 
 def dump(data: Any, stream: TextIO) -> Any:
     """Write a YAML file: `dvc.utils.serialize._yaml._dump`."""
     if data.keys() != LOCK or not data["stages"]:
         return dump_all(data, stream)
-    dump_all({"schema": data["schema"]}, stream)
-    stream.write("stages:\n")
+    text = yaml({"schema": data["schema"]}) + "stages:\n"
     for name, stage in data["stages"].items():
         shown = repr(stage)
-        if name not in written or written[name][0] != shown:
-            written[name] = shown, entry(name, stage)
-        stream.write(written[name][1])
-    return None
+        if name not in entries or entries[name][0] != shown:
+            entries[name] = shown, yaml({"stages": {name: stage}}).partition("\n")[2]
+        text += entries[name][1]
+    written.clear()
+    written[text] = copy.deepcopy(data)
+    return stream.write(text)
 
 
-def entry(name: str, stage: Any) -> str:
-    """A stage as it stands in dvc.lock."""
+def yaml(data: Any) -> str:
+    """As DVC writes it."""
     text = io.StringIO()
-    dump_all({"stages": {name: stage}}, text)
-    return text.getvalue().partition("\n")[2]
+    dump_all(data, text)
+    return text.getvalue()
 
 
 if __name__ == "__main__":

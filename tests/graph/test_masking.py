@@ -8,7 +8,7 @@ from gnn_encoder.graph.masking import check_no_leak, folds, propagation_mask
 from gnn_encoder.graph.structure import Graph
 
 
-@pytest.mark.parametrize(("beta", "count"), [(0.05, 20), (0.3, 3), (0.5, 2), (0.9, 2)])
+@pytest.mark.parametrize(("beta", "count"), [(0.05, 20), (0.3, 3), (0.5, 2)])
 def test_every_query_is_in_exactly_one_fold(beta: float, count: int) -> None:
     rows = np.arange(10, 113)  # not from 0, and no multiple
     parts = folds(rows, beta=beta, seed=1, epoch=0)
@@ -27,9 +27,9 @@ def test_the_split_is_decided_by_seed_and_epoch() -> None:
     assert split(1, 0) != split(2, 0)
 
 
-@pytest.mark.parametrize("beta", [0.0, 1.0, -0.1, 1.5, float("nan")])
+@pytest.mark.parametrize("beta", [0.0, 0.51, 1.0, -0.1, float("nan")])
 def test_beta_outside_its_bounds_is_told(beta: float) -> None:
-    with pytest.raises(UserError, match="mgt.beta"):
+    with pytest.raises(UserError, match="mgt.beta is .*: must be above 0 and at most 0.5"):
         folds(np.arange(50), beta=beta, seed=0, epoch=0)
 
 

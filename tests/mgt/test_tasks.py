@@ -48,14 +48,17 @@ class World:
         graph = Graph(passages=passages, score=np.linspace(1, 0, n * K), n_passages=M)
         d = self.encoder.dimension
         self.cached = np.sin(np.arange(M * d, dtype=np.float32) * 0.7).reshape(M, d) / 4
-        self.near = Neighbourhood(
-            graph,
-            self.cached,
-            None,
-            keep_edge=None,
-            max_neighbours=None,
-            self_loops_only=False,
-            device=torch.device("cpu"),
+        self.near, self.fewer = (
+            Neighbourhood(
+                graph,
+                self.cached,
+                None,
+                keep_edge=kept,
+                max_neighbours=None,
+                self_loops_only=False,
+                device=torch.device("cpu"),
+            )
+            for kept in (None, np.arange(n * K) % 3 == 0)
         )
         config = GNNConfig(
             dimension=d,
@@ -146,9 +149,11 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-6)
 
 
-def joint_task(world: World) -> JointTask:
+def joint_task(world: World, near: Neighbourhood | None = None) -> JointTask:
+    """Trains on `near`, by default on the world's graph, and is scored on the world's."""
     w = world
-    return JointTask(w.encoder, w.texts, w.node_texts, w.gnn, w.near, w.supervision, chunk_size=3, batch_tokens=64)
+    graphs = near or w.near, w.near
+    return JointTask(w.encoder, w.texts, w.node_texts, w.gnn, *graphs, w.supervision, chunk_size=3, batch_tokens=64)
 
 
 @pytest.mark.parametrize("number", STEPS)
@@ -163,11 +168,12 @@ def test_joint_step(world: World, number: int) -> None:
     assert_same(found, gradients([world.encoder, world.gnn]))
 
 
-def gnn_task(world: World, queries: Tensor) -> GNNTask:
+def gnn_task(world: World, queries: Tensor, near: Neighbourhood | None = None) -> GNNTask:
     dev = queries[world.supervision.dev.queries]
     scale = world.encoder.scale
     return GNNTask(
         world.gnn,
+        near or world.near,
         world.near,
         world.supervision,
         queries=queries,
@@ -216,6 +222,15 @@ def test_dev_scores(world: World) -> None:
     control = NoGNNTask(world.encoder, world.texts, world.supervision, chunk_size=3, batch_tokens=64)
     assert control.evaluate() == pytest.approx(plain)
     assert len({joint, alone, plain}) > 1
+
+
+def test_another_graph_may_train_than_is_deployed(world: World) -> None:
+    """As where labelled edges are left out in training alone: the dev score is of the graph that informs the corpus."""
+    h_q = world.embeddings()[0].detach()
+    assert gnn_task(world, h_q, world.fewer).evaluate() == gnn_task(world, h_q).evaluate()
+    assert joint_task(world, world.fewer).evaluate() == joint_task(world).evaluate()
+    assert gnn_task(world, h_q, world.fewer).step(0) != gnn_task(world, h_q).step(0)
+    assert joint_task(world, world.fewer).step(0) != joint_task(world).step(0)
 
 
 def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World) -> None:

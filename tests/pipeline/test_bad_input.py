@@ -148,8 +148,8 @@ PARAMS = {
     "mistyped": (params(mgt__heads="four"), "train_mgt gnn_encoder", ["params.yaml", "mgt.heads", "'four'", "integer"]),
     "text for a flag": (params(encoder__shared="yes"), "prepare", ["encoder.shared", "'yes'", "boolean"]),
     "beta 0": (params(mgt__beta=0.0), "train_mgt gnn_encoder", ["mgt.beta is 0.0", "greater than 0"]),
-    "beta 1": (params(mgt__beta=1.0), "train_mgt gnn_encoder", ["mgt.beta is 1.0", "less than 1"]),
-    "beta 1.5": (params(mgt__beta=1.5), "train_mgt gnn_encoder", ["mgt.beta is 1.5", "less than 1"]),
+    "beta 1": (params(mgt__beta=1.0), "train_mgt gnn_encoder", ["mgt.beta is 1.0", "less than or equal to 0.5"]),
+    "beta 0.6": (params(mgt__beta=0.6), "train_mgt gnn_encoder", ["mgt.beta is 0.6", "less than or equal to 0.5"]),
     "not YAML": (
         lambda p: (p.folder / "params.yaml").write_text("a: [1\nb"),
         "bm25",

@@ -276,7 +276,7 @@ class MGT(Section):
     edge_features: Literal["cross_encoder", "product", "none"]
     masking: Literal["mgt", "drop_labelled"]
     graph: Literal["full", "self_loops"]
-    beta: Fraction  # share of the queries masked in a round
+    beta: Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
     epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
@@ -293,7 +293,7 @@ class MGT(Section):
 
 
 class TrainNoGNN(Section):
-    """The control: M_de trained on for as many epochs over the same queries, without the graph."""
+    """The control: M_de trained on with GNN-encoder's batches, without the graph."""
 
     learning_rate: Rate
 

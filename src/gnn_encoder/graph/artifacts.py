@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
 from gnn_encoder.core import project
-from gnn_encoder.core.judgements import Rows, pair_keys, relevant_pairs
+from gnn_encoder.core.judgements import pair_keys, relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.core.systems import registry
@@ -65,6 +69,7 @@ def open_neighbourhood(
     *,
     edge_features: str,
     labelled_edges: bool,
+    without: pl.DataFrame | None = None,
     max_neighbours: int | None,
     self_loops_only: bool,
     typed: bool,
@@ -74,15 +79,20 @@ def open_neighbourhood(
     Args:
         labelled_edges: False drops every edge between a query and a passage that it is labelled with. A generated query
             is labelled with the passage that it was generated from.
+        without: further edges that are dropped, columns query (row of the training queries), passage.
         typed: whether the network tells labelled edges from others.
     """
     graph = source.open()
-    labelled = None if labelled_edges and not typed else graph.labelled_edges(_labelled_keys(graph, source.nodes()))
+    nodes, pairs = source.nodes(), relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    labelled = None if labelled_edges and not typed else _edges_of(pairs, graph, nodes)
+    dropped = None if labelled_edges else labelled
+    if without is not None:
+        dropped = _edges_of(without, graph, nodes) if dropped is None else dropped | _edges_of(without, graph, nodes)
     return Neighbourhood(
         graph,
         open_matrix(project.embeddings(source.base)),
         source.open_features() if edge_features == "cross_encoder" else None,
-        keep_edge=None if labelled_edges or labelled is None else ~labelled,
+        keep_edge=None if dropped is None else ~dropped,
         max_neighbours=max_neighbours,
         self_loops_only=self_loops_only,
         labelled=labelled if typed else None,
@@ -90,6 +100,6 @@ def open_neighbourhood(
     )
 
 
-def _labelled_keys(graph: Graph, nodes: Nodes) -> Rows:
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    return pair_keys(nodes.labelled_pairs(pairs), graph.m)
+def _edges_of(pairs: pl.DataFrame, graph: Graph, nodes: Nodes) -> NDArray[np.bool_]:
+    """Which edges are such pairs of a training query, or of a generated query and its source. *Shape:* (edges,)."""
+    return graph.labelled_edges(pair_keys(nodes.labelled_pairs(pairs), graph.m))

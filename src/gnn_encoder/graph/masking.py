@@ -25,7 +25,7 @@ def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
         At least two folds, whose sizes differ by one at most; every query is in exactly one.
 
     Raises:
-        UserError: beta is not in (0, 1), or there are fewer queries than folds.
+        UserError: beta is not in (0, 0.5], or there are fewer queries than folds.
     """
     count = fold_count(beta)
     if len(rows) < count:
@@ -37,14 +37,17 @@ def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
 
 
 def fold_count(beta: float) -> int:
-    """The number of folds that each hold a share `beta` of the queries: about 1 / beta, and at least two.
+    """The number of folds that each hold a share `beta` of the queries: about 1 / beta.
 
     Raises:
-        UserError: beta is not in (0, 1).
+        UserError: beta is not in (0, 0.5].
     """
-    if not 0 < beta < 1:
-        raise UserError(f"mgt.beta is {beta}: must be above 0 and below 1; it is the share of the queries masked")
-    return max(2, round(1 / beta))
+    if not 0 < beta <= 0.5:
+        raise UserError(
+            f"mgt.beta is {beta}: must be above 0 and at most 0.5; it is the share of the queries that is masked at a "
+            "time, and as many must be left"
+        )
+    return round(1 / beta)
 
 
 def propagation_mask(n: int, masked: Ints) -> NDArray[np.bool_]:

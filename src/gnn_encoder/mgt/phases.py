@@ -44,32 +44,41 @@ def train_gnn_encoder(
 
     Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
     """
-    mgt = params.mgt
-    encoder = load_base(source.base, params)
-    near = open_neighbourhood(
+    mgt, labelled = params.mgt, params.encode_corpus.labelled_edges
+    encoder, examples = load_base(source.base, params), read_training_examples()
+    masked = mgt.masking == "mgt"
+    near = _open(source, params, labelled_edges=masked, without=None if masked else examples.known_pairs())
+    deployed = near if masked and labelled else _open(source, params, labelled_edges=labelled)
+    gnn = new_gnn(params, encoder.dimension, near.features)
+    dev = read_dev_sample(source.base, params, encoder)
+    schedules = (
+        _schedule(params, examples, mgt.gnn_epochs, masked=masked),
+        _schedule(params, examples, mgt.epochs, masked=masked, after=mgt.gnn_epochs),
+    )
+    one, two = (_supervise(params, examples, dev, encoder, schedule, source.nodes()) for schedule in schedules)
+    history = _phase_one(params, encoder, gnn, (near, deployed), one, source.queries, scratch)
+    return encoder, gnn, history + _phase_two(params, encoder, gnn, (near, deployed), two, source.queries, scratch)
+
+
+def _open(
+    source: GraphArtifacts, params: Params, *, labelled_edges: bool, without: pl.DataFrame | None = None
+) -> Neighbourhood:
+    return open_neighbourhood(
         source,
-        edge_features=mgt.edge_features,
-        labelled_edges=mgt.masking == "mgt",
-        max_neighbours=mgt.max_neighbours,
-        self_loops_only=mgt.graph == "self_loops",
+        edge_features=params.mgt.edge_features,
+        labelled_edges=labelled_edges,
+        without=without,
+        max_neighbours=params.mgt.max_neighbours,
+        self_loops_only=params.mgt.graph == "self_loops",
         typed=params.build_graph.labelled,
     )
-    gnn = new_gnn(params, encoder.dimension, near.features)
-    examples, dev = read_training_examples(), read_dev_sample(source.base, params, encoder)
-    beta = mgt.beta if mgt.masking == "mgt" else None
-    one, two = (
-        _supervise(params, examples, dev, encoder, _schedule(params, examples, epochs, beta), source.nodes())
-        for epochs in (mgt.gnn_epochs, mgt.epochs)
-    )
-    history = _phase_one(params, encoder, gnn, near, one, source.queries, scratch)
-    return encoder, gnn, history + _phase_two(params, encoder, gnn, near, two, source.queries, scratch)
 
 
 def _phase_one(
     params: Params,
     encoder: DualEncoder,
     gnn: QueryPassageGNN,
-    near: Neighbourhood,
+    graphs: tuple[Neighbourhood, Neighbourhood],
     supervision: Supervision,
     nodes: Path,
     scratch: Path,
@@ -83,7 +92,7 @@ def _phase_one(
     queries = node_queries[:training] if training else torch.from_numpy(embed_queries(encoder, _train(encoder), tokens))
     task = GNNTask(
         gnn,
-        near,
+        *graphs,
         supervision,
         queries=queries,
         node_queries=node_queries,
@@ -101,7 +110,7 @@ def _phase_two(
     params: Params,
     encoder: DualEncoder,
     gnn: QueryPassageGNN,
-    near: Neighbourhood,
+    graphs: tuple[Neighbourhood, Neighbourhood],
     supervision: Supervision,
     nodes: Path,
     scratch: Path,
@@ -115,7 +124,7 @@ def _phase_two(
         Texts(encoder, _train(encoder), passages, batch_tokens=size),
         Texts(encoder, open_queries(nodes, encoder), passages, batch_tokens=size),
         gnn,
-        near,
+        *graphs,
         supervision,
         chunk_size=params.mgt.chunk_size,
         batch_tokens=size,
@@ -129,11 +138,11 @@ def _phase_two(
 
 
 def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
-    """The control: M_de trained further without a graph, for as many epochs as both phases of GNN-encoder together."""
+    """The control: M_de trained further without a graph, on the batches of both phases of GNN-encoder in turn."""
     mgt, base = params.mgt, registry().built[MAIN].base
     encoder = load_base(base, params)
     examples, dev = read_training_examples(), read_dev_sample(base, params, encoder)
-    schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, beta=None)
+    schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, masked=False)
     supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
     size = params.encoder.batch_tokens
@@ -206,9 +215,11 @@ def _train(encoder: DualEncoder) -> TextTokens:
     return open_queries(project.queries("train"), encoder)
 
 
-def _schedule(params: Params, examples: Examples, epochs: int, beta: float | None) -> MaskedSchedule:
-    size = params.mgt.batch_size
-    return MaskedSchedule(len(examples), epochs=epochs, batch_size=size, beta=beta, seed=params.seed)
+def _schedule(params: Params, examples: Examples, epochs: int, *, masked: bool, after: int = 0) -> MaskedSchedule:
+    size, beta = params.mgt.batch_size, params.mgt.beta
+    return MaskedSchedule(
+        len(examples), epochs=epochs, batch_size=size, beta=beta, seed=params.seed, after=after, masked=masked
+    )
 
 
 def _supervise(

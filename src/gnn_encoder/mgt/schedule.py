@@ -17,34 +17,50 @@ class Step:
 
 
 class MaskedSchedule:
-    """The steps of all epochs. Each epoch splits the queries into about 1 / beta folds.
+    """The steps of some epochs. Each epoch splits the queries into about 1 / beta folds.
 
-    Each fold in turn is Q_t and trains in batches: this is one round. With a beta of 5% an epoch has 20 rounds. With
-    beta None nothing is masked, and an epoch is one round.
+    Each fold in turn is Q_t and trains in batches: this is one round. With a beta of 5% an epoch has 20 rounds. What
+    trains without masks, as the control does, has the same steps, so that nothing but the method differs.
+
+    Args:
+        after: epochs that another phase has trained before: this one goes on with the next.
+        masked: whether a step names its fold; if not, it masks nothing.
     """
 
-    def __init__(self, n_items: int, *, epochs: int, batch_size: int, beta: float | None, seed: int) -> None:
+    def __init__(
+        self,
+        n_items: int,
+        *,
+        epochs: int,
+        batch_size: int,
+        beta: float,
+        seed: int,
+        after: int = 0,
+        masked: bool = True,
+    ) -> None:
         self._items = np.arange(n_items)
-        self._batch_size, self._beta, self._seed = batch_size, beta, seed
-        self._at: tuple[int, list[Step]] = (0, self._pass(0))
-        self.rounds_per_epoch = 1 if beta is None else fold_count(beta)
-        self._epochs = epochs
+        self._batch_size, self._beta, self._seed, self._masked = batch_size, beta, seed, masked
+        self._at: tuple[int, list[Step]] = (after, self._pass(after))
+        self.rounds_per_epoch = fold_count(beta)
+        self._epochs, self._after = epochs, after
 
     def __len__(self) -> int:
         return self._epochs * len(self._at[1])
 
+    @property
+    def before(self) -> int:
+        """Steps of the epochs before."""
+        return self._after * len(self._at[1])
+
     def __getitem__(self, number: int) -> Step:
-        epoch, within = divmod(number, len(self._at[1]))
+        epoch, within = divmod(self.before + number, len(self._at[1]))
         if epoch != self._at[0]:
             self._at = (epoch, self._pass(epoch))
         return self._at[1][within]
 
     def _pass(self, epoch: int) -> list[Step]:
-        if self._beta is None:
-            order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
-            return [Step(items, order[:0]) for items in self._batches(order)]
         rounds = folds(self._items, beta=self._beta, seed=self._seed, epoch=epoch)
-        return [Step(items, fold) for fold in rounds for items in self._batches(fold)]
+        return [Step(items, fold if self._masked else fold[:0]) for fold in rounds for items in self._batches(fold)]
 
     def _batches(self, fold: Rows) -> list[Rows]:
         return np.array_split(fold, max(1, round(len(fold) / self._batch_size)))

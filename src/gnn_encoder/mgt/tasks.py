@@ -56,7 +56,7 @@ class Supervision:
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
         """This rank's share of the batch of step `number`, and the nodes that are masked because of its fold Q_t."""
         step = self.schedule[number]
-        generator = np.random.default_rng([self.seed, number, distributed.rank()])
+        generator = np.random.default_rng([self.seed, self.schedule.before + number, distributed.rank()])
         drawn = draw_batch(self.examples, local_share(step.items), self.negatives, generator)
         fold = self.examples.queries[step.fold]
         return drawn, self.nodes.masked(fold, self.examples.relevant(fold))
@@ -83,6 +83,8 @@ class GNNTask:
     """Phase one: only the GNN learns. E_Q and E_P stay those of M_de, so that all embeddings come from a cache.
 
     Args:
+        neighbourhood: the graph that trains.
+        deployed: the graph that will inform the corpus, and by which the dev sample is scored.
         queries: E_Q of all training queries. *Shape:* (training queries, d).
         node_queries: E_Q of all queries that are nodes. *Shape:* (n, d).
         dev_queries: E_Q of the sampled dev queries. *Shape:* (q, d).
@@ -93,6 +95,7 @@ class GNNTask:
         self,
         gnn: QueryPassageGNN,
         neighbourhood: Neighbourhood,
+        deployed: Neighbourhood,
         supervision: Supervision,
         *,
         queries: Tensor,
@@ -101,7 +104,7 @@ class GNNTask:
         scale: float,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"gnn": gnn}
-        self._gnn, self._neighbourhood, self._supervision = gnn, neighbourhood, supervision
+        self._gnn, self._neighbourhood, self._deployed, self._supervision = gnn, neighbourhood, deployed, supervision
         self._queries, self._node_queries = queries, node_queries
         self._dev_queries, self._scale = dev_queries, scale
 
@@ -112,7 +115,7 @@ class GNNTask:
         """Forward and backward of one batch by Eq. 6-12, on cached embeddings."""
         batch, masked = self._supervision.batch(number)
         subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
-        informed = self._informed(subgraph)
+        informed = self._informed(self._neighbourhood, subgraph)
         queries = self._queries[torch.from_numpy(batch.queries)].to(informed.device)
         loss = batch_loss(queries, informed[position], batch, self._supervision.examples, self._scale)
         loss.backward()
@@ -126,11 +129,10 @@ class GNNTask:
         """RR@10 of each sampled dev query, with all queries in the graph. *Shape:* (q,)."""
         dev = self._supervision.dev
         with no_grad_eval(self._gnn):
-            parts = [self._informed(self._neighbourhood.around(rows)) for rows in _parts(dev.pool)]
+            parts = [self._informed(self._deployed, self._deployed.around(rows)) for rows in _parts(dev.pool)]
         return reciprocal_ranks(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant)
 
-    def _informed(self, subgraph: Subgraph) -> Tensor:
-        near = self._neighbourhood
+    def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> Tensor:
         h_q = self._node_queries[torch.from_numpy(subgraph.queries)].to(near.device)
         return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
 
@@ -142,6 +144,7 @@ class JointTask:
     Eq. 6 still come from M_de's cache.
 
     Args:
+        neighbourhood, deployed: as in phase one.
         texts: training queries and passages.
         node_texts: the queries that are nodes, and passages.
     """
@@ -153,6 +156,7 @@ class JointTask:
         node_texts: Texts,
         gnn: QueryPassageGNN,
         neighbourhood: Neighbourhood,
+        deployed: Neighbourhood,
         supervision: Supervision,
         *,
         chunk_size: int,
@@ -160,7 +164,7 @@ class JointTask:
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
         self._encoder, self._texts, self._node_texts, self._gnn = encoder, texts, node_texts, gnn
-        self._neighbourhood, self._supervision = neighbourhood, supervision
+        self._neighbourhood, self._deployed, self._supervision = neighbourhood, deployed, supervision
         self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
         encoder.train()
 
@@ -194,12 +198,12 @@ class JointTask:
             queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
             parts = []
             for rows in _parts(dev.pool):
-                subgraph = self._neighbourhood.around(rows)
+                subgraph = self._deployed.around(rows)
                 nodes = self._node_texts.query_tokens
                 h_q = embed_queries(self._encoder, nodes, self._batch_tokens, subgraph.queries)
                 h_p = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, rows)
                 parts.append(
-                    self._neighbourhood.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
+                    self._deployed.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
                 )
         return mean_reciprocal_rank(queries, torch.cat(parts), dev.relevant)
 

@@ -184,8 +184,7 @@ def _train_dual_encoder(stage: Declared, at: Setting) -> Cost:
 
 def _train_no_gnn(stage: Declared, at: Setting) -> Cost:
     mgt = at.params.mgt
-    batches = max(1, round(at.facts.train / mgt.batch_size))
-    size = -(-at.facts.train // batches)
+    batches, size = gnn_batches(at.params, at.facts.train)
     shape = work.Steps(steps=(mgt.gnn_epochs + mgt.epochs) * batches, queries=size, passages=size * (1 + mgt.negatives))
     return _contrastive(at, mgt, shape, shape.steps // mgt.evaluate_every + 2)
 
@@ -282,7 +281,7 @@ def _train_mgt(stage: Declared, at: Setting) -> Cost:
 
 def gnn_batches(params: Params, queries: int) -> tuple[int, int]:
     """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
-    rounds = fold_count(params.mgt.beta) if params.mgt.masking == "mgt" else 1
+    rounds = fold_count(params.mgt.beta)
     fold = queries / rounds
     batches = max(1, round(fold / params.mgt.batch_size))
     return rounds * batches, max(1, round(fold / batches))

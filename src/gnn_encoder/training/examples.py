@@ -76,6 +76,11 @@ class Examples:
         found = pairs.join(wide, on=["query", "passage"], how="left", maintain_order="left")
         return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
 
+    def known_pairs(self) -> pl.DataFrame:
+        """The pairs that are known to be relevant, columns query, passage: labelled ones, and those that M_ce found."""
+        columns = {"query": self.known // self.n_passages, "passage": self.known % self.n_passages}
+        return pl.DataFrame(columns, schema={"query": pl.Int32, "passage": pl.Int32})
+
     def is_known(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Whether each passage is known to be relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
         keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
