@@ -177,7 +177,7 @@ def test_every_config_is_whole_over_params_yaml() -> None:
         (["data.path=\x07"], "not valid YAML"),
         (["mgt.betta=0.1"], "mgt.betta=0.1: mgt.betta is not a parameter (value 0.1); remove it or correct its name"),
         (["mtg.beta=0.1"], "mtg.beta=0.1: mtg is not a parameter (value {'beta': 0.1}); remove it or correct"),
-        (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than 1"),
+        (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than or equal to 0.5"),
         (["mgt=2"], "mgt=2: mgt is 2: must be lines of `key: value`; "),
         (["mgt.beta.x=2"], "mgt.beta.x=2: mgt.beta is {'x': 2}: input should be a valid number"),
         (

@@ -49,8 +49,8 @@ def message(values: object, folder: Path) -> str:
     ("section", "key", "value", "expected"),
     [
         ("mgt", "beta", 0, "mgt.beta is 0: input should be greater than 0"),
-        ("mgt", "beta", 1, "mgt.beta is 1: input should be less than 1"),
-        ("mgt", "beta", 1.5, "mgt.beta is 1.5: input should be less than 1"),
+        ("mgt", "beta", 1, "mgt.beta is 1: input should be less than or equal to 0.5"),
+        ("mgt", "beta", 0.6, "mgt.beta is 0.6: input should be less than or equal to 0.5"),
         ("mgt", "beta", -0.1, "mgt.beta is -0.1: input should be greater than 0"),
         ("mgt", "beta", True, "mgt.beta is True: input should be a valid number"),
         ("mgt", "layers", 3, "mgt.layers is 3: input should be 1 or 2"),

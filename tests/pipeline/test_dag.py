@@ -314,8 +314,11 @@ def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Ca
     assert sorted(started(ran)) == sorted(expected)
     shown = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert shown.status == 0, shown.output
-    change = json.loads(shown.stdout)[DEV]["dual_encoder.R@20"]
-    assert change["old"] == committed["dual_encoder"]["R@20"] > change["new"]
+    changes = {name: change for name, change in json.loads(shown.stdout)[DEV].items() if name.endswith(".R@20")}
+    lower = [system for system in DENSE if f"{system}.R@20" in changes]
+    assert lower, "of some system the retrieved passages from rank 11 on are missed"
+    for system in lower:
+        assert changes[f"{system}.R@20"]["old"] == committed[system]["R@20"] > changes[f"{system}.R@20"]["new"]
 
 
 def measured(project: Any, branch: str = "gnn_encoder") -> dict[str, str]:
