@@ -176,6 +176,8 @@ def test_a_fork_makes_the_same_artifacts_to_the_byte(fresh: Project, tmp_path: P
         own = {"GNN_ENCODER_SERVER": str(tmp_path / name / "socket")}
         copy = Project(tmp_path / name / "project", fresh.environment | own)
         shutil.copytree(fresh.folder, copy.folder, symlinks=True)
+        copy.git("reset", "--quiet", "--hard", copy.git("rev-list", "--max-parents=0", "HEAD").strip())
+        copy.git("clean", "--quiet", "--force", "-d", "-x")  # the experiment may have run in it
         script = copy.folder / "scripts" / "counting_server.py"
         script.write_text(COUNTING_SERVER)
         with serving(copy, str(script)) if name == "forked" else nullcontext():
