@@ -175,11 +175,21 @@ class TrainCrossEncoder(Section):
 
     model: str | None  # null: encoder.model
     max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
+    loss: Literal["pointwise", "listwise"]  # of each pair by itself, or of a query's passages against one another
     epochs: Count
     batch_size: Annotated[int, Field(ge=2)]  # queries
     negatives: Count  # candidates a query
+    range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that negatives come from; 0 is the best
+    range_max: Count | None  # the rank after the last one; null: all that were mined
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
+
+
+class TeacherScore(Section):
+    """What the score is that denoising, pseudo-labels and reranking go by."""
+
+    # M_ce's as it was trained; the same as a probability, fitted on dev; that of M_ce and the retriever together.
+    score: Literal["cross_encoder", "calibrated", "sum"]
 
 
 class Denoise(Section):
@@ -397,6 +407,7 @@ class Params(Section):
     train_retriever: Contrastive
     mine_candidates: MineCandidates
     train_cross_encoder: TrainCrossEncoder
+    teacher: TeacherScore
     denoise: Denoise
     train_dual_encoder: TrainDualEncoder
     pair: Pair
