@@ -175,14 +175,20 @@ class TrainCrossEncoder(Section):
 
     model: str | None  # null: encoder.model
     max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
-    loss: Literal["pointwise", "listwise"]  # of each pair by itself, or of a query's passages against one another
     epochs: Count
     batch_size: Annotated[int, Field(ge=2)]  # queries
     negatives: Count  # candidates a query
-    range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that negatives come from; 0 is the best
-    range_max: Count | None  # the rank after the last one; null: all that were mined
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
+    loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
+    range_min: Annotated[int, Field(ge=0)] = 0  # first rank of the mined candidates that negatives come from
+    range_max: Count | None = None  # the rank after the last one; null: all that were mined
+
+    @model_validator(mode="after")
+    def _negatives_come_from_somewhere(self) -> Self:
+        if self.range_max is not None and self.range_min >= self.range_max:
+            raise ValueError(f"range_min is {self.range_min}: must be below range_max, {self.range_max}")
+        return self
 
 
 class TeacherScore(Section):
