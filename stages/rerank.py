@@ -4,20 +4,20 @@ from gnn_encoder.core import distributed, project
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.systems import CEILING
-from gnn_encoder.evaluation.reranking import rerank_split, time_a_query
+from gnn_encoder.evaluation.reranking import score_split, teacher_of, time_a_query, write_reranked
 
 
 def main(stage: Stage) -> None:
     """Rerank the runs of both splits, and measure the time per query."""
     params = stage.params
     model = project.DATA / params.rerank.model
-    scored = {}
-    for split in project.JUDGED:
-        target = stage.scratch / project.run_file(CEILING, split).name
-        scored[split] = rerank_split(split, model, params, stage.work / split, target)
+    scored = {split: score_split(split, model, params, stage.work / split) for split in project.JUDGED}
+    teacher = teacher_of(scored["dev"], params)
+    for split, rows in scored.items():
+        write_reranked(rows, teacher, stage.scratch / project.run_file(CEILING, split).name)
     if distributed.is_first():
         with distributed.alone():
-            spent = time_a_query(scored["dev"], model, params)
+            spent = time_a_query(scored["dev"].drop_nulls("logit"), model, params)
         write_json(stage.metrics / "latency.json", {"passages": params.rerank.depth, "rerank_ms": spent})
 
 

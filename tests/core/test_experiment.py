@@ -129,7 +129,7 @@ def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
 
 
 def test_null_and_back() -> None:
-    assert init("pair.teacher=null")[0].endswith("warmup: 0.1} -> null")
+    assert init("pair.teacher=null")[0].endswith("} -> null")
     section = "{model: null, max_length: 9, epochs: 1, batch_size: 4, negatives: 1, learning_rate: 1.0e-5, warmup: 0.1}"
     assert init("--over", f"pair.teacher={section}") == [
         f"pair.teacher: null -> {section.replace('1.0e-5', '1.0e-05')}",

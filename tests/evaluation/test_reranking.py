@@ -86,6 +86,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         call_stage("prepare")
+        project.POSITIVES.parent.mkdir()
+        shutil.copy(project.qrels("dev"), project.POSITIVES)
         generator = np.random.default_rng(0)
         pids = pl.read_parquet(project.PASSAGES)["pid"].to_arrow()
         for split in ("dev", "test"):
@@ -126,6 +128,29 @@ def scores_alone(run: pl.DataFrame, split: str, model: Path) -> dict[tuple[str, 
         batch = pair_batch(asked, rows[0], read, rows[1], reranker.template, LENGTH)
         found[qid, pid] = reranker.scores(batch).item()
     return found
+
+
+@pytest.mark.parametrize("score", ["calibrated", "sum"])
+def test_runs_are_in_the_teachers_order(folder: Path, score: str) -> None:
+    """Its log odds are the same sum of both scores everywhere; which one, labelled dev queries say."""
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params["teacher"]["score"] = score
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    set_rerank(folder, queries=None)
+    before = {split: read_run(project.run_file("dual_encoder", split)) for split in ("dev", "test")}
+    call_stage("rerank")
+    rows, odds = [], []
+    for split, run in before.items():
+        alone = scores_alone(run, split, project.CROSS_ENCODER)
+        made_ = read_run(project.run_file("reranked", split)).filter(pl.col("rank") <= DEPTH)
+        for qid, pid, p, first in (
+            made_.join(run, on=["qid", "pid"]).select("qid", "pid", "score", "score_right").rows()
+        ):
+            rows.append((np.log(alone[qid, pid] / (1 - alone[qid, pid])), first, 1.0))
+            odds.append(np.log(p / (1 - p)))
+    weights, *_ = np.linalg.lstsq(np.array(rows), np.array(odds), rcond=None)
+    np.testing.assert_allclose(np.array(rows) @ weights, odds, atol=1e-3)
+    assert weights[0] >= -1e-4 and weights[1] >= -1e-4 and (abs(weights[1]) < 1e-4 or score == "sum")
 
 
 @pytest.mark.parametrize("model", ["cross_encoder", "pair_teacher"])

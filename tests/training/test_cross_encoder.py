@@ -1,6 +1,7 @@
-"""Training steps of the cross-encoder against plain binary cross-entropy over the same pairs."""
+"""Training steps of the cross-encoder against plain cross-entropies over the same pairs."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,9 +25,9 @@ def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
     return CrossEncoder.from_pretrained(Source(str(tiny_model)), encoder, seed=4)
 
 
-def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: int) -> CrossEncoderTask:
-    settings = {"max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2, "seed": 3, "batch_tokens": 40}
-    settings |= changes
+def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: Any) -> CrossEncoderTask:
+    settings: dict[str, Any] = {"max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2, "seed": 3}
+    settings |= {"batch_tokens": 40, "loss": "pointwise"} | changes
     return CrossEncoderTask(model, texts.query_tokens, texts.passage_tokens, examples, score=lambda: 0.0, **settings)
 
 
@@ -65,16 +66,48 @@ def test_step(
         torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("at_a_time", [2, 7, 64])
+@pytest.mark.parametrize("number", [0, 3])
+def test_listwise_step(
+    model: CrossEncoder,
+    texts: Texts,
+    examples: Examples,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    at_a_time: int,
+) -> None:
+    monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
+    loss = task(model, texts, examples, loss="listwise").step(number)
+    found = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+
+    epoch, within = divmod(number, 2)
+    items = np.array_split(np.random.default_rng([3, epoch]).permutation(8), 2)[within]
+    batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
+    losses = []
+    for i, query in enumerate(batch.queries):
+        negatives = [
+            p for p in batch.passages[4 + 2 * i : 6 + 2 * i] if not examples.is_known(np.array([query]), np.array([p]))
+        ]
+        odds = []
+        for passage in [batch.passages[i], *negatives]:
+            rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
+            odds.append(model.logits(pair_batch(*rows, model.template, LENGTH)).exp())
+        losses.append(-torch.log(odds[0] / sum(odds)))
+    expected = torch.cat(losses).mean()
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for one, parameter in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["pointwise", "listwise"])
 def test_a_pass_sees_every_query_once(
-    model: CrossEncoder, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch
+    model: CrossEncoder, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch, loss: str
 ) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(
-        CrossEncoderTask,
-        "_pairs",
-        lambda self, queries, passages, labels: seen.extend(queries[labels.numpy() == 1]) or 0.0,
-    )
-    trained = task(model, texts, examples, batch_size=3)
+    monkeypatch.setattr(CrossEncoderTask, f"_{loss}", lambda self, batch, left_out: seen.extend(batch.queries) or 0.0)
+    trained = task(model, texts, examples, batch_size=3, loss=loss)
     for number in range(len(trained)):
         trained.step(number)
     assert sorted(seen[:8]) == sorted(seen[8:]) == list(range(8))

@@ -180,6 +180,22 @@ class TrainCrossEncoder(Section):
     negatives: Count  # candidates a query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
+    loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
+    range_min: Annotated[int, Field(ge=0)] = 0  # first rank of the mined candidates that negatives come from
+    range_max: Count | None = None  # the rank after the last one; null: all that were mined
+
+    @model_validator(mode="after")
+    def _negatives_come_from_somewhere(self) -> Self:
+        if self.range_max is not None and self.range_min >= self.range_max:
+            raise ValueError(f"range_min is {self.range_min}: must be below range_max, {self.range_max}")
+        return self
+
+
+class TeacherScore(Section):
+    """What the score is that denoising, pseudo-labels and reranking go by."""
+
+    # M_ce's as it was trained; the same as a probability, fitted on dev; that of M_ce and the retriever together.
+    score: Literal["cross_encoder", "calibrated", "sum"]
 
 
 class Denoise(Section):
@@ -397,6 +413,7 @@ class Params(Section):
     train_retriever: Contrastive
     mine_candidates: MineCandidates
     train_cross_encoder: TrainCrossEncoder
+    teacher: TeacherScore
     denoise: Denoise
     train_dual_encoder: TrainDualEncoder
     pair: Pair

@@ -94,18 +94,18 @@ def encode_pairs(
 def score_pairs(
     model: CrossEncoder, pairs: Pairs, folder: Path, *, max_length: int, batch_tokens: int
 ) -> NDArray[np.float32]:
-    """M_ce's relevance of each pair, in 0..1, resumable in `folder`. *Shape:* (n,)."""
+    """M_ce's logit of each pair, resumable in `folder`. *Shape:* (n,)."""
 
     def write(window: int, scores: NDArray[np.float32]) -> None:
         partial = folder / f".{window:06d}.npy"
         np.save(partial, scores[:, 0])
         partial.rename(_score_part(folder, window))
 
-    def scores(batch: Batch) -> Tensor:
-        return model.scores(batch).unsqueeze(1)
+    def logits(batch: Batch) -> Tensor:
+        return model.logits(batch).unsqueeze(1)
 
     folder.mkdir(parents=True, exist_ok=True)
-    _each_window(model, pairs, scores, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
+    _each_window(model, pairs, logits, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
     parts = [np.load(_score_part(folder, w)) for w in pairs.windows]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 

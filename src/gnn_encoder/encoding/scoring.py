@@ -1,28 +1,46 @@
-"""M_ce's relevance scores of candidates, which denoising, pseudo-labelling and reranking use."""
+"""The teacher's relevance scores of candidates, which denoising, pseudo-labelling and reranking use."""
 
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from gnn_encoder.core import project
 from gnn_encoder.core.params import Encoder
+from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.pairs import Pairs, score_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.teacher import Teacher
+
+AT_A_TIME = 8_192  # candidates whose embeddings are in memory together
 
 
 def score_candidates(
     candidates: pl.DataFrame, queries: Path, folder: Path, *, model: Path, max_length: int, encoder: Encoder
 ) -> pl.DataFrame:
-    """Add the column `score`, M_ce's relevance in 0..1, to candidates.
+    """Add the column `score`, the teacher's relevance in 0..1, to candidates of the first retriever.
 
     Args:
         candidates: columns query, passage; rows of the table `queries` and of the passages.
         folder: scratch folder; windows that an interrupted run scored are kept there.
-        model: folder of M_ce.
+        model: folder of M_ce, and of the teacher that was fitted with it.
         max_length: most tokens of a pair.
         encoder: precision and batch size.
     """
+    teacher = Teacher.load(model)
+    logits = cross_encoder_logits(candidates, queries, folder, model=model, max_length=max_length, encoder=encoder)
+    retrieved = retriever_scores(candidates, queries, encoder) if teacher.retriever else None
+    return candidates.with_columns(score=teacher.probability(logits, retrieved))
+
+
+def cross_encoder_logits(
+    candidates: pl.DataFrame, queries: Path, folder: Path, *, model: Path, max_length: int, encoder: Encoder
+) -> NDArray[np.float32]:
+    """M_ce's logits of candidates. Arguments as of `score_candidates`. *Shape:* (candidates,)."""
     teacher = CrossEncoder.load(model, precision=encoder.precision).for_inference()
     pairs = Pairs(
         first=open_queries(queries, teacher),
@@ -30,5 +48,24 @@ def score_candidates(
         second=open_passages(teacher),
         second_rows=candidates["passage"].to_numpy().astype(np.int64),
     )
-    scores = score_pairs(teacher, pairs, folder, max_length=max_length, batch_tokens=encoder.batch_tokens)
-    return candidates.with_columns(score=scores)
+    return score_pairs(teacher, pairs, folder, max_length=max_length, batch_tokens=encoder.batch_tokens)
+
+
+def retriever_scores(
+    candidates: pl.DataFrame, queries: Path, encoder: Encoder, *, system: str = "retriever"
+) -> NDArray[np.float32]:
+    """The dot products by which a dual-encoder ranks candidates. *Shape:* (candidates,).
+
+    Args:
+        candidates: columns query, passage.
+        system: one with a passage matrix.
+    """
+    model = DualEncoder.load(project.encoder(system), precision=encoder.precision).for_inference()
+    asked, place = np.unique(candidates["query"].to_numpy().astype(np.int64), return_inverse=True)
+    embedded = embed_queries(model, open_queries(queries, model), encoder.batch_tokens, asked)
+    matrix, passages = open_matrix(project.embeddings(system)), candidates["passage"].to_numpy()
+    found = np.empty(len(candidates), dtype=np.float32)
+    for first in range(0, len(found), AT_A_TIME):
+        part = slice(first, first + AT_A_TIME)
+        found[part] = np.einsum("nd,nd->n", embedded[place[part]], gather(matrix, passages[part]).astype(np.float32))
+    return found

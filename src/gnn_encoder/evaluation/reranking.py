@@ -9,17 +9,19 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.core import project
-from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.core.systems import CEILING, REFERENCE
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
-from gnn_encoder.encoding.scoring import score_candidates
+from gnn_encoder.encoding.scoring import cross_encoder_logits
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.evaluation.runs import as_matrices, read_run, write_run
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.teacher import Teacher
+from gnn_encoder.training.teacher import fit_teacher
 
 log = logging.getLogger(__name__)
 TIMED_QUERIES = 20
@@ -86,30 +88,56 @@ def max_length(params: Params) -> int:
     return (teacher or params.train_cross_encoder).max_length
 
 
-def rerank_split(split: str, model: Path, params: Params, work: Path, target: Path) -> pl.DataFrame:
-    """Reorder M_de's run of a split, write the new run and return the scored pairs.
+def score_split(split: str, model: Path, params: Params, work: Path) -> pl.DataFrame:
+    """M_ce's logits of the passages at the top of M_de's run of a split.
 
     Args:
         model: folder of the cross-encoder.
         work: scratch folder; pairs that an interrupted call scored there are not scored again.
-        target: file of the new run.
+
+    Returns:
+        Columns qid, query, passage, rank, retrieved (M_de's score) and logit, which is null below `rerank.depth`.
     """
     section, queries = params.rerank, project.queries(split)
     qids = sample_qids(pl.Series(read_column(queries, "qid")), section.queries, params.seed)
     found = read_run(project.run_file(REFERENCE, split)).filter(pl.col("qid").is_in(qids.implode()))
-    rows = with_rows(found, queries, project.PASSAGES).sort("query", "rank").select("qid", "query", "passage", "rank")
-    scored = score_candidates(
-        rows.filter(pl.col("rank") <= section.depth).select("query", "passage"),
-        queries,
-        work,
-        model=model,
-        max_length=max_length(params),
-        encoder=params.encoder,
-    )
+    rows = with_rows(found, queries, project.PASSAGES).sort("query", "rank")
+    rows = rows.select("qid", "query", "passage", "rank", retrieved="score")
+    top = rows.filter(pl.col("rank") <= section.depth).select("query", "passage")
+    length = max_length(params)
+    logits = cross_encoder_logits(top, queries, work, model=model, max_length=length, encoder=params.encoder)
+    return rows.join(top.with_columns(logit=logits), on=["query", "passage"], how="left", maintain_order="left")
+
+
+def teacher_of(dev: pl.DataFrame, params: Params) -> Teacher:
+    """What the order goes by: as `teacher.score` says, with M_de in the first retriever's place, fitted on dev.
+
+    Args:
+        dev: what `score_split` gives for dev.
+    """
+    if params.teacher.score == "cross_encoder":
+        return Teacher()
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    labelled = pairs.select("query", "passage", relevant=pl.lit(True))
+    lists = dev.drop_nulls("logit").join(labelled, on=["query", "passage"], how="left", maintain_order="left")
+    lists = lists.with_columns(pl.col("relevant").fill_null(False))
+    return fit_teacher(lists, with_retriever=params.teacher.score == "sum", title=CEILING)
+
+
+def write_reranked(rows: pl.DataFrame, teacher: Teacher, target: Path) -> None:
+    """Write the run in the teacher's order.
+
+    Args:
+        rows: what `score_split` gives.
+        target: file of the run.
+    """
+    top = rows.drop_nulls("logit")
+    score = teacher.probability(top["logit"].to_numpy(), top["retrieved"].to_numpy())
+    scored = top.select("query", "passage", score=pl.Series(score))
     asked = rows.select("qid", "query").unique(maintain_order=True)
-    passages, scores = as_matrices(reorder(rows.drop("qid"), scored), asked["query"].to_numpy())
+    ranked = reorder(rows.select("query", "passage", "rank"), scored)
+    passages, scores = as_matrices(ranked, asked["query"].to_numpy())
     write_run(target, asked["qid"].to_list(), read_column(project.PASSAGES, "pid"), passages, scores, CEILING)
-    return scored
 
 
 def time_a_query(scored: pl.DataFrame, folder: Path, params: Params) -> float:

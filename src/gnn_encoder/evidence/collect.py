@@ -23,6 +23,7 @@ from gnn_encoder.evidence.trials import ABLATIONS, BETA, FULL, NO_MGT, K, trials
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.index.search import TableRows
 from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.teacher import Teacher
 
 GRAPH = GraphArtifacts(name=MAIN)
 COMPARED = (MAIN, REFERENCE)  # the cases are queries that the first system answers at rank 1 and the second does not
@@ -121,4 +122,4 @@ def _scores(queries: NDArray[Any], passages: NDArray[Any], params: Params, scrat
         first=open_queries(GRAPH.queries, model), first_rows=queries, second=open_passages(model), second_rows=passages
     )
     limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
-    return score_pairs(model, pairs, scratch, **limits)
+    return Teacher().probability(score_pairs(model, pairs, scratch, **limits), None)

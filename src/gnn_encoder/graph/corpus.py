@@ -1,26 +1,35 @@
 """Query-interactive embeddings h'_p of the whole corpus: the trained GNN over the full graph, window by window."""
 
+import logging
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core import project
+from gnn_encoder.core import distributed, project
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION
-from gnn_encoder.core.storage.arrays import Origin, check_shape
+from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.matrix import same_encoder, write_matrix
-from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
+from gnn_encoder.graph.effect import Effect, effect_of
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
+
+log = logging.getLogger(__name__)
+EFFECT = "effect.json"  # in the folder of the matrix
+SAMPLE = 2_000  # passages that the effect is measured on
 
 
 class CorpusGNN:
@@ -106,7 +115,7 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
 
 
 def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
-    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix.
+    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix and `EFFECT`.
 
     Args:
         model: folder of the GNN and its encoder.
@@ -117,3 +126,22 @@ def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Par
     inform = open_informer(source, model, encoder, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
     write_matrix(encoder, folder, params, origin=origin, encoded=encoded, transform=inform)
+    if distributed.is_first() and len(inform.retrieved):
+        found = _effect(inform, encoder, folder, encoded, params)
+        write_json(folder / EFFECT, asdict(found))
+        for line in found.lines():
+            log.info("%s: %s", source.name, line)
+    distributed.barrier()
+
+
+def _effect(inform: CorpusGNN, encoder: DualEncoder, folder: Path, encoded: Path | None, params: Params) -> Effect:
+    """Of passages that some query retrieved, evenly spread over the corpus. `folder`: the matrix of h'_p."""
+    rows = inform.retrieved
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).round().astype(np.int64))]
+    if encoded is not None:
+        before = gather(open_matrix(encoded), rows).astype(np.float32)
+    else:
+        with distributed.alone():
+            before = embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
+    after = gather(open_matrix(folder), rows).astype(np.float32)
+    return effect_of(pl.DataFrame(inform.explain(rows, before)), before, after)

@@ -56,7 +56,22 @@ def reranking_score(
     max_length: int,
     batch_tokens: int,
 ) -> float:
-    """RR@10 of the sampled queries, each of which ranks its own candidates by M_ce.
+    """RR@10 of the sampled queries, each of which ranks its own candidates by M_ce. Arguments: `reranking_logits`."""
+    limits = {"max_length": max_length, "batch_tokens": batch_tokens}
+    logits = reranking_logits(model, candidates, queries, passages, **limits)
+    return reranked_reciprocal_rank(candidates.with_columns(score=logits))
+
+
+def reranking_logits(
+    model: CrossEncoder,
+    candidates: pl.DataFrame,
+    queries: TextTokens,
+    passages: TextTokens,
+    *,
+    max_length: int,
+    batch_tokens: int,
+) -> NDArray[np.float32]:
+    """M_ce's logits of the dev sample's candidates. *Shape:* (candidates,).
 
     Args:
         candidates: a DEV_CANDIDATES table.
@@ -71,8 +86,7 @@ def reranking_score(
 
     with no_grad_eval(model):
         found = encode_pairs(model, pairs, pairs.windows, encode, max_length=max_length, batch_tokens=batch_tokens)
-        logits = np.concatenate([part[:, 0] for _, part in found])
-    return reranked_reciprocal_rank(candidates.with_columns(score=logits))
+        return np.concatenate([part[:, 0] for _, part in found])
 
 
 def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:

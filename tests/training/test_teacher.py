@@ -1,0 +1,108 @@
+"""The teacher's numbers: against scikit-free maximum likelihood on drawn labels, and where labels say little."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.optimize import check_grad
+from scipy.special import expit
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.models.teacher import Teacher
+from gnn_encoder.training import teacher as module
+from gnn_encoder.training.dev_score import reranked_reciprocal_rank
+from gnn_encoder.training.teacher import fit_teacher
+
+TRUE = Teacher(cross_encoder=0.8, retriever=6.0, shift=-7.0)
+
+
+def drawn(queries: int = 3000, candidates: int = 8, seed: int = 0) -> pl.DataFrame:
+    """Lists whose labels are drawn with the probabilities of TRUE."""
+    random = np.random.default_rng(seed)
+    n = queries * candidates
+    logit, retrieved = random.normal(2, 3, n).astype(np.float32), random.normal(0.5, 0.3, n).astype(np.float32)
+    relevant = random.random(n) < TRUE.probability(logit, retrieved)
+    query = np.repeat(np.arange(queries, dtype=np.int32), candidates)
+    return pl.DataFrame({"query": query, "relevant": relevant, "logit": logit, "retrieved": retrieved})
+
+
+def test_probability_by_hand() -> None:
+    logits, retrieved = np.array([0.0, 2.0, -40.0]), np.array([1.0, 0.5, 0.0])
+    expected = expit([0.8 * 0 + 6 - 7, 1.6 + 3 - 7, -32 - 7])
+    np.testing.assert_allclose(TRUE.probability(logits, retrieved), expected, rtol=1e-6)
+    np.testing.assert_allclose(Teacher().probability(logits, None), expit(logits), rtol=1e-6)
+    with pytest.raises(ValueError, match="retriever"):
+        TRUE.probability(logits, None)
+
+
+def test_it_is_kept_beside_the_model(tmp_path: Path) -> None:
+    assert Teacher.load(tmp_path) == Teacher()
+    TRUE.save(tmp_path)
+    assert Teacher.load(tmp_path) == TRUE
+
+
+def test_it_finds_the_numbers_that_labels_were_drawn_with() -> None:
+    found = fit_teacher(drawn(), with_retriever=True, title="t")
+    assert found.cross_encoder == pytest.approx(TRUE.cross_encoder, rel=0.1)
+    assert found.retriever == pytest.approx(TRUE.retriever, rel=0.1)
+    assert found.shift == pytest.approx(TRUE.shift, rel=0.1)
+
+
+def test_its_probabilities_are_shares() -> None:
+    found, held_out = fit_teacher(drawn(), with_retriever=True, title="t"), drawn(seed=1)
+    scored = held_out.with_columns(p=found.probability(held_out["logit"].to_numpy(), held_out["retrieved"].to_numpy()))
+    for low in np.arange(0, 1, 0.2):
+        part = scored.filter(pl.col("p").is_between(low, low + 0.2, closed="left"))
+        assert part["relevant"].mean() == pytest.approx(part["p"].mean(), abs=0.03)
+
+
+def test_both_scores_rank_better_than_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    lists = drawn(400)
+    found = fit_teacher(lists, with_retriever=True, title="t")
+    sums = pl.Series(found.logits(lists["logit"].to_numpy(), lists["retrieved"].to_numpy()))
+    values = [reranked_reciprocal_rank(lists.with_columns(score=s)) for s in (lists["logit"], lists["retrieved"], sums)]
+    assert values[2] > max(values[:2])
+    told = ", by ".join(f"{name} {v:.4f}" for name, v in zip(("M_ce", "the retriever", "both"), values, strict=True))
+    assert caplog.messages == [f"t: of its candidates' order, dev RR@10 by {told}"]
+
+
+def test_without_the_retriever_only_scale_and_shift_change() -> None:
+    found = fit_teacher(drawn(), with_retriever=False, title="t")
+    assert found.retriever == 0 and 0 < found.cross_encoder and found.shift < 0
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    lists = drawn(100)
+    one, other = (
+        fit_teacher(x, with_retriever=True, title="t") for x in (lists, lists.sample(fraction=1, shuffle=True))
+    )
+    assert one.cross_encoder == pytest.approx(other.cross_encoder, rel=1e-4)
+
+
+def test_a_score_that_misleads_counts_for_nothing() -> None:
+    lists = drawn(400).with_columns(logit=-pl.col("logit"))
+    assert fit_teacher(lists, with_retriever=True, title="t").cross_encoder == 0
+
+
+def test_labels_without_error_leave_the_numbers_finite() -> None:
+    lists = drawn(50).with_columns(relevant=pl.col("logit") > 2)
+    found = fit_teacher(lists, with_retriever=True, title="t")
+    assert np.isfinite([found.cross_encoder, found.retriever, found.shift]).all()
+
+
+def test_nothing_to_learn_from() -> None:
+    with pytest.raises(UserError, match="t: no dev query has both a relevant and another candidate; add judged dev"):
+        fit_teacher(drawn(20).with_columns(relevant=True), with_retriever=True, title="t")
+
+
+def test_gradients() -> None:
+    lists = drawn(30).sort("query", ~pl.col("relevant"))
+    mixed = lists.filter(pl.col("relevant").any().over("query") & (~pl.col("relevant")).any().over("query"))
+    of_lists = module._of_lists(mixed, ["logit", "retrieved"], np.array([2.0, 0.5]))
+    of_labels = module._of_labels(lists["logit"].to_numpy().astype(np.float64), lists["relevant"].to_numpy())
+    for loss in (of_lists, of_labels):
+        for at in ([0.0, 0.0], [0.3, 1.2], [-1.0, 0.5]):
+            assert check_grad(lambda x, f=loss: f(x)[0], lambda x, f=loss: f(x)[1], np.array(at)) < 1e-5
