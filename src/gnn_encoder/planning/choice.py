@@ -2,7 +2,8 @@
 
 The heuristics are what short runs on InsuranceQA and XQuAD showed. Concessions are ordered by what they cost in
 quality: edge features by M_ce gain nothing over products while M_ce trains for minutes, then come steps beyond the
-first hundred, and lengths that cut texts come late, since what is not read cannot be found.
+first hundred, and lengths that cut texts come last, since what is not read cannot be found: on XQuAD the untouched
+model loses ten points if a third of the text is read, and all training gains two.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,7 +23,7 @@ from gnn_encoder.planning.work import training_memory
 WHOLE = 0.95  # share of the passages that are read whole
 WHOLE_QUERIES = 0.99
 PAIR_TOKENS = 256  # most tokens of a pair
-UNREAD = 0.5  # most of the text that is given up for time
+UNREAD = 0.2  # most of the text that is given up for time
 REPEATED = 2.0  # training queries a labelled passage from which labelled edges are taken into the graph
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
@@ -159,18 +160,15 @@ def harmful(facts: Facts) -> list[Concession]:
     """What quality feels, the least harmful first. Passages are never cut so far that UNREAD of their text is lost."""
     every: list[Concession] = [
         *(("train_queries", facts.train // 2**n) for n in range(1, 12) if facts.train // 2**n >= 3000),
-        ("passage_length", 192),
-        ("train_queries", 3000),
-        ("passage_length", 128),
         ("pair_length", 96),
-        ("passage_length", 96),
+        ("train_queries", 3000),
         ("pair_length", 64),
+        ("encoder_steps", 20),
         ("train_queries", 2000),
-        ("passage_length", 64),
-        ("train_queries", 1000),
         ("pair_length", 48),
-        ("passage_length", 48),
         ("gnn_steps", 40),
+        ("train_queries", 1000),
+        *(("passage_length", length) for length in (192, 160, 128, 96, 80, 64, 48)),
     ]
     read = facts.passage_tokens
     return [(name, value) for name, value in every if name != "passage_length" or read.unread(value) <= UNREAD]
