@@ -39,7 +39,7 @@ def test_it_ends_in_time_where_it_says_so(
     choice = choose(base, data, make_machine(speed), stages, minutes=minutes)
     assert choice.fits == (choice.plan.minutes <= minutes)
     values = chosen(choice)
-    assert data.passage_tokens.unread(values["encoder.passage_length"]) <= 0.2
+    assert data.passage_tokens.unread(values["encoder.passage_length"]) <= 0.05
     assert (values["data.train_queries"] or size[1]) >= min(size[1], 1000)
     if not choice.fits:  # then all is conceded that may be
         assert values["mgt.edge_features"] == "product" and values["denoise.candidates"] == 4
