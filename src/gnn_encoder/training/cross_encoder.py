@@ -92,13 +92,16 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     model.save(scratch)
     write_history(scratch / "history.csv", history)
     if params.teacher.score != "cross_encoder":
-        lists = known.with_columns(
-            logit=reranking_logits(model, known, asked, passages, **limits),
-            retrieved=retriever_scores(known, project.queries("dev"), base),
-        )
-        teacher = fit_teacher(lists, with_retriever=params.teacher.score == "sum", title=title)
-        if distributed.is_first():
-            teacher.save(scratch)
+        logits = reranking_logits(model, known, asked, passages, **limits)
+        _write_teacher(known.with_columns(logit=logits), params, scratch, title)
+
+
+def _write_teacher(known: pl.DataFrame, params: Params, scratch: Path, title: str) -> None:
+    """Fit the teacher on the dev sample's candidates, whose M_ce logits stand in the column `logit`."""
+    lists = known.with_columns(retrieved=retriever_scores(known, project.queries("dev"), params.encoder))
+    teacher = fit_teacher(lists, with_retriever=params.teacher.score == "sum", title=title)
+    if distributed.is_first():
+        teacher.save(scratch)
 
 
 class CrossEncoderTask:
