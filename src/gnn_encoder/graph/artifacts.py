@@ -83,16 +83,17 @@ def open_neighbourhood(
         typed: whether the network tells labelled edges from others.
     """
     graph = source.open()
-    nodes, pairs = source.nodes(), relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    labelled = None if labelled_edges and not typed else _edges_of(pairs, graph, nodes)
-    dropped = None if labelled_edges else labelled
-    if without is not None:
-        dropped = _edges_of(without, graph, nodes) if dropped is None else dropped | _edges_of(without, graph, nodes)
+    labelled = None
+    if typed or not labelled_edges:
+        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        labelled = _edges_of(pairs, graph, source.nodes())
+    others = None if without is None else _edges_of(without, graph, source.nodes())
+    dropped = [edges for edges in (None if labelled_edges else labelled, others) if edges is not None]
     return Neighbourhood(
         graph,
         open_matrix(project.embeddings(source.base)),
         source.open_features() if edge_features == "cross_encoder" else None,
-        keep_edge=None if dropped is None else ~dropped,
+        keep_edge=~np.logical_or.reduce(dropped) if dropped else None,
         max_neighbours=max_neighbours,
         self_loops_only=self_loops_only,
         labelled=labelled if typed else None,

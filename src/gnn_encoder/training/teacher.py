@@ -41,12 +41,12 @@ def fit_teacher(lists: pl.DataFrame, *, with_retriever: bool, title: str) -> Tea
     columns = ["logit", "retrieved"] if with_retriever else ["logit"]
     features = rows.select(pl.col(columns).cast(pl.Float64)).to_numpy()
     spread = features.std(axis=0) + 1e-12
-    direction = _maximise(_of_lists(rows.filter(both), columns, spread), np.ones(len(columns))) / spread
+    direction = _least(_of_lists(rows.filter(both), columns, spread), np.ones(len(columns))) / spread
     if not direction.any():
         log.warning("warning: %s: neither score tells relevant passages from others; M_ce's is taken", title)
         direction = np.eye(len(columns))[0] / spread
     combined = features @ direction
-    scale, shift = _maximise(_of_labels(combined, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
+    scale, shift = _least(_of_labels(combined, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
     weights = scale * direction
     found = Teacher(
         cross_encoder=float(weights[0]),
@@ -91,7 +91,7 @@ def _of_labels(scores: Floats, relevant: NDArray[np.bool_]) -> Callable[[Floats]
     return loss
 
 
-def _maximise(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: int = 0) -> Floats:
+def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: int = 0) -> Floats:
     """The numbers of the least loss; all but the last `free` ones are weights, which are not below 0."""
 
     def with_ridge(numbers: Floats) -> tuple[float, Floats]:
