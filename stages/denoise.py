@@ -6,12 +6,12 @@ import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import EXAMPLES
+from gnn_encoder.core.records import EXAMPLES, TARGETS
 from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_candidates, write_table
-from gnn_encoder.encoding.scoring import score_candidates
-from gnn_encoder.training.denoise import denoise, spread
+from gnn_encoder.training.denoise import Ranks, denoise, spread
+from gnn_encoder.training.lists import score_lists
 
 log = logging.getLogger(__name__)
 
@@ -21,14 +21,29 @@ def main(stage: Stage) -> None:
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
-    chosen = spread(candidates, range_min=settings.range_min, range_max=settings.range_max, count=settings.candidates)
-    # A labelled passage is a positive whatever its score, so that only the other candidates are scored.
-    unlabelled = chosen.select("query", "passage").join(pairs, on=["query", "passage"], how="anti")
-    length = params.train_cross_encoder.max_length
-    model = {"model": project.CROSS_ENCODER, "max_length": length, "encoder": params.encoder}
-    scored = score_candidates(unlabelled.sort("query", "passage"), queries, stage.work, **model)
-    positive, negative = settings.positive_threshold, settings.negative_threshold
-    table, counts = denoise(scored, pairs, positive_threshold=positive, negative_threshold=negative)
+    ranks = Ranks(settings.range_min, settings.range_max, settings.candidates)
+    chosen = spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
+    # A labelled passage is a positive whatever its score, which `relative` and the soft targets read.
+    labelled = pairs.join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
+    scored = score_lists(
+        pl.concat([chosen, labelled]).sort("query", "passage"),
+        queries,
+        stage.work,
+        ranks=ranks,
+        model=project.CROSS_ENCODER,
+        max_length=params.train_cross_encoder.max_length,
+        params=params,
+        title=stage.name,
+    )
+    table, counts = denoise(
+        scored,
+        pairs,
+        positive_threshold=settings.positive_threshold,
+        negative_threshold=settings.negative_threshold,
+        relative=settings.relative,
+    )
+    targets = scored.select("query", "passage", logit="combined")
+    write_table(stage.scratch / project.TARGETS.name, TARGETS, [targets.to_arrow()])
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])
     write_json(stage.scratch / "statistics.json", counts)
     for name, value in counts.items():

@@ -21,8 +21,11 @@ def main(stage: Stage) -> None:
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES))
-    how = {"queries": Path(item["queries"]), "alpha": settings.alpha if item["passage_centric"] else 0.0}
-    train_dual_encoder(encoder, examples, settings, params, stage.scratch, title=title_of(stage.key), **how)
+    if getattr(settings, "targets", "labels") == "teacher":
+        examples = examples.taught(Path(item["targets"]), settings.teacher_weight)
+    alpha, title = settings.alpha if item["passage_centric"] else 0.0, title_of(stage.key)
+    how = {"section": item["section"], "queries": Path(item["queries"]), "title": title, "alpha": alpha}
+    train_dual_encoder(encoder, examples, settings, params, stage.scratch, **how)
 
 
 if __name__ == "__main__":

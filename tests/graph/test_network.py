@@ -44,7 +44,11 @@ CONFIGS = {
     "constant_gate": replace(PAPER, gate=0.2),
     "self_loops": replace(PAPER, graph="self_loops"),
     "cosine": replace(PAPER, similarity="cosine"),
+    "labelled": replace(PAPER, labelled=True),
+    "labelled_constant_gate": replace(PAPER, labelled=True, gate=0.2),
+    "labelled_one_layer_cosine": replace(PAPER, labelled=True, layers=1, similarity="cosine"),
 }
+LABELLED = {(0, 2), (1, 1)}  # passage 2 has other edges besides; passages 0 and 3 have none that is labelled
 
 
 def random(*shape: int, seed: int) -> Tensor:
@@ -76,15 +80,22 @@ def ours(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
     queries, edges = torch.tensor(EDGES).T
     by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
     h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], by_query, x["query_loops"])
+    labelled = torch.tensor([float(edge in LABELLED) for edge in EDGES], dtype=torch.float64)
     return gnn.interactive_passages(
-        x["h_p"], h_q_prime, queries, edges, x["pairs"][queries, edges], x["passage_loops"], h_q=x["h_q"]
+        *(x["h_p"], h_q_prime, queries, edges, x["pairs"][queries, edges], x["passage_loops"]),
+        h_q=x["h_q"],
+        labelled=labelled if gnn.config.labelled else None,
     )
 
 
-def gat(layer: GraphAttention, h_i: Tensor, neighbours: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Eq. 3-5 as they stand, for one node."""
+def gat(
+    layer: GraphAttention, h_i: Tensor, neighbours: list[tuple[Tensor, Tensor]], labelled: list[bool] | None = None
+) -> Tensor:
+    """Eq. 3-5 as they stand, for one node; b_l is added to the logits of labelled neighbours."""
     outputs = []
-    for a, W_t, W_s, W_e in zip(
+    types = labelled if labelled is not None and layer.b_l is not None else [False] * len(neighbours)
+    for b_l, a, W_t, W_s, W_e in zip(
+        [0.0] * HEADS if layer.b_l is None else layer.b_l,
         layer.a,
         layer.W_t.chunk(HEADS),
         layer.W_s.chunk(HEADS),
@@ -92,9 +103,9 @@ def gat(layer: GraphAttention, h_i: Tensor, neighbours: list[tuple[Tensor, Tenso
         strict=True,
     ):
         logits = []
-        for h_j, h_ij in neighbours:
+        for (h_j, h_ij), is_labelled in zip(neighbours, types, strict=True):
             parts = [W_t @ h_i, W_s @ h_j] + ([] if W_e is None else [W_e @ h_ij])
-            logits.append(torch.exp(F.leaky_relu(a.reshape(-1) @ torch.cat(parts), 0.2)))
+            logits.append(torch.exp(F.leaky_relu(a.reshape(-1) @ torch.cat(parts) + b_l * is_labelled, 0.2)))
         outputs.append(sum(e / sum(logits) * (W_s @ h_j) for e, (h_j, _) in zip(logits, neighbours, strict=True)))
     return torch.cat(outputs)
 
@@ -120,14 +131,18 @@ def oracle(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
     result = []
     for p in range(M):
         h = x["h_p"][p]
-        neighbours = [(h, feature(x["passage_loops"][p], h, h))]
+        neighbours, labelled = [(h, feature(x["passage_loops"][p], h, h))], [False]
         for q in range(N):
             if c.graph == "full" and p in PASSAGES[q]:
                 neighbours.append((h_q_prime[q], feature(x["pairs"][q, p], x["h_q"][q], h)))
-        gathered = gat(gnn.passage_attention, h, neighbours)  # Eq. 8
+                labelled.append((q, p) in LABELLED)
+        gathered = gat(gnn.passage_attention, h, neighbours, labelled)  # Eq. 8
         f: Any = c.gate
         if c.gate == "learned":
-            f = 1 / (1 + torch.exp(-(gnn.gate.weight @ torch.cat([gathered, h]) + gnn.gate.bias)))  # Eq. 9
+            logits = gnn.gate.weight @ torch.cat([gathered, h]) + gnn.gate.bias
+            if c.labelled and any(labelled):
+                logits = logits + gnn.w_l
+            f = 1 / (1 + torch.exp(-logits))  # Eq. 9
         informed = f * gathered + h  # Eq. 10
         result.append(informed / (informed @ informed) ** 0.5 if c.similarity == "cosine" else informed)
     return torch.stack(result)
@@ -278,3 +293,13 @@ def test_explanation_makes_the_result(name: str) -> None:
     torch.testing.assert_close(gate, f.mean(dim=1))
     if name == "constant_gate":
         assert gate.tolist() == [0.2] * M
+
+
+def test_weights_of_labels_learn_faster() -> None:
+    gnn = network(CONFIGS["labelled"])
+    slow, fast = gnn.groups(1e-3)
+    assert slow["lr"] == 1e-3 and fast["lr"] == 20e-3
+    assert {id(weight) for weight in fast["params"]} == {id(gnn.passage_attention.b_l), id(gnn.w_l)}
+    assert len(slow["params"]) + len(fast["params"]) == len(list(gnn.parameters()))
+    (only,) = network(PAPER).groups(1e-3)
+    assert only["lr"] == 1e-3 and len(only["params"]) == len(list(network(PAPER).parameters()))

@@ -34,12 +34,12 @@ def sample(answers: list[list[str]], small: int = 5) -> Any:
     write_table(project.queries("dev"), QUERIES, [queries])
     params: Any = SimpleNamespace(
         seed=0,
-        dev=SimpleNamespace(queries=9, depth=2, passages=small),
+        dev=SimpleNamespace(queries=9, depth=2),
         encoder=SimpleNamespace(batch_tokens=8),
         evaluate=SimpleNamespace(answers="string"),
     )
     encoder: Any = SimpleNamespace(eval=lambda: None, dimension=4)
-    return phases.read_dev_sample("dual_encoder", params, encoder)
+    return phases.read_dev_sample("dual_encoder", params, encoder, small)
 
 
 def relevant(found: Any) -> dict[int, list[int]]:

@@ -1,9 +1,10 @@
 """Which candidates become positives and negatives: a table worked out by hand, and every count."""
 
+import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.training.denoise import denoise, spread
+from gnn_encoder.training.denoise import Ranks, denoise, log_spaced, spread
 
 SCORED = {"query": pl.Int32, "passage": pl.Int32, "score": pl.Float32}
 
@@ -58,19 +59,52 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert table.equals(again) and counts == same
 
 
+def test_negatives_relative_to_the_labelled_passage() -> None:
+    rows = [
+        (0, 10, 0.60),  # labelled
+        (0, 11, 0.10),  # labelled too: the best one counts
+        (0, 12, 0.50),  # above half of 0.6
+        (0, 13, 0.29),
+        (1, 14, 0.02),  # labelled: the lowest other candidate stands in
+        (1, 15, 0.40),
+        (1, 16, 0.30),
+        (2, 17, 0.19),  # its labelled passage was not scored: the threshold
+        (2, 18, 0.21),
+        (3, 19, 0.99),  # labelled
+        (3, 20, 0.95),  # above the positive threshold
+        (3, 21, 0.49),
+    ]
+    pairs = [(0, 10), (0, 11), (1, 14), (2, 99), (3, 19)]
+    scored = pl.DataFrame(rows, schema=SCORED, orient="row")
+    labelled = pl.DataFrame(pairs, schema={"query": pl.Int32, "passage": pl.Int32}, orient="row")
+    table, counts = denoise(scored, labelled, positive_threshold=0.9, negative_threshold=0.2, relative=0.5)
+    assert table.rows() == [(0, [10, 11], [13]), (1, [14], [16]), (2, [99], [17]), (3, [19, 20], [21])]
+    assert counts["queries_given_their_lowest_candidate_as_negative"] == 1
+    assert counts["hard_negatives"] == 3 and counts["candidates_between_the_thresholds"] == 4
+
+
 @pytest.mark.parametrize(
-    ("range_min", "range_max", "count", "ranks"),
+    ("first", "last", "count", "ranks"),
     [
         (0, 4, 4, [0, 1, 2, 3]),
         (2, 5, 100, [2, 3, 4]),
-        (0, 10, 3, [0, 3, 6]),
-        (1, 8, 3, [1, 3, 5]),
+        (0, 10, 3, [0, 2, 9]),
+        (1, 8, 3, [1, 3, 7]),
         (9, 10, 1, [9]),
+        (0, 10, 6, [0, 1, 2, 3, 5, 9]),
     ],
 )
-def test_candidates_are_spread_over_the_ranks(range_min: int, range_max: int, count: int, ranks: list[int]) -> None:
+def test_candidates_are_spread_over_the_ranks(first: int, last: int, count: int, ranks: list[int]) -> None:
     schema = {"query": pl.Int32, "passage": pl.Int32, "rank": pl.Int16}
     rows = [(query, 100 * query + rank, rank) for query in range(3) for rank in range(10)]
     candidates = pl.DataFrame(rows, schema=schema, orient="row")
-    chosen = spread(candidates, range_min=range_min, range_max=range_max, count=count)
+    chosen = spread(candidates, Ranks(first, last, count))
     assert chosen.rows() == [(query, 100 * query + rank, rank) for query in range(3) for rank in ranks]
+
+
+def test_ranks_thin_out_downwards() -> None:
+    assert log_spaced(50, 8).tolist() == [0, 1, 2, 4, 8, 15, 28, 49]
+    for width, count in ((1, 5), (7, 7), (100, 3), (1000, 40)):
+        ranks = log_spaced(width, count)
+        assert len(ranks) == min(width, count) and ranks[0] == 0 and (np.diff(ranks) > 0).all()
+        assert len(ranks) == 1 or ranks[-1] == width - 1

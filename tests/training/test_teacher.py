@@ -1,7 +1,6 @@
 """The teacher's numbers: against scikit-free maximum likelihood on drawn labels, and where labels say little."""
 
 import logging
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,7 @@ from gnn_encoder.training import teacher as module
 from gnn_encoder.training.dev_score import reranked_reciprocal_rank
 from gnn_encoder.training.teacher import fit_teacher
 
-TRUE = Teacher(cross_encoder=0.8, retriever=6.0, shift=-7.0)
+TRUE = Teacher(cross_encoder=0.8, retriever=6.0, standardised=True, scale=2.0, shift=-2.5)
 
 
 def drawn(queries: int = 3000, candidates: int = 8, seed: int = 0) -> pl.DataFrame:
@@ -23,47 +22,61 @@ def drawn(queries: int = 3000, candidates: int = 8, seed: int = 0) -> pl.DataFra
     random = np.random.default_rng(seed)
     n = queries * candidates
     logit, retrieved = random.normal(2, 3, n).astype(np.float32), random.normal(0.5, 0.3, n).astype(np.float32)
-    relevant = random.random(n) < TRUE.probability(logit, retrieved)
     query = np.repeat(np.arange(queries, dtype=np.int32), candidates)
-    return pl.DataFrame({"query": query, "relevant": relevant, "logit": logit, "retrieved": retrieved})
+    lists = pl.DataFrame({"query": query, "logit": logit, "retrieved": retrieved, "listed": True})
+    relevant = random.random(n) < TRUE.score(lists)["score"].to_numpy()
+    return lists.with_columns(relevant=relevant)
 
 
-def test_probability_by_hand() -> None:
-    logits, retrieved = np.array([0.0, 2.0, -40.0]), np.array([1.0, 0.5, 0.0])
-    expected = expit([0.8 * 0 + 6 - 7, 1.6 + 3 - 7, -32 - 7])
-    np.testing.assert_allclose(TRUE.probability(logits, retrieved), expected, rtol=1e-6)
-    np.testing.assert_allclose(Teacher().probability(logits, None), expit(logits), rtol=1e-6)
-    with pytest.raises(ValueError, match="retriever"):
-        TRUE.probability(logits, None)
+def test_scores_by_hand() -> None:
+    logits, retrieved = np.array([0.0, 2.0, -4.0, 5.0]), np.array([1.0, 0.5, 0.0, 0.25])
+    listed = [True, True, True, False]  # the last one is labelled, and was not retrieved
+    lists = pl.DataFrame({"query": 3, "logit": logits, "retrieved": retrieved, "listed": listed})
+    combined = 0.8 * logits + 6 * retrieved
+    z = (combined - combined[:3].mean()) / combined[:3].std()
+    found = TRUE.score(lists)
+    np.testing.assert_allclose(found["combined"], combined, rtol=1e-6)
+    np.testing.assert_allclose(found["score"], expit(2 * z - 2.5), rtol=1e-6)
+    plain = Teacher().score(lists.with_columns(retrieved=None))
+    np.testing.assert_allclose(plain["combined"], logits, rtol=1e-6)
+    np.testing.assert_allclose(plain["score"], expit(logits), rtol=1e-6)
 
 
-def test_it_is_kept_beside_the_model(tmp_path: Path) -> None:
-    assert Teacher.load(tmp_path) == Teacher()
-    TRUE.save(tmp_path)
-    assert Teacher.load(tmp_path) == TRUE
+def test_each_query_is_standardised_by_itself() -> None:
+    lists = drawn(20)
+    shifted = lists.with_columns(logit=pl.col("logit") * (1 + pl.col("query") % 3) + pl.col("query"), retrieved=0.0)
+    alike = lists.with_columns(retrieved=0.0)
+    np.testing.assert_allclose(TRUE.score(shifted)["score"], TRUE.score(alike)["score"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("logits", [[2.0, 2.0, 2.0], [2.0]])
+def test_candidates_that_cannot_be_told_apart_are_average(logits: list[float]) -> None:
+    lists = pl.DataFrame({"query": 0, "logit": logits, "retrieved": 0.0, "listed": True})
+    np.testing.assert_allclose(TRUE.score(lists)["score"], expit(-2.5), rtol=1e-6)
 
 
 def test_it_finds_the_numbers_that_labels_were_drawn_with() -> None:
     found = fit_teacher(drawn(), with_retriever=True, title="t")
-    assert found.cross_encoder == pytest.approx(TRUE.cross_encoder, rel=0.1)
-    assert found.retriever == pytest.approx(TRUE.retriever, rel=0.1)
+    # Labels do not depend on the size of both weights, since the sum is standardised.
+    assert found.cross_encoder / found.retriever == pytest.approx(TRUE.cross_encoder / TRUE.retriever, rel=0.1)
+    assert found.scale == pytest.approx(TRUE.scale, rel=0.1)
     assert found.shift == pytest.approx(TRUE.shift, rel=0.1)
 
 
 def test_its_probabilities_are_shares() -> None:
     found, held_out = fit_teacher(drawn(), with_retriever=True, title="t"), drawn(seed=1)
-    scored = held_out.with_columns(p=found.probability(held_out["logit"].to_numpy(), held_out["retrieved"].to_numpy()))
+    scored = found.score(held_out)
     for low in np.arange(0, 1, 0.2):
-        part = scored.filter(pl.col("p").is_between(low, low + 0.2, closed="left"))
-        assert part["relevant"].mean() == pytest.approx(part["p"].mean(), abs=0.03)
+        part = scored.filter(pl.col("score").is_between(low, low + 0.2, closed="left"))
+        assert part["relevant"].mean() == pytest.approx(part["score"].mean(), abs=0.03)
 
 
 def test_both_scores_rank_better_than_one(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     lists = drawn(400)
-    found = fit_teacher(lists, with_retriever=True, title="t")
-    sums = pl.Series(found.logits(lists["logit"].to_numpy(), lists["retrieved"].to_numpy()))
-    values = [reranked_reciprocal_rank(lists.with_columns(score=s)) for s in (lists["logit"], lists["retrieved"], sums)]
+    scored = fit_teacher(lists, with_retriever=True, title="t").score(lists)
+    columns = ("logit", "retrieved", "combined")
+    values = [reranked_reciprocal_rank(scored.with_columns(score=pl.col(name))) for name in columns]
     assert values[2] > max(values[:2])
     told = ", by ".join(f"{name} {v:.4f}" for name, v in zip(("M_ce", "the retriever", "both"), values, strict=True))
     assert caplog.messages == [f"t: of its candidates' order, dev RR@10 by {told}"]

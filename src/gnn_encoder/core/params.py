@@ -13,6 +13,7 @@ from gnn_encoder.core.errors import UserError
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+Epochs = Annotated[float, Field(gt=0)]  # passes over the queries; 0.5: a random half of them, once
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 Share = Annotated[float, Field(ge=0, le=1)]
 Weights = Annotated[list[float], Field(min_length=1)]
@@ -144,13 +145,14 @@ class Dev(Section):
     queries: Count  # dev queries, a fixed random sample
     depth: Depth  # passages that each of them adds to the pool; the systems that make it share them
     passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
+    cached_passages: Annotated[int, Field(ge=0)]  # the same where embeddings are read from a cache: MGT's phase one
     evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
 
 
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
-    epochs: Count
+    epochs: Epochs
     batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
     negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
     learning_rate: Rate
@@ -158,7 +160,14 @@ class Contrastive(Section):
     chunk_size: Count  # texts encoded at a time with gradients; GradCache is used where a batch has more
 
 
-class TrainDualEncoder(Contrastive):
+class Taught(Contrastive):
+    """Training by Eq. 2, or by the teacher's soft targets as well."""
+
+    targets: Literal["labels", "teacher"] = "labels"
+    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.7  # of the loss that soft targets give, if there are any
+
+
+class TrainDualEncoder(Taught):
     """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
 
     init: Literal["base", "retriever"]
@@ -175,7 +184,7 @@ class TrainCrossEncoder(Section):
 
     model: str | None  # null: encoder.model
     max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
-    epochs: Count
+    epochs: Epochs
     batch_size: Annotated[int, Field(ge=2)]  # queries
     negatives: Count  # candidates a query
     learning_rate: Rate
@@ -206,12 +215,14 @@ class Denoise(Section):
     candidates: Count  # candidates that are scored for each query, spread evenly over these ranks
     positive_threshold: Fraction
     negative_threshold: Fraction
+    # Negatives score below this share of what their query's best labelled passage scores; null: negative_threshold.
+    relative: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
 class Stage(Contrastive):
     """One of the two training stages, pre-training and fine-tuning, of PAIR or of Dual-Cross-Encoder."""
 
-    epochs: Annotated[int, Field(ge=0)]  # 0: this stage is left out
+    epochs: Annotated[float, Field(ge=0)]  # 0: this stage is left out
 
 
 class PairStage(Stage):
@@ -241,7 +252,7 @@ class Generator(Section):
 
     model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
     revision: str | None
-    epochs: Count
+    epochs: Epochs
     batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
@@ -296,6 +307,8 @@ class MGT(Section):
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
     epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
+    targets: Literal["labels", "teacher"] = "labels"  # of both phases, and of the control
+    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.7  # as in section distil
     batch_size: Annotated[int, Field(ge=2)]
     negatives: Annotated[int, Field(ge=0)]
     gnn_learning_rate: Rate  # phase one
@@ -416,6 +429,7 @@ class Params(Section):
     teacher: TeacherScore
     denoise: Denoise
     train_dual_encoder: TrainDualEncoder
+    distil: Taught
     pair: Pair
     dual_cross: DualCross
     cache_passages: CachePassages

@@ -16,6 +16,7 @@ RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
 EXAMPLES = DATA / "examples" / "examples.parquet"
+TARGETS = EXAMPLES.with_name("targets.parquet")
 PAIR_TEACHER = DATA / "pair_teacher"
 PAIR_LABELS = DATA / "pair_labels"
 PAIR_SIMILARITY = DATA / "pair_similarity"

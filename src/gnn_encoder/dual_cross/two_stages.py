@@ -41,7 +41,7 @@ def pretrain(params: Params, scratch: Path, *, paired: bool, title: str) -> None
     encoder = new_encoder(params, paired=paired)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
     examples = generated_examples(n_passages, section.views, section.queries, params.seed)
-    _train(encoder, examples, section.pretrain, params, scratch, QUERIES, title)
+    _train(encoder, examples, section.pretrain, params, scratch, QUERIES, title, "dual_cross.pretrain")
 
 
 def finetune(params: Params, scratch: Path, *, start: Path, examples: Path, title: str) -> None:
@@ -56,15 +56,30 @@ def finetune(params: Params, scratch: Path, *, start: Path, examples: Path, titl
     encoder = DualEncoder.load(start, dropout=dropout, precision=precision)
     labelled = read_examples(examples, count_rows(project.PASSAGES))
     settings, queries = params.dual_cross.finetune, project.queries("train")
-    _train(encoder, labelled, settings, params, scratch, queries, title)
+    _train(encoder, labelled, settings, params, scratch, queries, title, "dual_cross.finetune")
 
 
 def _train(
-    encoder: DualEncoder, examples: Examples, settings: Stage, params: Params, scratch: Path, queries: Path, title: str
+    encoder: DualEncoder,
+    examples: Examples,
+    settings: Stage,
+    params: Params,
+    scratch: Path,
+    queries: Path,
+    title: str,
+    section: str,
 ) -> None:
-    beside, views = queries_beside(encoder, params), views_searched(encoder, params)
     train_dual_encoder(
-        encoder, examples, settings, params, scratch, queries=queries, title=title, beside=beside, views=views
+        encoder,
+        examples,
+        settings,
+        params,
+        scratch,
+        section=section,
+        queries=queries,
+        title=title,
+        beside=queries_beside(encoder, params),
+        views=views_searched(encoder, params),
     )
 
 

@@ -1,4 +1,4 @@
-"""The teacher's relevance scores of candidates, which denoising, pseudo-labelling and reranking use."""
+"""What the teacher's score is made of: M_ce's logits of candidates, and the retriever's scores."""
 
 from pathlib import Path
 
@@ -14,33 +14,22 @@ from gnn_encoder.encoding.pairs import Pairs, score_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.teacher import Teacher
 
 AT_A_TIME = 8_192  # candidates whose embeddings are in memory together
-
-
-def score_candidates(
-    candidates: pl.DataFrame, queries: Path, folder: Path, *, model: Path, max_length: int, encoder: Encoder
-) -> pl.DataFrame:
-    """Add the column `score`, the teacher's relevance in 0..1, to candidates of the first retriever.
-
-    Args:
-        candidates: columns query, passage; rows of the table `queries` and of the passages.
-        folder: scratch folder; windows that an interrupted run scored are kept there.
-        model: folder of M_ce, and of the teacher that was fitted with it.
-        max_length: most tokens of a pair.
-        encoder: precision and batch size.
-    """
-    teacher = Teacher.load(model)
-    logits = cross_encoder_logits(candidates, queries, folder, model=model, max_length=max_length, encoder=encoder)
-    retrieved = retriever_scores(candidates, queries, encoder) if teacher.retriever else None
-    return candidates.with_columns(score=teacher.probability(logits, retrieved))
 
 
 def cross_encoder_logits(
     candidates: pl.DataFrame, queries: Path, folder: Path, *, model: Path, max_length: int, encoder: Encoder
 ) -> NDArray[np.float32]:
-    """M_ce's logits of candidates. Arguments as of `score_candidates`. *Shape:* (candidates,)."""
+    """M_ce's logits of candidates. *Shape:* (candidates,).
+
+    Args:
+        candidates: columns query, passage; rows of the table `queries` and of the passages.
+        folder: scratch folder; windows that an interrupted run scored are kept there.
+        model: folder of M_ce.
+        max_length: most tokens of a pair.
+        encoder: precision and batch size.
+    """
     teacher = CrossEncoder.load(model, precision=encoder.precision).for_inference()
     pairs = Pairs(
         first=open_queries(queries, teacher),

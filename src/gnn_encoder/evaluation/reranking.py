@@ -132,8 +132,7 @@ def write_reranked(rows: pl.DataFrame, teacher: Teacher, target: Path) -> None:
         target: file of the run.
     """
     top = rows.drop_nulls("logit")
-    score = teacher.probability(top["logit"].to_numpy(), top["retrieved"].to_numpy())
-    scored = top.select("query", "passage", score=pl.Series(score))
+    scored = teacher.score(top.with_columns(listed=pl.lit(True))).select("query", "passage", "score")
     asked = rows.select("qid", "query").unique(maintain_order=True)
     ranked = reorder(rows.select("query", "passage", "rank"), scored)
     passages, scores = as_matrices(ranked, asked["query"].to_numpy())

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
@@ -23,7 +24,6 @@ from gnn_encoder.evidence.trials import ABLATIONS, BETA, FULL, NO_MGT, K, trials
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.index.search import TableRows
 from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.teacher import Teacher
 
 GRAPH = GraphArtifacts(name=MAIN)
 COMPARED = (MAIN, REFERENCE)  # the cases are queries that the first system answers at rank 1 and the second does not
@@ -122,4 +122,5 @@ def _scores(queries: NDArray[Any], passages: NDArray[Any], params: Params, scrat
         first=open_queries(GRAPH.queries, model), first_rows=queries, second=open_passages(model), second_rows=passages
     )
     limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
-    return Teacher().probability(score_pairs(model, pairs, scratch, **limits), None)
+    found: NDArray[np.float32] = expit(score_pairs(model, pairs, scratch, **limits))
+    return found

@@ -20,6 +20,7 @@ from gnn_encoder.graph.attention import GraphAttention
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
+LABEL_RATE = 20.0  # some hundred steps at the other weights' rate would move a logit by a tenth
 # The sections of params.yaml that these fields come from.
 SECTIONS = {
     "similarity": "encoder",
@@ -39,7 +40,8 @@ class GNNConfig(Section):
         gate: "learned" (Eq. 9), or a constant that takes the place of f_p.
         edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
         graph: "full", or "self_loops" for a graph without edges between queries and passages.
-        labelled: whether the second layer tells labelled edges from others (not in the paper).
+        labelled: whether the second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their
+            logits, Eq. 9 adds w_l to the gate of passages that have one.
         similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings.
 
     Raises:
@@ -86,6 +88,10 @@ class QueryPassageGNN(nn.Module):
     there is no `query_attention` and no `combine`; with a constant gate there is no `gate`.
 
     It starts near the identity (h'_p close to h_p): W_s = I, W_e = 0, W_pq = [I/2 | I/2], gate sigmoid(-2).
+
+    What labels are worth differs between data. Where each passage is asked for again and again, a passage that is
+    labelled already is the likelier answer; where questions are new, it has found its question. Masked Graph Training
+    shows which: without a question's own edge, its positive looks as it will to questions that nobody has asked yet.
     """
 
     def __init__(self, config: GNNConfig) -> None:
@@ -98,6 +104,7 @@ class QueryPassageGNN(nn.Module):
         self.passage_attention = self._attention(typed=config.labelled)
         if config.gate == "learned":
             self.gate = nn.Linear(2 * d, d)
+            self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
         self._reset_linear_layers()
 
     def _attention(self, *, typed: bool) -> GraphAttention:
@@ -181,7 +188,7 @@ class QueryPassageGNN(nn.Module):
             h_q: the queries' embeddings before Eq. 7; only with "product", which multiplies them by h_p.
                 *Shape:* (u, d).
             labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labelled` in the
-                configuration. *Shape:* (E,) float.
+                configuration, which adds w_l to Eq. 9 where a passage has such an edge. *Shape:* (E,) float.
 
         *Shape:* (n, d).
         """
@@ -191,7 +198,7 @@ class QueryPassageGNN(nn.Module):
             features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
             edges = (h_p, h_q_prime, edge_query, edge_passage)
             gathered = self.passage_attention.ragged(*edges, *features, labelled)
-        informed = self._filter(gathered, h_p) * gathered + h_p
+        informed = self._filter(gathered, h_p, _have_label(len(h_p), edge_passage, labelled)) * gathered + h_p
         return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
 
     def explain(
@@ -214,15 +221,27 @@ class QueryPassageGNN(nn.Module):
         """
         features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
         inputs = (h_p, h_q_prime, edge_query, edge_passage, *features, labelled)
-        gate = self._filter(self.passage_attention.ragged(*inputs), h_p)
+        gate = self._filter(
+            self.passage_attention.ragged(*inputs), h_p, _have_label(len(h_p), edge_passage, labelled)
+        )
         opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
         return self.passage_attention.weights(*inputs).mean(dim=1), opening
 
-    def _filter(self, gathered: Tensor, h_p: Tensor) -> Tensor | float:
-        """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d) -> (n, d)."""
+    def _filter(self, gathered: Tensor, h_p: Tensor, have_label: Tensor | None) -> Tensor | float:
+        """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d), (n,) -> (n, d)."""
         if self.config.gate != "learned":
             return float(self.config.gate)
-        return torch.sigmoid(self.gate(torch.cat([gathered, h_p], dim=1)))
+        logits = self.gate(torch.cat([gathered, h_p], dim=1))
+        if self.w_l is not None and have_label is not None:
+            logits = logits + have_label.unsqueeze(1) * self.w_l
+        return torch.sigmoid(logits)
+
+    def groups(self, learning_rate: float) -> list[dict[str, Any]]:
+        """Parameter groups of AdamW. The weights of labels, few and shared by all edges, learn `LABEL_RATE` faster."""
+        label = [weight for name, weight in self.named_parameters() if name.rpartition(".")[2] in ("b_l", "w_l")]
+        others = [weight for weight in self.parameters() if all(weight is not one for one in label)]
+        found = [{"params": others, "lr": learning_rate}]
+        return [*found, {"params": label, "lr": LABEL_RATE * learning_rate}] if label else found
 
     def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """The cross-encoder's features if the network reads them, else None."""
@@ -273,6 +292,13 @@ class QueryPassageGNN(nn.Module):
         weights = _read_weights(folder / WEIGHTS, network.state_dict())
         network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
         return network
+
+
+def _have_label(n: int, edge_passage: Tensor, labelled: Tensor | None) -> Tensor | None:
+    """1 for passages that have a labelled edge, else 0; None without types. *Shape:* (E,), (E,) -> (n,)."""
+    if labelled is None:
+        return None
+    return labelled.new_zeros(n).index_add(0, edge_passage, labelled).clamp(max=1)
 
 
 def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage: Tensor) -> tuple[Tensor, Tensor]:

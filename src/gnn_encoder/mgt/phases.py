@@ -45,17 +45,24 @@ def train_gnn_encoder(
     Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
     """
     mgt, labelled = params.mgt, params.encode_corpus.labelled_edges
-    encoder, examples = load_base(source.base, params), read_training_examples()
+    encoder, examples = load_base(source.base, params), read_training_examples(params)
     masked = mgt.masking == "mgt"
     near = _open(source, params, labelled_edges=masked, without=None if masked else examples.known_pairs())
     deployed = near if masked and labelled else _open(source, params, labelled_edges=labelled)
     gnn = new_gnn(params, encoder.dimension, near.features)
-    dev = read_dev_sample(source.base, params, encoder)
+    # Phase one reads passages from the cache, so that it ranks a corpus that phase two would have to encode each time.
+    devs = (
+        read_dev_sample(source.base, params, encoder, limit)
+        for limit in (params.dev.cached_passages, params.dev.passages)
+    )
     schedules = (
         _schedule(params, examples, mgt.gnn_epochs, masked=masked),
         _schedule(params, examples, mgt.epochs, masked=masked, after=mgt.gnn_epochs),
     )
-    one, two = (_supervise(params, examples, dev, encoder, schedule, source.nodes()) for schedule in schedules)
+    one, two = (
+        _supervise(params, examples, dev, encoder, schedule, source.nodes())
+        for dev, schedule in zip(devs, schedules, strict=True)
+    )
     history = _phase_one(params, encoder, gnn, (near, deployed), one, source.queries, scratch)
     return encoder, gnn, history + _phase_two(params, encoder, gnn, (near, deployed), two, source.queries, scratch)
 
@@ -102,7 +109,7 @@ def _phase_one(
     if gnn.config.labelled:
         choose_start(gnn, task.reciprocal_ranks)
     _log_rounds("GNN alone", supervision)
-    groups = [parameter_group(gnn, params.mgt.gnn_learning_rate)]
+    groups = gnn.groups(params.mgt.gnn_learning_rate)
     return fit(task, groups, _settings("gnn", "GNN alone", params), scratch / WORK / "gnn")
 
 
@@ -132,7 +139,7 @@ def _phase_two(
     _log_rounds("encoder and GNN", supervision)
     groups = [
         parameter_group(encoder, params.mgt.encoder_learning_rate),
-        parameter_group(gnn, params.mgt.joint_gnn_learning_rate),
+        *gnn.groups(params.mgt.joint_gnn_learning_rate),
     ]
     return fit(task, groups, _settings("joint", "encoder and GNN", params), scratch / WORK / "joint")
 
@@ -141,7 +148,7 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     """The control: M_de trained further without a graph, on the batches of both phases of GNN-encoder in turn."""
     mgt, base = params.mgt, registry().built[MAIN].base
     encoder = load_base(base, params)
-    examples, dev = read_training_examples(), read_dev_sample(base, params, encoder)
+    examples, dev = read_training_examples(params), read_dev_sample(base, params, encoder, params.dev.passages)
     schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, masked=False)
     supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -157,13 +164,14 @@ def load_base(system: str, params: Params) -> DualEncoder:
     return DualEncoder.load(project.encoder(system), precision=params.encoder.precision, dropout=params.mgt.dropout)
 
 
-def read_training_examples() -> Examples:
-    """The denoised examples of the training queries."""
+def read_training_examples(params: Params) -> Examples:
+    """The denoised examples of the training queries, with the teacher's soft targets if `mgt.targets` asks for them."""
     counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
-    return read_examples(project.EXAMPLES, count_rows(project.PASSAGES)).weighed(counts)
+    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES)).weighed(counts)
+    return examples.taught(project.TARGETS, params.mgt.teacher_weight) if params.mgt.targets == "teacher" else examples
 
 
-def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSample:
+def read_dev_sample(system: str, params: Params, encoder: DualEncoder, limit: int) -> DevSample:
     """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
 
     In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
@@ -172,6 +180,7 @@ def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSam
     Args:
         system: the system that serves as M_de.
         encoder: M_de.
+        limit: a corpus of at most so many passages is ranked whole.
     """
     queries = project.queries("dev")
     pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
@@ -185,7 +194,7 @@ def read_dev_sample(system: str, params: Params, encoder: DualEncoder) -> DevSam
         found = retrieved_pairs(rows, retrieved)
         hits = answered(found, queries, project.PASSAGES, params.evaluate.answers)
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
-    return dev_sample(rows, pairs, ranked(retrieved, n_passages, params.dev))
+    return dev_sample(rows, pairs, ranked(retrieved, n_passages, limit))
 
 
 def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:

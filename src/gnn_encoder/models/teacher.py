@@ -1,59 +1,52 @@
-"""The teacher's score of a query and a passage: M_ce's logit, with or without the retriever's score, as a probability.
+"""The teacher's score of a query's passages: M_ce's logit, with or without the retriever's score.
 
-    p(q, p) = sigmoid(a logit(q, p) + b s(q, p) + c)
+    s(q, p) = a logit(q, p) + b retrieved(q, p)
+    p(q, p) = sigmoid(scale z(q, p) + shift),    z: s, standardised over the query's candidates
 
-The papers' teacher is M_ce alone, a = 1 and b = c = 0. Other numbers are fitted on labelled dev queries:
-`gnn_encoder.training.teacher`.
+The papers' teacher is M_ce alone: a = scale = 1, b = shift = 0 and z = s. Other numbers are fitted on labelled dev
+queries: `gnn_encoder.training.teacher`. Thresholds apply to p, and the softmax of s over a query's passages is its soft
+target.
 """
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from gnn_encoder.core.storage.atomic import write_json
-
-FILE = "teacher.json"  # in the folder of M_ce
+import polars as pl
 
 
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """The numbers a, b and c."""
+    """The numbers of the teacher."""
 
-    cross_encoder: float = 1.0
-    retriever: float = 0.0
+    cross_encoder: float = 1.0  # a
+    retriever: float = 0.0  # b
+    standardised: bool = False
+    scale: float = 1.0
     shift: float = 0.0
 
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Of the folder of an M_ce; without a file it is M_ce alone."""
-        path = folder / FILE
-        return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else cls()
-
-    def save(self, folder: Path) -> None:
-        """Write it beside M_ce."""
-        write_json(folder / FILE, asdict(self))
-
-    def logits(self, logits: NDArray[Any], retrieved: NDArray[Any] | None) -> NDArray[np.float64]:
-        """The log odds that passages are relevant.
+    def score(self, lists: pl.DataFrame) -> pl.DataFrame:
+        """Add the columns `combined` (s) and `score` (p) to passages of some queries.
 
         Args:
-            logits: M_ce's.
-            retrieved: the retriever's scores; None is enough for a teacher that does not read them.
-
-        *Shape:* (n,), (n,) -> (n,).
+            lists: columns query, logit (M_ce's), retrieved (the retriever's score; null if the teacher does not read
+                it), and listed: whether the passage is one of the candidates that z is standardised over. The labelled
+                passages that were not retrieved are not among them.
         """
-        found = self.cross_encoder * logits.astype(np.float64) + self.shift
+        combined = self.cross_encoder * pl.col("logit").cast(pl.Float64)
         if self.retriever:
-            if retrieved is None:
-                raise ValueError("this teacher reads the retriever's scores")
-            found = found + self.retriever * retrieved
-        return found
+            combined = combined + self.retriever * pl.col("retrieved").cast(pl.Float64)
+        found = lists.with_columns(combined=combined)
+        log_odds = self.scale * (standardised() if self.standardised else pl.col("combined")) + self.shift
+        return found.with_columns(
+            pl.col("combined").cast(pl.Float32), score=(1 / (1 + (-log_odds).exp())).cast(pl.Float32)
+        )
 
-    def probability(self, logits: NDArray[Any], retrieved: NDArray[Any] | None) -> NDArray[np.float32]:
-        """Relevance in 0..1, which thresholds apply to. *Shape:* as `logits`."""
-        return torch.from_numpy(self.logits(logits, retrieved)).sigmoid().float().numpy()
+
+def standardised() -> pl.Expr:
+    """The column `combined` minus its mean over the query's candidates, in units of their standard deviation.
+
+    Where all candidates score alike, or there is but one, it is 0.
+    """
+    listed = pl.col("combined").filter(pl.col("listed"))
+    spread = listed.std(ddof=0).over("query")
+    z = (pl.col("combined") - listed.mean().over("query")) / spread
+    return pl.when(spread > 1e-9).then(z).otherwise(0.0)

@@ -11,11 +11,11 @@ from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import Pair, Params
 from gnn_encoder.core.records import UNLABELLED
 from gnn_encoder.core.storage.tables import candidates_table, read_candidates
-from gnn_encoder.encoding.scoring import score_candidates
 from gnn_encoder.index.candidates import top_passages
 from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
-from gnn_encoder.training.denoise import denoise, spread
+from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.examples import examples_from_candidates
+from gnn_encoder.training.lists import score_lists
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,7 @@ def label_labelled(params: Params, work: Path) -> tuple[pl.DataFrame, dict[str, 
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
     if not pair.pseudo_labels:
         return examples_from_candidates(pairs, candidates), {}
-    chosen = _spread(candidates, pair).join(pairs, on=["query", "passage"], how="anti")
-    scored = _score(chosen.sort("query", "passage"), project.queries("train"), params, work)
+    scored = _score(candidates, project.queries("train"), params, work, pairs)
     return denoise(scored, pairs, positive_threshold=pair.s_pos, negative_threshold=pair.s_neg)
 
 
@@ -47,27 +46,30 @@ def label_unlabelled(queries: Path, params: Params, work: Path) -> tuple[pl.Data
     """
     pair = params.pair
     found = top_passages("retriever", queries, pair.depth, params, name="pair.depth")
-    scored = _score(_spread(pl.DataFrame(candidates_table(*found)), pair), queries, params, work)
+    scored = _score(pl.DataFrame(candidates_table(*found)), queries, params, work)
     examples = pseudo_label(scored, s_pos=pair.s_pos, s_neg=pair.s_neg)
     check_found(scored, examples, pair)
     return examples, _judge(scored, examples, pair)
 
 
-def _spread(candidates: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """`pair.candidates` candidates per query, evenly spread over its first `pair.depth`. Columns query, passage."""
-    chosen = spread(candidates, range_min=0, range_max=pair.depth, count=pair.candidates)
-    return chosen.select("query", "passage")
-
-
-def _score(candidates: pl.DataFrame, queries: Path, params: Params, work: Path) -> pl.DataFrame:
-    """Add the teacher's scores as the column `score`."""
-    return score_candidates(
-        candidates,
+def _score(
+    candidates: pl.DataFrame, queries: Path, params: Params, work: Path, labelled: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """`pair.candidates` of each query's first `pair.depth` candidates, and its labelled passages, scored."""
+    ranks = Ranks(0, params.pair.depth, params.pair.candidates)
+    lists = spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
+    if labelled is not None:
+        others = labelled.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
+        lists = pl.concat([lists, others]).sort("query", "passage")
+    return score_lists(
+        lists,
         queries,
         work,
+        ranks=ranks,
         model=project.PAIR_TEACHER,
         max_length=(params.pair.teacher or params.train_cross_encoder).max_length,
-        encoder=params.encoder,
+        params=params,
+        title="pair_label",
     )
 
 

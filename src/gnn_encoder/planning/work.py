@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gnn_encoder.core.params import Contrastive
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.tokens import Tokens
+from gnn_encoder.training.examples import steps_of
 
 PREPARE = 5e-5  # seconds for a row that is read, checked and written
 TOKENISE = 1e-6  # for a token, once for each table
@@ -35,7 +36,7 @@ def schedule(queries: int, section: Contrastive) -> Steps:
     """The steps of a contrastive training, as `epoch_batches` cuts them."""
     batches = max(1, round(queries / section.batch_size))
     size = -(-queries // batches)
-    return Steps(steps=section.epochs * batches, queries=size, passages=size * (1 + section.negatives))
+    return Steps(steps=steps_of(section.epochs, batches), queries=size, passages=size * (1 + section.negatives))
 
 
 def encoding(texts: int, tokens: Tokens, limit: int, machine: Machine) -> float:
@@ -62,12 +63,14 @@ def steps(shape: Steps, asked: Tokens, read: Tokens, lengths: tuple[int, int], c
     return shape.steps * one
 
 
-def pair_steps(queries: int, epochs: int, batch: int, negatives: int, pairs: Tokens, limit: int, of: Machine) -> float:
+def pair_steps(
+    queries: int, epochs: float, batch: int, negatives: int, pairs: Tokens, limit: int, of: Machine
+) -> float:
     """Training a cross-encoder, nothing of which is frozen."""
     batches = max(1, round(queries / batch))
     each = -(-queries // batches) * (1 + negatives)
     width = pairs.mean(limit)
-    return epochs * batches * (each * width * of.train_all(width) + of.step_all)
+    return steps_of(epochs, batches) * (each * width * of.train_all(width) + of.step_all)
 
 
 def searching(queries: int, vectors: int, machine: Machine) -> float:

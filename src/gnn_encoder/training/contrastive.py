@@ -16,9 +16,9 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.dev_score import DevScore
-from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches
+from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches, steps_of
 from gnn_encoder.training.gradient_cache import Representations
-from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
+from gnn_encoder.training.losses import contrastive_loss, distillation_loss, passage_centric_loss
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def batch_loss(
 
     L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
+    With soft targets and their weight lambda, L_Q is (1 - lambda) L_Q + lambda L_T.
+
     *Shape:* queries (b, d), passages (b * (1 + negatives), d), with the same b on every rank.
     """
     everything = gather(passages)
@@ -127,13 +129,26 @@ def batch_loss(
     masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
     first = distributed.rank() * len(batch.passages)
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
-    loss = contrastive_loss(scores, positive, masked)
+    if batch.targets is None:
+        loss = contrastive_loss(scores, positive, masked)
+    else:
+        targets = torch.from_numpy(batch.targets).to(scores.device)
+        own = first + own_columns(*targets.shape, device=scores.device)
+        # Of the passages that the teacher weighs, many are relevant: Eq. 2 has the others of the batch as negatives.
+        loss = (1 - batch.teacher_weight) * contrastive_loss(scores, positive, masked.scatter(1, own, True))
+        loss = loss + batch.teacher_weight * distillation_loss(scores.gather(1, own), targets)
     if alpha > 0:
         to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
         to_passages = scale * passages[: len(queries)] @ everything.T
         centred = passage_centric_loss(to_passages, to_queries, positive, masked)
         loss = (1 - alpha) * loss + alpha * centred
     return loss / (len(queries) * distributed.world_size())
+
+
+def own_columns(queries: int, each: int, *, device: torch.device) -> Tensor:
+    """Where a batch holds each query's own passages, the positive first. *Shape:* (queries, each)."""
+    rest = queries + torch.arange(queries * (each - 1), device=device).view(queries, each - 1)
+    return torch.cat([torch.arange(queries, device=device).unsqueeze(1), rest], dim=1)
 
 
 def local_share(items: Rows) -> Rows:
@@ -161,7 +176,7 @@ class ContrastiveTask:
         texts: Texts,
         examples: Examples,
         *,
-        epochs: int,
+        epochs: float,
         batch_size: int,
         negatives: int,
         chunk_size: int,
@@ -178,7 +193,7 @@ class ContrastiveTask:
         encoder.train()
 
     def __len__(self) -> int:
-        return self._epochs * self._per_epoch
+        return steps_of(self._epochs, self._per_epoch)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""

@@ -18,14 +18,13 @@ from gnn_encoder.core.params import Params, TrainCrossEncoder
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.batching import encode_by_length
-from gnn_encoder.encoding.scoring import retriever_scores
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.contrastive import chunks, local_share
 from gnn_encoder.training.dev import read_dev_candidates
-from gnn_encoder.training.dev_score import DevScore, reranking_logits, reranking_score
+from gnn_encoder.training.dev_score import DevScore, reranking_score
 from gnn_encoder.training.examples import (
     Examples,
     Rows,
@@ -33,12 +32,13 @@ from gnn_encoder.training.examples import (
     draw_batch,
     epoch_batches,
     examples_from_candidates,
+    steps_of,
+    stream,
     to_examples,
 )
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 from gnn_encoder.training.losses import contrastive_loss
-from gnn_encoder.training.teacher import fit_teacher
 
 Bools = NDArray[np.bool_]
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
@@ -47,7 +47,7 @@ PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up
 def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, scratch: Path, title: str) -> None:
     """Train on labelled positives against mined candidates.
 
-    Writes the model of the best dev score and `history.csv` into `scratch`, and the teacher that is fitted with it.
+    Writes the model of the best dev score and `history.csv` into `scratch`.
 
     Args:
         section: the section of params.yaml that holds `settings`, named in errors.
@@ -76,7 +76,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         negatives=settings.negatives,
-        seed=params.seed,
+        seed=stream(params.seed, section),
         score=partial(reranking_score, model, known, asked, passages, **limits),
         batch_tokens=base.batch_tokens,
     )
@@ -91,17 +91,6 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     history = fit(task, [parameter_group(model, settings.learning_rate)], how, scratch / WORK)
     model.save(scratch)
     write_history(scratch / "history.csv", history)
-    if params.teacher.score != "cross_encoder":
-        logits = reranking_logits(model, known, asked, passages, **limits)
-        _write_teacher(known.with_columns(logit=logits), params, scratch, title)
-
-
-def _write_teacher(known: pl.DataFrame, params: Params, scratch: Path, title: str) -> None:
-    """Fit the teacher on the dev sample's candidates, whose M_ce logits stand in the column `logit`."""
-    lists = known.with_columns(retrieved=retriever_scores(known, project.queries("dev"), params.encoder))
-    teacher = fit_teacher(lists, with_retriever=params.teacher.score == "sum", title=title)
-    if distributed.is_first():
-        teacher.save(scratch)
 
 
 class CrossEncoderTask:
@@ -124,7 +113,7 @@ class CrossEncoderTask:
         *,
         max_length: int,
         loss: Literal["pointwise", "listwise"],
-        epochs: int,
+        epochs: float,
         batch_size: int,
         negatives: int,
         seed: int,
@@ -141,7 +130,7 @@ class CrossEncoderTask:
         model.train()
 
     def __len__(self) -> int:
-        return self._epochs * self._per_epoch
+        return steps_of(self._epochs, self._per_epoch)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""

@@ -1,25 +1,49 @@
 """Denoised training data (section 3.4, after RocketQA): M_ce decides which candidates are positives and negatives."""
 
 import logging
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
 
-def spread(candidates: pl.DataFrame, *, range_min: int, range_max: int, count: int) -> pl.DataFrame:
-    """`count` candidates per query, evenly spread over the ranks from `range_min` to `range_max` - 1.
+@dataclass(frozen=True)
+class Ranks:
+    """Which of a query's candidates are scored: `count` of the ranks `first` to `last` - 1; 0 is the best."""
 
-    The candidates at the very top are the likeliest to be unlabelled positives. A `range_min` above 0 leaves them out.
+    first: int
+    last: int
+    count: int
+
+
+def spread(candidates: pl.DataFrame, ranks: Ranks) -> pl.DataFrame:
+    """The candidates at these ranks: most from the top, ever fewer below.
+
+    The top holds most of the relevant passages, labelled or not, and of the negatives that are hard. Ranks are evenly
+    spread on a logarithmic scale: 8 of the first 50 are 0, 1, 2, 4, 8, 15, 28, 49.
     """
-    width = range_max - range_min
-    ranks = range_min + np.arange(min(count, width)) * width // min(count, width)
-    return candidates.filter(pl.col("rank").is_in(ranks.astype(np.int16).tolist()))
+    chosen = ranks.first + log_spaced(ranks.last - ranks.first, ranks.count)
+    return candidates.filter(pl.col("rank").is_in(chosen.astype(np.int16).tolist()))
+
+
+def log_spaced(width: int, count: int) -> NDArray[np.int64]:
+    """At most `count` of the numbers 0 to `width` - 1, the first and the last included, evenly spread in logarithm."""
+    ranks = np.arange(min(count, width))
+    wanted = np.rint(np.geomspace(1, width, len(ranks))).astype(np.int64) - 1 if count > 1 else ranks
+    # Near the top the steps are below 1: each number is at least one above that before it.
+    return np.maximum(wanted, ranks)
 
 
 def denoise(
-    scored: pl.DataFrame, pairs: pl.DataFrame, *, positive_threshold: float, negative_threshold: float
+    scored: pl.DataFrame,
+    pairs: pl.DataFrame,
+    *,
+    positive_threshold: float,
+    negative_threshold: float,
+    relative: float | None = None,
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """Turn scored candidates into the EXAMPLES table.
 
@@ -29,15 +53,24 @@ def denoise(
     passages instead. A query without positives is left out.
 
     Args:
-        scored: columns query, passage, score (M_ce's, 0..1).
-        pairs: labelled pairs, columns query, passage.
+        scored: columns query, passage, score (the teacher's, 0..1).
+        pairs: labelled pairs, columns query, passage; those that `scored` holds are what `relative` reads.
+        relative: a negative scores below this share of its query's best labelled passage, instead of below
+            `negative_threshold` (positive-aware mining: de Souza P. Moreira et al. 2024, arXiv:2407.15831). Queries
+            whose labelled passages were not scored keep the threshold.
 
     Returns:
         The table, and counts of queries, positives and negatives.
     """
     unlabelled = scored.join(pairs, on=["query", "passage"], how="anti")
     found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")
-    hard = unlabelled.filter(pl.col("score") < negative_threshold).select("query", "passage")
+    below = pl.lit(negative_threshold)
+    if relative is not None:
+        best = scored.join(pairs, on=["query", "passage"], how="semi").group_by("query").agg(best=pl.col("score").max())
+        unlabelled = unlabelled.join(best, on="query", how="left")
+        share = pl.min_horizontal(relative * pl.col("best"), positive_threshold)
+        below = pl.when(pl.col("best").is_null()).then(negative_threshold).otherwise(share)
+    hard = unlabelled.filter(pl.col("score") < below).select("query", "passage")
     rest = unlabelled.filter(pl.col("score") <= positive_threshold).join(hard, on="query", how="anti")
     fallback = (
         rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")

@@ -75,9 +75,9 @@ def read_dev_sample(n_passages: int, dev: Dev) -> DevSample:
     """The sample of trainings that have no passage matrix of their start: a pool of the stage `positives`."""
     found = read_dev_candidates()
     queries = found["query"].unique().sort().to_numpy().astype(np.int64)
-    return dev_sample(queries, found.filter("relevant"), ranked(found["passage"].to_numpy(), n_passages, dev))
+    return dev_sample(queries, found.filter("relevant"), ranked(found["passage"].to_numpy(), n_passages, dev.passages))
 
 
-def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, dev: Dev) -> NDArray[np.integer[Any]]:
-    """The passages that are ranked: the whole corpus if it is small enough, else the `retrieved` ones."""
-    return np.arange(n_passages) if n_passages <= dev.passages else retrieved
+def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, limit: int) -> NDArray[np.integer[Any]]:
+    """The passages that are ranked: the whole corpus if it has at most `limit` passages, else the `retrieved` ones."""
+    return np.arange(n_passages) if n_passages <= limit else retrieved

@@ -14,7 +14,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import ContrastiveTask, Generated, Texts
 from gnn_encoder.training.dev import read_dev_sample
 from gnn_encoder.training.dev_score import DevScore, retrieval_score
-from gnn_encoder.training.examples import Examples
+from gnn_encoder.training.examples import Examples, stream
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 
@@ -26,6 +26,7 @@ def train_dual_encoder(
     params: Params,
     scratch: Path,
     *,
+    section: str,
     queries: Path,
     title: str = "dual-encoder",
     beside: Generated | None = None,
@@ -35,6 +36,7 @@ def train_dual_encoder(
     """Train by Eq. 2, or by PAIR's Eq. 6, and write the model of the best dev score and `history.csv` into `scratch`.
 
     Args:
+        section: the section of params.yaml that holds `settings`; trainings that share it draw the same batches.
         queries: the table whose rows `examples` refer to.
         title: what is trained, in the log.
         beside: as in `Texts`.
@@ -52,7 +54,7 @@ def train_dual_encoder(
         batch_size=settings.batch_size,
         negatives=settings.negatives,
         chunk_size=settings.chunk_size,
-        seed=params.seed,
+        seed=stream(params.seed, section),
         score=_dev_score(encoder, params, examples.n_passages, views),
         alpha=alpha,
     )

@@ -1,5 +1,6 @@
 """Training examples: each query's positives and hard negatives, and all pairs that are known to be relevant."""
 
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.records import EXAMPLES, open_table
+from gnn_encoder.training.targets import Targets
 
 Rows = NDArray[np.integer[Any]]
 
@@ -44,6 +46,8 @@ class Examples:
     known: Rows  # pairs known to be relevant, as sorted keys query * n_passages + passage
     n_passages: int
     weights: NDArray[np.float64] | None = None  # how likely each of positives.values is drawn; None: all alike
+    targets: Targets | None = None  # list i is item i's; None: the labels alone are the targets
+    teacher_weight: float = 0.0  # of the loss that `targets` give
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -75,6 +79,15 @@ class Examples:
         wide = counts.with_columns(pl.col("query", "passage").cast(pl.Int64))
         found = pairs.join(wide, on=["query", "passage"], how="left", maintain_order="left")
         return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
+
+    def taught(self, path: Path, weight: float) -> Self:
+        """These examples with the teacher's soft targets: passages are then drawn from those that it scored.
+
+        Args:
+            path: a TARGETS table.
+            weight: the share of the loss that they have.
+        """
+        return replace(self, targets=Targets.read(path, self.queries), teacher_weight=weight)
 
     def known_pairs(self) -> pl.DataFrame:
         """The pairs that are known to be relevant, columns query, passage: labelled ones, and those that M_ce found."""
@@ -145,6 +158,8 @@ class TrainingBatch:
 
     queries: Rows  # (b,)
     passages: Rows  # (b * (1 + negatives),)
+    targets: NDArray[np.float32] | None = None  # (b, 1 + negatives), the teacher's weights of each query's own passages
+    teacher_weight: float = 0.0
 
     @property
     def asked(self) -> Rows:
@@ -154,14 +169,30 @@ class TrainingBatch:
 
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
-    """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages."""
+    """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages.
+
+    With soft targets the passages besides the positive are any that the teacher scored.
+    """
     queries = examples.queries[items]
     positives = examples.draw_positives(items, generator)
+    if examples.targets is not None:
+        others, weights = examples.targets.draw(items, positives, negatives, examples.n_passages, generator)
+        return TrainingBatch(queries, np.concatenate([positives, others.reshape(-1)]), weights, examples.teacher_weight)
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
     have = np.diff(examples.negatives.offsets)[items] > 0
     if negatives:
         hard[have] = examples.negatives.draw(items[have], negatives, generator)
     return TrainingBatch(queries, np.concatenate([positives, hard.reshape(-1)]))
+
+
+def stream(seed: int, section: str) -> int:
+    """The seed of the batches of a section of params.yaml: two trainings draw different ones, unless they share it."""
+    return int(np.random.SeedSequence([seed, zlib.crc32(section.encode())]).generate_state(1)[0])
+
+
+def steps_of(epochs: float, steps_per_epoch: int) -> int:
+    """Steps of some passes over the queries, of which the last may be cut short."""
+    return max(1, round(epochs * steps_per_epoch)) if epochs else 0
 
 
 def epoch_batches(items: Rows, batch_size: int, seed: list[int]) -> list[Rows]:

@@ -1,12 +1,16 @@
 """Fits the teacher on labelled dev queries: how much M_ce and the retriever count, and what its score means.
 
-Which of a query's passages is relevant decides the direction: a and b maximise the likelihood of each relevant passage
-against the query's other passages, as in the listwise loss. Then the scale of that sum and c maximise the likelihood of
-all labels (Platt 1999), so that of the passages that score 0.9, nine in ten are labelled.
+Which of a query's candidates is relevant decides the weights: they maximise the likelihood of each relevant candidate
+against the query's other candidates, as in the listwise loss. Then `scale` and `shift` maximise the likelihood of all
+labels (Platt 1999), so that of the candidates that score 0.9, nine in ten are labelled.
+
+The candidates must be drawn as those that the teacher will score. Labelled passages are to be added to neither: a
+retriever would look worse than chance where relevant passages stand beside others that it has picked itself.
 """
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -15,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.models.teacher import Teacher
+from gnn_encoder.models.teacher import Teacher, standardised
 from gnn_encoder.training.dev_score import reranked_reciprocal_rank
 
 log = logging.getLogger(__name__)
@@ -39,22 +43,19 @@ def fit_teacher(lists: pl.DataFrame, *, with_retriever: bool, title: str) -> Tea
     if not rows.select(both.any()).item():
         raise UserError(f"{title}: no dev query has both a relevant and another candidate; add judged dev queries")
     columns = ["logit", "retrieved"] if with_retriever else ["logit"]
-    features = rows.select(pl.col(columns).cast(pl.Float64)).to_numpy()
-    spread = features.std(axis=0) + 1e-12
-    direction = _least(_of_lists(rows.filter(both), columns, spread), np.ones(len(columns))) / spread
-    if not direction.any():
+    spread = rows.select(pl.col(columns).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
+    weights = _least(_of_lists(rows.filter(both), columns, spread), np.ones(len(columns))) / spread
+    if not weights.any():
         log.warning("warning: %s: neither score tells relevant passages from others; M_ce's is taken", title)
-        direction = np.eye(len(columns))[0] / spread
-    combined = features @ direction
-    scale, shift = _least(_of_labels(combined, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
-    weights = scale * direction
+        weights = np.eye(len(columns))[0] / spread
     found = Teacher(
-        cross_encoder=float(weights[0]),
-        retriever=float(weights[1]) if with_retriever else 0.0,
-        shift=float(shift),
+        cross_encoder=float(weights[0]), retriever=float(weights[1]) if with_retriever else 0.0, standardised=True
     )
-    _tell(found, rows, combined, title)
-    return found
+    scored = found.score(rows.with_columns(listed=pl.lit(True)))
+    z = scored.select(standardised()).to_series().to_numpy()
+    scale, shift = _least(_of_labels(z, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
+    _tell(found, scored, title)
+    return replace(found, scale=float(scale), shift=float(shift))
 
 
 def _of_lists(rows: pl.DataFrame, columns: list[str], spread: Floats) -> Callable[[Floats], tuple[float, Floats]]:
@@ -103,9 +104,12 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: 
     return found
 
 
-def _tell(found: Teacher, rows: pl.DataFrame, combined: Floats, title: str) -> None:
-    scores = {"M_ce": rows["logit"], "the retriever": rows["retrieved"], "both": pl.Series(combined)}
-    told = [f"{name} {reranked_reciprocal_rank(rows.with_columns(score=score)):.4f}" for name, score in scores.items()]
+def _tell(found: Teacher, rows: pl.DataFrame, title: str) -> None:
+    scores = {"M_ce": "logit", "the retriever": "retrieved", "both": "combined"}
+    told = [
+        f"{name} {reranked_reciprocal_rank(rows.with_columns(score=pl.col(column))):.4f}"
+        for name, column in scores.items()
+    ]
     log.info(
         "%s: of its candidates' order, dev RR@10 by %s", title, ", by ".join(told if found.retriever else told[:2])
     )

@@ -21,7 +21,7 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import chunks, local_share
-from gnn_encoder.training.examples import Rows, epoch_batches
+from gnn_encoder.training.examples import Rows, epoch_batches, steps_of
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit, parameter_group
 
@@ -70,7 +70,7 @@ class PairTexts:
 class GeneratorTask:
     """Training by the mean negative log-likelihood of a query's token, over the labelled pairs."""
 
-    def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: int, batch_size: int, seed: int) -> None:
+    def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: float, batch_size: int, seed: int) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
         self._model, self._texts, self._batch_size, self._seed = model, texts, batch_size, seed
         self._per_epoch = len(self._epoch(0))
@@ -78,7 +78,7 @@ class GeneratorTask:
         model.train()
 
     def __len__(self) -> int:
-        return self._epochs * self._per_epoch
+        return steps_of(self._epochs, self._per_epoch)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
