@@ -68,10 +68,12 @@ def test_equals_what_dvc_reads(folder: Path) -> None:
 def test_there_is_a_stage_for_each_key(folder: Path) -> None:
     addresses = [one.address for one in read_stages(folder)]
     assert len(set(addresses)) == len(addresses)
-    names = ("untouched", "retriever", "dual_encoder", "no_gnn", "pair_no_psr", "pair", "dual_cross_dpr")
+    names = ("untouched", "retriever", "dual_encoder", "no_gnn", "dual_encoder_distilled", "pair_no_psr")
+    names += ("pair", "dual_cross_dpr")
     assert [one for one in addresses if one.startswith("cache_passages")] == [f"cache_passages@{n}" for n in names]
     assert [one for one in addresses if one.startswith("train_mgt")] == [
-        *("train_mgt@gnn_encoder", "train_mgt@gnn_encoder_pair", "train_mgt@gnn_encoder_generated")
+        *("train_mgt@gnn_encoder", "train_mgt@gnn_encoder_distilled", "train_mgt@gnn_encoder_pair"),
+        "train_mgt@gnn_encoder_generated",
     ]
     assert [one.partition("@")[2] for one in addresses if one.startswith("trial@")] == list(
         yaml.safe_load((folder / "params.yaml").read_text())["evidence"]["trials"]

@@ -18,8 +18,8 @@ from ..project import ROOT
 
 ORDER = [
     *("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "query_mean", "label_prior", "logged_neighbours"),
-    *("gnn_encoder", "hybrid", "pair_no_psr", "pair", "dual_cross_dpr", "dual_cross", "gnn_encoder_pair"),
-    *("gnn_encoder_generated", "reranked"),
+    *("gnn_encoder", "hybrid", "dual_encoder_distilled", "gnn_encoder_distilled", "pair_no_psr", "pair"),
+    *("dual_cross_dpr", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked"),
 ]
 DENSE = [name for name in ORDER if name not in ("bm25", "label_prior", "logged_neighbours", "hybrid", "reranked")]
 
@@ -32,7 +32,8 @@ def test_the_order_of_every_table() -> None:
 def test_branches() -> None:
     found = registry().branches
     assert {name: registry().of_branch(name) for name in found} == {
-        "gnn_encoder": tuple(ORDER[: ORDER.index("pair_no_psr")]),
+        "gnn_encoder": tuple(ORDER[: ORDER.index("dual_encoder_distilled")]),
+        "distilled": ("dual_encoder_distilled", "gnn_encoder_distilled"),
         "pair": ("pair_no_psr", "pair"),
         "dual_cross": ("dual_cross_dpr", "dual_cross"),
         "gnn_encoder_pair": ("gnn_encoder_pair",),
@@ -40,10 +41,11 @@ def test_branches() -> None:
         "reranked": ("reranked",),
     }
     assert list(found) == [
-        *("gnn_encoder", "pair", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked")
+        *("gnn_encoder", "distilled", "pair", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked")
     ]
     assert [(name, one.baseline) for name, one in found.items()] == [
         ("gnn_encoder", "dual_encoder"),
+        ("distilled", "dual_encoder_distilled"),
         ("pair", "pair_no_psr"),
         ("dual_cross", "dual_cross_dpr"),
         ("gnn_encoder_pair", "pair"),
@@ -67,6 +69,7 @@ def test_each_system_s_own_baseline() -> None:
         ("logged_neighbours", "dual_encoder"),
         ("gnn_encoder", "dual_encoder"),
         ("hybrid", "dual_encoder"),
+        ("gnn_encoder_distilled", "dual_encoder_distilled"),
         ("pair", "pair_no_psr"),
         ("dual_cross", "dual_cross_dpr"),
         ("gnn_encoder_pair", "pair"),
@@ -86,6 +89,7 @@ def test_what_a_branch_reads_is_what_it_compares() -> None:
 def test_graphs() -> None:
     assert {name: (one.base, one.nodes, one.k, one.around) for name, one in registry().built.items()} == {
         "gnn_encoder": ("dual_encoder", "training", "build_graph.k", "gnn_encoder"),
+        "gnn_encoder_distilled": ("dual_encoder_distilled", "training", "build_graph.k", "gnn_encoder"),
         "gnn_encoder_pair": ("pair", "training", "build_graph.k", "gnn_encoder_pair"),
         "gnn_encoder_generated": ("dual_encoder", "both", "build_graph.k", "gnn_encoder"),
         "widest": ("dual_encoder", "training", "evidence.k", "gnn_encoder"),
@@ -117,6 +121,8 @@ def test_the_encoders() -> None:
         "no_gnn": "data/no_gnn",
         "query_mean": "data/dual_encoder",
         "gnn_encoder": "data/mgt/gnn_encoder/encoder",
+        "dual_encoder_distilled": "data/dual_encoder_distilled",
+        "gnn_encoder_distilled": "data/mgt/gnn_encoder_distilled/encoder",
         "pair_no_psr": "data/pair_no_psr",
         "pair": "data/pair",
         "dual_cross_dpr": "data/dual_cross_dpr",
@@ -167,8 +173,8 @@ def put(path: str, value: object) -> Change:
         (put("branches.pair", {"against": "pair/pair"}), "branches.pair.baseline: field required"),
         (
             put("plain.pair.branch", "pears"),
-            "pair.branch is 'pears': must be one of gnn_encoder, pair, dual_cross, gnn_encoder_pair, "
-            "gnn_encoder_generated, reranked",
+            "pair.branch is 'pears': must be one of gnn_encoder, distilled, pair, dual_cross, "
+            "gnn_encoder_pair, gnn_encoder_generated, reranked",
         ),
         (put("built.widest.base", "dual"), "widest.base is 'dual': must be one of bm25, untouched, retriever, "),
         (

@@ -20,7 +20,7 @@ from gnn_encoder.graph.attention import GraphAttention
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
-LABEL_RATE = 20.0  # some hundred steps at the other weights' rate would move a logit by a tenth
+LABEL_RATE = 50.0  # some hundred steps at the other weights' rate would move a logit by a tenth
 # The sections of params.yaml that these fields come from.
 SECTIONS = {
     "similarity": "encoder",
@@ -221,9 +221,7 @@ class QueryPassageGNN(nn.Module):
         """
         features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
         inputs = (h_p, h_q_prime, edge_query, edge_passage, *features, labelled)
-        gate = self._filter(
-            self.passage_attention.ragged(*inputs), h_p, _have_label(len(h_p), edge_passage, labelled)
-        )
+        gate = self._filter(self.passage_attention.ragged(*inputs), h_p, _have_label(len(h_p), edge_passage, labelled))
         opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
         return self.passage_attention.weights(*inputs).mean(dim=1), opening
 

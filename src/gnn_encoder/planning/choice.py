@@ -23,7 +23,6 @@ from gnn_encoder.planning.work import training_memory
 WHOLE = 0.95  # share of the passages that are read whole
 WHOLE_QUERIES = 0.99
 PAIR_TOKENS = 256  # most tokens of a pair
-REPEATED = 2.0  # training queries a labelled passage from which labelled edges are taken into the graph
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
 GNN_BATCH = 128
@@ -245,12 +244,13 @@ def _training(section: str, n: int, batch: int, wanted: int, chunk: int, why: st
 
 def _candidates(wish: Wish, facts: Facts) -> Iterator[Chosen]:
     depth = max(2, min(100, facts.passages // 2))
-    first = min(10, depth // 5)
+    last = max(2, min(50, depth))
     yield Chosen("bm25.depth", min(50, facts.passages), "candidates per query")
     yield Chosen("mine_candidates.depth", depth, f"of {facts.passages:,} passages")
-    yield Chosen("denoise.range_min", first, "above stand passages that may be relevant though not labelled")
-    yield Chosen("denoise.range_max", depth, "all that were mined")
-    yield Chosen("denoise.candidates", min(wish.candidates, depth - first), "scored by M_ce; this sets its time")
+    yield Chosen("train_cross_encoder.range_max", last, "end of the ranks that its negatives come from")
+    yield Chosen("denoise.range_min", 0, "the teacher tells which of the top are relevant though not labelled")
+    yield Chosen("denoise.range_max", last, "below stand easy ones")
+    yield Chosen("denoise.candidates", min(wish.candidates, last), "scored by M_ce; this sets its time")
 
 
 def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterator[Chosen]:
@@ -264,7 +264,7 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
         "build_graph.k", wish.k, f"passages per query; an average passage has {n * wish.k / facts.passages:.1f}"
     )
     repeats = facts.queries_a_labelled_passage
-    yield Chosen("build_graph.labelled", repeats >= REPEATED, f"a labelled passage has {repeats:.1f} training queries")
+    yield Chosen("build_graph.labelled", True, f"a labelled passage has {repeats:.1f} training queries")
     dearer = "M_ce's, as in the paper"
     cheaper = "as good as a briefly trained M_ce's, and cost nothing"
     yield Chosen("mgt.edge_features", wish.edge_features, dearer if wish.edge_features == "cross_encoder" else cheaper)

@@ -13,10 +13,11 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.params import Params
-from gnn_encoder.core.records import SPLITS, open_parquet
+from gnn_encoder.core.records import SPLITS, UNLABELLED, open_parquet
 from gnn_encoder.core.storage.tables import batched, count_rows
 from gnn_encoder.data.prepare import read_judgements
 from gnn_encoder.data.rows import Source
+from gnn_encoder.data.unlabelled import own_file, read_texts
 from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.lengths import Sample, count_tokens
 from gnn_encoder.planning.tokens import Tokens, pairs_of
@@ -41,6 +42,7 @@ class Facts:
     passage_tokens: Tokens
     query_tokens: Tokens
     passage_bytes: float  # mean size of title and text
+    unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
     left_out: Mapping[str, int] = field(default_factory=dict)  # what of the source is not used: how many, by why
 
     @cached_property
@@ -83,9 +85,13 @@ def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizer
     if dev is None:
         dev = max(1, round(data.dev_fraction * available))
         available -= dev
+    train = min(available, data.train_queries or available)
+    hidden = min(available - train, round(params.pair.unlabelled_fraction * available))
+    own = own_file(data.unlabelled)
     return Facts(
         passages=passages.seen,
-        train=min(available, data.train_queries or available),
+        train=train,
+        unlabelled=hidden + (_count(read_texts(own)) if own else 0),
         available=available,
         dev=dev,
         test=counts["test"],
@@ -111,6 +117,7 @@ def survey_prepared(folder: Path, params: Params, tokenizer: PreTrainedTokenizer
     return Facts(
         passages=count_rows(passages),
         train=counts["train"],
+        unlabelled=count_rows(folder / "queries" / f"{UNLABELLED}.parquet"),
         available=counts["train"],
         dev=counts["dev"],
         test=counts["test"],

@@ -42,6 +42,12 @@ class Setting:
         return self.facts.dev + self.facts.test
 
     @property
+    def nodes(self) -> int:
+        """Queries that are nodes of the main graph."""
+        wanted = self.params.build_graph.unlabelled
+        return self.facts.train + (self.facts.unlabelled if wanted is None else min(wanted, self.facts.unlabelled))
+
+    @property
     def run_rows(self) -> int:
         """Rows of a system's runs."""
         return self.judged * min(self.params.retrieve.depth, self.facts.passages)
@@ -232,39 +238,41 @@ def _train_cross_encoder(stage: Declared, at: Setting) -> Cost:
 
 
 def _denoise(stage: Declared, at: Setting) -> Cost:
-    pairs = at.facts.train * at.params.denoise.candidates
+    pairs = round(at.facts.train * (at.params.denoise.candidates + at.facts.labels_a_query))
     return Cost(seconds=at.pair_seconds(pairs), disk=8 * pairs, memory=at.reading(), loads=1)
 
 
 def _build_graph(stage: Declared, at: Setting) -> Cost:
-    facts, edges = at.facts, at.facts.train * at.params.build_graph.k
-    seconds = at.queries(facts.train) + work.searching(facts.train, facts.passages, at.machine)
-    return Cost(seconds=seconds, disk=8 * edges, memory=at.reading(at.vectors(facts.train, 4) + 12 * edges), loads=1)
+    facts, edges = at.facts, at.nodes * at.params.build_graph.k
+    seconds = at.queries(at.nodes) + work.searching(at.nodes, facts.passages, at.machine)
+    return Cost(seconds=seconds, disk=8 * edges, memory=at.reading(at.vectors(at.nodes, 4) + 12 * edges), loads=1)
 
 
 def _embed_edges(stage: Declared, at: Setting) -> Cost:
     if at.params.mgt.edge_features != "cross_encoder":
         return Cost(seconds=0.1)
-    pairs = at.facts.train * at.params.build_graph.k + at.facts.train + _retrieved(at)
+    pairs = at.nodes * (at.params.build_graph.k + 1) + _retrieved(at)
     return Cost(seconds=at.pair_seconds(pairs), disk=at.vectors(pairs, work.EDGE_BYTES), memory=at.reading(), loads=1)
 
 
 def _retrieved(at: Setting) -> int:
     """Passages that some query retrieved: at most as many as there are edges."""
-    return min(at.facts.passages, at.facts.train * at.params.build_graph.k)
+    return min(at.facts.passages, at.nodes * at.params.build_graph.k)
 
 
 def _train_mgt(stage: Declared, at: Setting) -> Cost:
     mgt, facts, k = at.params.mgt, at.facts, at.params.build_graph.k
     batches, size = gnn_batches(at.params, facts.train)
     passages = size * (1 + mgt.negatives)
-    share = facts.train * k / max(1, _retrieved(at))  # edges of a passage that has any
+    share = at.nodes * k / max(1, _retrieved(at))  # edges of a passage that has any
     share = min(share, mgt.max_neighbours or share)
     scored = (mgt.gnn_epochs * batches) // mgt.evaluate_every + 2
-    one = work.gnn_steps(mgt.gnn_epochs * batches, passages, share, k, facts.train, at.machine)
-    dev = work.gnn_steps(scored, at.dev_pool, share, k, facts.train, at.machine) / 3  # forward alone
-    seconds = at.queries(facts.train + facts.dev) + one + dev
-    near = min(passages * share, facts.train)
+    one = work.gnn_steps(mgt.gnn_epochs * batches, passages, share, k, at.nodes, at.machine)
+    whole = facts.passages <= at.params.dev.cached_passages
+    pool = facts.passages if whole else at.dev_pool
+    dev = work.gnn_steps(scored, pool, share, k, at.nodes, at.machine) / 3  # forward alone
+    seconds = at.queries(at.nodes + facts.dev) + one + dev
+    near = min(passages * share, at.nodes)
     if mgt.epochs:  # encoder and GNN: the batch's queries and passages, and the queries around these
         shape = work.Steps(steps=mgt.epochs * batches, queries=round(size + near), passages=passages)
         seconds += _contrastive(at, mgt, shape, shape.steps // mgt.evaluate_every + 2).seconds + mgt.epochs * one / max(
@@ -274,7 +282,7 @@ def _train_mgt(stage: Declared, at: Setting) -> Cost:
     held = at.vectors(near * (k + 1) * (1 + features), 4)
     disk = float(at.model_bytes)
     if mgt.edge_features == "cross_encoder":  # unpacked into the scratch place
-        disk += at.vectors(facts.train * (k + 1) + _retrieved(at), work.EDGE_BYTES)
+        disk += at.vectors(at.nodes * (k + 1) + _retrieved(at), work.EDGE_BYTES)
     memory = work.training_memory(0, 0, at.machine, 1) + 3 * held
     return Cost(seconds=seconds, disk=disk, memory=memory, loads=1)
 
@@ -289,11 +297,11 @@ def gnn_batches(params: Params, queries: int) -> tuple[int, int]:
 
 def _encode_corpus(stage: Declared, at: Setting) -> Cost:
     facts, k = at.facts, at.params.build_graph.k
-    edges = facts.train * (k + 1) + facts.train * k
-    seconds = at.queries(facts.train) + edges * at.machine.gnn_edge / 3 + facts.passages * work.GNN_PASSAGE
+    edges = at.nodes * (2 * k + 1)
+    seconds = at.queries(at.nodes) + edges * at.machine.gnn_edge / 3 + facts.passages * work.GNN_PASSAGE
     if at.params.mgt.epochs:  # the encoder has changed
         seconds += at.passages(facts.passages)
-    return Cost(seconds=seconds, disk=at.matrix, memory=at.reading(2 * at.vectors(facts.train, 4)), loads=1)
+    return Cost(seconds=seconds, disk=at.matrix, memory=at.reading(2 * at.vectors(at.nodes, 4)), loads=1)
 
 
 def _build_index(stage: Declared, at: Setting) -> Cost:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.teacher import Teacher, standardised
 from gnn_encoder.training.dev_score import reranked_reciprocal_rank
 
@@ -35,13 +34,15 @@ def fit_teacher(lists: pl.DataFrame, *, with_retriever: bool, title: str) -> Tea
         with_retriever: whether the retriever's score is read.
         title: what is fitted, in the log.
 
-    Raises:
-        UserError: no query has both a relevant and another passage.
+    Where no query has both a relevant and another candidate, it is M_ce alone.
     """
     rows = lists.sort("query", ~pl.col("relevant"))
     both = pl.col("relevant").any().over("query") & (~pl.col("relevant")).any().over("query")
     if not rows.select(both.any()).item():
-        raise UserError(f"{title}: no dev query has both a relevant and another candidate; add judged dev queries")
+        log.warning(
+            "warning: %s: no dev query has a relevant and another candidate; M_ce's score stands as it is", title
+        )
+        return Teacher()
     columns = ["logit", "retrieved"] if with_retriever else ["logit"]
     spread = rows.select(pl.col(columns).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
     weights = _least(_of_lists(rows.filter(both), columns, spread), np.ones(len(columns))) / spread
