@@ -33,7 +33,7 @@ def main(stage: Stage) -> None:
         model=project.CROSS_ENCODER,
         max_length=params.train_cross_encoder.max_length,
         params=params,
-        title=stage.name,
+        title="denoise",
     )
     table, counts = denoise(
         scored,
