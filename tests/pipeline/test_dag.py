@@ -25,7 +25,7 @@ BRANCHES = {name: REGISTRY.of_branch(name) for name, one in REGISTRY.branches.it
 SYSTEMS = tuple(system for systems in BRANCHES.values() for system in systems)
 DENSE = tuple(REGISTRY.dense)
 SECOND_LOOK_UP = ("logged_neighbours", "hybrid")
-GNN = ("gnn_encoder", "gnn_encoder_pair", "gnn_encoder_generated")
+GNN = ("gnn_encoder", "gnn_encoder_distilled", "gnn_encoder_pair", "gnn_encoder_generated")
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
 DEV = "metrics/gnn_encoder/dev.json"
 
@@ -128,6 +128,7 @@ def test_significance_is_against_the_dual_encoder(project: Any) -> None:
     ("branch", "baseline"),
     [
         ("gnn_encoder", "dual_encoder"),
+        ("distilled", "dual_encoder_distilled"),
         ("pair", "pair_no_psr"),
         ("dual_cross", "dual_cross_dpr"),
         ("gnn_encoder_pair", "pair"),

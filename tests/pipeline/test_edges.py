@@ -15,7 +15,7 @@ from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.edges import embed_graph
 
 TABLES = ("edges", "query_loops", "passage_loops")
-AROUND_THE_MAIN_ONE = ("gnn_encoder_generated", "widest")
+AROUND_THE_MAIN_ONE = ("gnn_encoder_distilled", "gnn_encoder_generated", "widest")
 
 
 def test_graphs_around_the_main_one() -> None:

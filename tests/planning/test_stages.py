@@ -1,5 +1,10 @@
 """Every stage of the main branch has a model, and the branch is what DVC would run."""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.pipeline import read_stages
 from gnn_encoder.planning.facts import Facts
@@ -57,10 +62,24 @@ def test_the_default_run_costs_what_its_parts_cost(facts: Facts, machine: Machin
     assert start(cost, machine, served=True) == 0.3 + 0.3 + 0.5
 
 
+def changed(section: str, **values: Any) -> Params:
+    experiment = params()
+    return experiment.model_copy(update={section: getattr(experiment, section).model_copy(update=values)})
+
+
 def test_products_cost_nothing_to_embed(machine: Machine) -> None:
     stage = next(one for one in read_stages(ROOT) if one.address == "embed_edges@gnn_encoder")
-    paper = params()
-    cheap = paper.model_copy(update={"mgt": paper.mgt.model_copy(update={"edge_features": "product"})})
-    costs = [cost_of(stage, Setting(one, make_facts(), machine)) for one in (paper, cheap)]
+    kinds = (changed("mgt", edge_features=kind) for kind in ("cross_encoder", "product"))
+    costs = [cost_of(stage, Setting(one, make_facts(), machine)) for one in kinds]
     assert costs[0] is not None and costs[1] is not None
     assert costs[0].seconds > 100 * costs[1].seconds
+
+
+@pytest.mark.parametrize(("wanted", "nodes"), [(0, 3000), (1000, 4000), (9000, 8000), (None, 8000)])
+def test_queries_without_labels_are_nodes_too(machine: Machine, wanted: int | None, nodes: int) -> None:
+    facts = replace(make_facts(queries=3000), unlabelled=5000)
+    setting = Setting(changed("build_graph", unlabelled=wanted), facts, machine)
+    assert setting.nodes == nodes
+    stage = next(one for one in read_stages(ROOT) if one.address == "build_graph@gnn_encoder")
+    cost = cost_of(stage, setting)
+    assert cost is not None and cost.disk == 8 * nodes * params().build_graph.k
