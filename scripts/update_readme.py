@@ -41,7 +41,8 @@ README, DOCS = Path("README.md"), Path("docs")
 COSTS = project.METRICS / "costs.json"
 # What README.md shows: the systems that a user chooses between, and as many measures as fit beside the differences.
 SYSTEMS = (
-    *("bm25", "untouched", "dual_encoder", "query_mean", "label_prior", "gnn_encoder", "hybrid", "pair", "dual_cross"),
+    *("bm25", "untouched", "dual_encoder", "query_mean", "label_prior", "gnn_encoder", "hybrid"),
+    *("dual_encoder_distilled", "gnn_encoder_distilled", "pair", "dual_cross"),
 )
 MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
 
