@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from gnn_encoder import cli
+from gnn_encoder import Searcher, cli, searcher
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
 from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import BM25
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
@@ -37,7 +39,8 @@ class FakeEncoder:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with an index of three passages, as the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "load_encoder", lambda folder: FakeEncoder())
+    monkeypatch.setattr(searcher, "load_encoder", lambda folder: FakeEncoder())
+    (tmp_path / "systems.yaml").write_bytes((ROOT / "systems.yaml").read_bytes())
     write_table(project.PASSAGES, PASSAGES, [pa.table([["p0", "p1", "p2"], ["", "Lives", ""], TEXTS], schema=PASSAGES)])
     folder = project.embeddings("gnn_encoder")
     with ArrayWriter(folder, (3, 3), "float32") as writer:
@@ -83,6 +86,36 @@ def test_a_passage_of_several_views_is_found_once_by_its_best(root: Path) -> Non
     assert [(hit["rank"], hit["score"], hit["pid"]) for hit in json.loads(out)["passages"]] == [
         *((1, 3.0, "p0"), (2, 2.0, "p1"), (3, 1.5, "p2"))
     ]
+
+
+def test_from_python_in_another_folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    opened = Searcher.open(root / "data" / "indexes" / "gnn_encoder")
+    hits = opened.search("what is life", k=2)
+    assert [(hit.rank, hit.score, hit.pid, hit.title, hit.text) for hit in hits] == [
+        (1, 2.0, "p1", "Lives", TEXTS[1]),
+        (2, 0.5, "p2", "", TEXTS[2]),
+    ]
+    assert len(opened.search("life")) == 3 and Path.cwd() != root
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("data/indexes", "must be the folder data/indexes/SYSTEM of a project"),
+        ("data/indexes/bm25", "'bm25' must be one of untouched, retriever, "),
+        ("data/indexes/pair", "data/indexes/pair/manifest.json: no such file"),
+    ],
+)
+def test_what_is_no_index(root: Path, folder: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Searcher.open(folder)
+
+
+@pytest.mark.parametrize(("query", "k", "message"), [(" ", 3, "the query is empty"), ("life", 0, "k is 0: must be 1")])
+def test_what_cannot_be_searched(root: Path, query: str, k: int, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Searcher.open("data/indexes/gnn_encoder").search(query, k)
 
 
 def test_top_beyond_the_corpus_prints_all(root: Path) -> None:

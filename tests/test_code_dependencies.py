@@ -17,6 +17,7 @@ from gnn_encoder.core.pipeline import Declared, lookup, read_stages
 from .project import ROOT
 
 MISSING = object()
+PACKAGE = Path("src/gnn_encoder/__init__.py")
 
 
 def problems(root: Path) -> list[str]:
@@ -63,13 +64,14 @@ def stage_scripts(root: Path, cmd: str) -> list[Path]:
 def imported_files(root: Path, scripts: list[Path]) -> set[Path]:
     """`scripts` and every file of the project that they can come to import, in functions too, relative to `root`.
 
-    An `__init__.py` that holds nothing but a docstring and the version decides no result and is left out.
+    An `__init__.py` that holds nothing but a docstring decides no result and is left out, and so is the package's own,
+    which imports for its users alone, when they ask.
     """
     reached: set[Path] = set()
     waiting = list(scripts)
     while waiting:
         file = waiting.pop()
-        if file in reached:
+        if file in reached or file == PACKAGE:
             continue
         reached.add(file)
         folders = {Path("src"), *(script.parent for script in scripts)}

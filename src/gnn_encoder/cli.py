@@ -8,10 +8,10 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import Annotated
 
 import typer
 
@@ -19,13 +19,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.systems import MAIN, registry
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from gnn_encoder.index.hybrid import HybridIndex
-    from gnn_encoder.index.search import PassageIndex, TableRows
+from gnn_encoder.searcher import Hit, Searcher
 
 app = typer.Typer(
     name="gnn-encoder",
@@ -37,111 +31,16 @@ app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hit:
-    """One passage found."""
+def _system(wanted: str | None, hybrid: bool) -> str:
+    """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
+    if wanted is None and hybrid:
+        from gnn_encoder.index.hybrid import chosen
 
-    rank: int
-    score: float
-    pid: str
-    title: str
-    text: str
-
-
-class QueryEncoder(Protocol):
-    """The part of a dual-encoder that a search needs."""
-
-    def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Embed queries. *Shape:* (n, d)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Searcher:
-    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
-
-    encoder: QueryEncoder
-    index: "PassageIndex"
-    hybrid: "HybridIndex | None"
-    pids: "TableRows"
-    passages: "TableRows"
-
-    @classmethod
-    def open(cls, system: str | None, *, hybrid: bool = False) -> "Searcher":
-        """Open the built system in the current folder.
-
-        Args:
-            system: None: the main one; for a hybrid search the dense side that was chosen on dev.
-            hybrid: whether BM25 is searched too.
-
-        Raises:
-            UserError: the system is unknown, one of its artifacts is missing, or its index holds another number of
-                passages than the passages table.
-        """
-        from gnn_encoder.core.records import PASSAGES
-        from gnn_encoder.index.build import PID_TABLE, PIDS
-        from gnn_encoder.index.search import PassageIndex, TableRows
-
-        if system is None:
-            system = _chosen_side() if hybrid else MAIN
-        if system not in registry().dense:
-            raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
-        index = PassageIndex.open(project.index(system))
-        passages = TableRows(project.PASSAGES, PASSAGES)
-        if len(passages) != index.passages:
-            raise UserError(
-                f"{index.folder}: holds {index.passages} passages, {project.PASSAGES} has {len(passages)}; "
-                "build the index again (`dvc repro`)"
-            )
-        pids = TableRows(index.folder / PIDS, PID_TABLE)
-        both = _open_hybrid(index) if hybrid else None
-        encoder = load_encoder(project.encoder(system))
-        return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
-
-    def search(self, query: str, top: int) -> list[Hit]:
-        """Find the `top` best passages, or all passages where the corpus has fewer.
-
-        Raises:
-            UserError: the index holds other passages than the passages table.
-        """
-        queries = self.encoder.embed_queries([query])
-        top = min(top, self.index.passages)
-        rows, scores = self.hybrid.search(query, queries, top) if self.hybrid else self.index.search(queries, top)
-        found = rows[0] >= 0
-        pids = self.pids.take(rows[0][found])
-        texts = self.passages.take(rows[0][found])
-        for name, text in zip(pids, texts, strict=True):
-            if name["pid"] != text["pid"]:
-                raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
-        hits = zip(scores[0][found].tolist(), texts, strict=True)
-        return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
-
-
-def load_encoder(folder: Path) -> QueryEncoder:
-    """Load the dual-encoder that embeds a system's queries, without importing torch where the model allows it."""
-    from gnn_encoder.models.quick import QuickEncoder
-
-    return QuickEncoder.open(folder) or _load_dual_encoder(folder)
-
-
-def _load_dual_encoder(folder: Path) -> QueryEncoder:
-    from gnn_encoder.core.params import load_params
-    from gnn_encoder.models.dual_encoder import DualEncoder
-
-    params = Path("params.yaml")
-    precision = load_params(params).encoder.precision if params.is_file() else "auto"
-    return DualEncoder.load(folder, precision=precision).for_inference()
-
-
-def _chosen_side() -> str:
-    from gnn_encoder.index.hybrid import chosen
-
-    return str(chosen().facts["dense"])
-
-
-def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
-    from gnn_encoder.index.hybrid import HybridIndex
-
-    return HybridIndex.open(index)
+        return str(chosen().facts["dense"])
+    found = wanted or MAIN
+    if found not in registry().dense:
+        raise UserError(f"--system is {found!r}: must be one of {', '.join(registry().dense)}")
+    return found
 
 
 @app.callback()
@@ -172,7 +71,7 @@ def search(
             raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
         if query is not None and not query.strip():
             raise UserError("the query is empty: put it in quotes after `search`")
-        searcher = Searcher.open(system, hybrid=hybrid)
+        searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
         for text in _queries(query, interactive):
             began = time.perf_counter()
             hits = searcher.search(text, top)

@@ -1,0 +1,139 @@
+"""Searching a built system from Python, as `gnn-encoder search` does.
+
+    from gnn_encoder import Searcher
+
+    for hit in Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?", k=10):
+        print(hit.rank, hit.score, hit.pid, hit.text)
+
+Torch is imported only where the model is no plain BERT, FAISS and the rest only when a system is opened.
+"""
+
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.systems import REGISTRY, read_registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from gnn_encoder.index.hybrid import HybridIndex
+    from gnn_encoder.index.search import PassageIndex, TableRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """One passage found; `rank` counts from 1, `score` is what the system ranks by."""
+
+    rank: int
+    score: float
+    pid: str
+    title: str
+    text: str
+
+
+class QueryEncoder(Protocol):
+    """The part of a dual-encoder that a search needs."""
+
+    def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """Embed queries. *Shape:* (n, d)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searcher:
+    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
+
+    encoder: QueryEncoder
+    index: "PassageIndex"
+    hybrid: "HybridIndex | None"
+    pids: "TableRows"
+    passages: "TableRows"
+
+    @classmethod
+    def open(cls, index: str | Path, *, hybrid: bool = False) -> "Searcher":
+        """Open a built system.
+
+        Args:
+            index: its index, `data/indexes/SYSTEM` of a project; the project may be another folder than the current
+                one, which then changes for a moment, so that this must not run beside other threads.
+            hybrid: whether BM25 is searched too, and both rankings are fused as the system `hybrid` chose on dev.
+
+        Raises:
+            UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
+                holds another number of passages than the passages table.
+        """
+        folder = Path(index).absolute()
+        if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
+            raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
+        with chdir(folder.parents[2]):
+            return cls._open(folder.name, hybrid)
+
+    @classmethod
+    def _open(cls, system: str, hybrid: bool) -> "Searcher":
+        from gnn_encoder.core.records import PASSAGES
+        from gnn_encoder.index.build import PID_TABLE, PIDS
+        from gnn_encoder.index.search import PassageIndex, TableRows
+
+        dense = read_registry(REGISTRY).dense
+        if system not in dense:
+            raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
+        index = PassageIndex.open(project.index(system))
+        passages = TableRows(project.PASSAGES, PASSAGES)
+        if len(passages) != index.passages:
+            raise UserError(
+                f"{index.folder}: holds {index.passages} passages, {project.PASSAGES} has {len(passages)}; "
+                "build the index again (`dvc repro`)"
+            )
+        pids = TableRows(index.folder / PIDS, PID_TABLE)
+        both = _open_hybrid(index) if hybrid else None
+        encoder = load_encoder(Path(dense[system].encoder))
+        return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """Find the `k` best passages, best first, or all passages where the corpus has fewer.
+
+        Raises:
+            UserError: the query is empty, k is not above 0, or the index holds other passages than the passages table.
+        """
+        if not query.strip():
+            raise UserError("the query is empty: give it some words")
+        if k < 1:
+            raise UserError(f"k is {k}: must be 1 or more")
+        queries = self.encoder.embed_queries([query])
+        k = min(k, self.index.passages)
+        rows, scores = self.hybrid.search(query, queries, k) if self.hybrid else self.index.search(queries, k)
+        found = rows[0] >= 0
+        pids = self.pids.take(rows[0][found])
+        texts = self.passages.take(rows[0][found])
+        for name, text in zip(pids, texts, strict=True):
+            if name["pid"] != text["pid"]:
+                raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
+        hits = zip(scores[0][found].tolist(), texts, strict=True)
+        return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
+
+
+def load_encoder(folder: Path) -> QueryEncoder:
+    """Load the dual-encoder that embeds a system's queries, without importing torch where the model allows it."""
+    from gnn_encoder.models.quick import QuickEncoder
+
+    return QuickEncoder.open(folder) or _load_dual_encoder(folder)
+
+
+def _load_dual_encoder(folder: Path) -> QueryEncoder:
+    from gnn_encoder.core.params import load_params
+    from gnn_encoder.models.dual_encoder import DualEncoder
+
+    params = Path("params.yaml")
+    precision = load_params(params).encoder.precision if params.is_file() else "auto"
+    return DualEncoder.load(folder, precision=precision).for_inference()
+
+
+def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
+    from gnn_encoder.index.hybrid import HybridIndex
+
+    return HybridIndex.open(index)
