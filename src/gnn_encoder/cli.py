@@ -287,6 +287,27 @@ def evaluate(
             typer.echo("\n" + titled(sliced_table(judged, of, name)))
 
 
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
+    to: Annotated[str, typer.Option(help="sentence-transformers, npy, parquet, faiss, elasticsearch or qdrant.")],
+    system: Annotated[str, typer.Option(help="Which dense system.")] = MAIN,
+) -> None:
+    """Write a built system in another tool's format: its query encoder, or its passage vectors with their ids.
+
+    \b
+    Examples:
+      gnn-encoder export --to sentence-transformers exported/model
+      gnn-encoder export --to parquet exported/vectors
+      gnn-encoder export --to elasticsearch --system dual_encoder exported/bulk
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.exporting import command
+
+        for path in command.export(system, to, folder):
+            typer.echo(path)
+
+
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
     if first is not None:
         yield first

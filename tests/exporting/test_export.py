@@ -1,0 +1,142 @@
+"""What `gnn-encoder export` writes, read by the tools that it is written for."""
+
+import json
+import os
+from pathlib import Path
+
+import faiss
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from gnn_encoder import cli
+from gnn_encoder.core import project
+from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.exporting import vectors as module
+from gnn_encoder.index.build import build
+from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
+from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+
+ROOT = Path(__file__).parents[2]
+N, D, VIEWS = 11, 6, 2
+TEXTS = [
+    "Which milk is halloumi made with?",
+    "oven",
+    "a question that is longer than the sixteen tokens that it may be " * 2,
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two built systems, one of which has two vectors a passage, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "ROWS", 4)  # several parts
+    (tmp_path / "systems.yaml").write_bytes((ROOT / "systems.yaml").read_bytes())
+    columns = [[f"p{i}" for i in range(N)], ["", *["T"] * (N - 1)], [f"text {i} é" for i in range(N)]]
+    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+    for system, views in (("gnn_encoder", 1), ("dual_cross", VIEWS)):
+        values = np.random.default_rng(views).normal(size=(N * views, D)).astype(np.float16)
+        names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": "f"}
+        with ArrayWriter(project.embeddings(system), values.shape, "float16") as writer:
+            writer.write(0, values)
+            writer.finish(ArrayManifest(shape=values.shape, dtype="float16", views=views, **names))
+        folders = project.embeddings(system), project.index(system)
+        build(*folders, factory="Flat", pids=project.PASSAGES, system=system, seed=0)
+    return tmp_path
+
+
+def matrix(system: str) -> np.ndarray:
+    return np.load(project.embeddings(system) / "embeddings.npy").astype(np.float32)
+
+
+def export(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, ["export", *arguments])
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
+def test_npy(root: Path, system: str, views: int) -> None:
+    code, out = export("--to", "npy", "--system", system, "out")
+    assert code == 0 and out.split() == ["out/ids.txt", "out/vectors.npy"]
+    found = np.load("out/vectors.npy")
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, matrix(system))
+    assert Path("out/ids.txt").read_text().split() == [f"p{i}" for i in range(N) for _ in range(views)]
+
+
+@pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
+def test_parquet(root: Path, system: str, views: int) -> None:
+    export("--to", "parquet", "--system", system, "out")
+    found = pl.read_parquet("out/vectors.parquet")
+    assert found["pid"].to_list() == [f"p{i}" for i in range(N) for _ in range(views)]
+    assert found["text"][-1] == f"text {N - 1} é"
+    np.testing.assert_array_equal(np.stack(found["vector"].to_numpy()), matrix(system))
+
+
+def test_faiss_finds_what_the_index_finds(root: Path) -> None:
+    export("--to", "faiss", "out")
+    index, ids = faiss.read_index("out/index.faiss"), Path("out/ids.txt").read_text().split()
+    query = matrix("gnn_encoder")[[3]]
+    _, rows = index.search(query, 3)
+    assert [ids[row] for row in rows[0]] == [f"p{row}" for row in np.argsort(-(matrix("gnn_encoder") @ query[0]))[:3]]
+
+
+def test_elasticsearch(root: Path) -> None:
+    export("--to", "elasticsearch", "out")
+    lines = [json.loads(line) for line in Path("out/bulk.ndjson").read_text().splitlines()]
+    assert [line["index"]["_id"] for line in lines[::2]] == [f"p{i}" for i in range(N)]
+    assert lines[3]["title"] == "T" and lines[3]["text"] == "text 1 é"
+    np.testing.assert_allclose([line["vector"] for line in lines[1::2]], matrix("gnn_encoder"))
+
+
+def test_qdrant(root: Path) -> None:
+    export("--to", "qdrant", "--system", "dual_cross", "out")
+    points = [json.loads(line) for line in Path("out/points.jsonl").read_text().splitlines()]
+    assert [point["id"] for point in points] == list(range(VIEWS * N))
+    assert points[VIEWS]["payload"] == {"pid": "p1", "title": "T", "text": "text 1 é"}
+    np.testing.assert_allclose([point["vector"] for point in points], matrix("dual_cross"))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_sentence_transformers_gives_the_same_vectors(root: Path, pooling: str, similarity: str) -> None:
+    transformers = pytest.importorskip("sentence_transformers")
+    source = Source(str(ROOT / "tests" / "tiny" / "model"))
+    model = load_model(source, dropout=0.0)
+    settings = DualEncoderSettings(
+        pooling=pooling, similarity=similarity, temperature=1.0, shared=True, query_length=16, passage_length=32
+    )
+    names = {"tokenizer": load_tokenizer(source), "settings": settings, "precision": "fp32"}
+    encoder = DualEncoder(query=model, passage=model, **names)
+    encoder.save(project.encoder("gnn_encoder"))
+    code, out = export("--to", "sentence-transformers", "out")
+    assert code == 0, out
+    loaded = transformers.SentenceTransformer("out", device="cpu")
+    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.for_inference().embed_queries(TEXTS), atol=1e-5)
+    assert loaded.similarity_fn_name == similarity and loaded.max_seq_length == 16
+    chosen = json.loads(Path("out/1_Pooling/config.json").read_text())
+    assert chosen[f"pooling_mode_{'mean_tokens' if pooling == 'mean' else 'cls_token'}"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, npy, "),
+        (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
+        (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
+        (("--to", "elasticsearch", "--system", "dual_cross", "out"), "error: dual_cross has several vectors a passage"),
+        (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair"),
+        (
+            ("--to", "sentence-transformers", "out"),
+            "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: no such file",
+        ),
+    ],
+)
+def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:
+    code, out = export(*arguments)
+    assert code == 2 and message in out and out.count("\n") == 1
+    assert sorted(os.listdir()) == ["data", "systems.yaml"]
