@@ -93,14 +93,14 @@ def test_a_new_key_stands_in_its_section() -> None:
 
 def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
     init(
-        "pair={teacher: {epochs: 5}, depth: 40}",
+        "pair={pretrain: {epochs: 5}, depth: 40}",
         "evidence={trials: {full: {table: ablations, graph: gnn_encoder}, "
         "no_mgt: {table: ablations, graph: gnn_encoder, mgt: {graph: full}}, "
         "no_gnn: {table: ablations, graph: gnn_encoder, control: true}}}",
     )
     made, default = load_params(), yaml.safe_load(DEFAULT)
-    assert made.pair.teacher is not None and made.pair.teacher.epochs == 5
-    assert made.pair.teacher.batch_size == default["pair"]["teacher"]["batch_size"]
+    assert made.pair.pretrain.epochs == 5 and made.pair.depth == 40
+    assert made.pair.pretrain.batch_size == default["pair"]["pretrain"]["batch_size"]
     assert list(made.evidence.trials) == ["full", "no_mgt", "no_gnn"]
     assert made.evidence.k == default["evidence"]["k"]
 
@@ -129,13 +129,12 @@ def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
 
 
 def test_null_and_back() -> None:
-    assert init("pair.teacher=null")[0].endswith("} -> null")
     section = "{model: null, max_length: 9, epochs: 1, batch_size: 4, negatives: 1, learning_rate: 1.0e-5, warmup: 0.1}"
-    assert init("--over", f"pair.teacher={section}") == [
-        f"pair.teacher: null -> {section.replace('1.0e-5', '1.0e-05')}",
-    ]
-    assert lines()[0] == f"{HEADER}pair.teacher=null"
-    assert lines()[1] == f"{HEADER}'pair.teacher={section}' --over"
+    printed = section.replace("1.0e-5", "1.0e-05").replace("epochs: 1,", "epochs: 1.0,")
+    assert init(f"pair.teacher={section}") == [f"pair.teacher: null -> {printed}"]
+    assert init("--over", "pair.teacher=null") == [f"pair.teacher: {printed} -> null"]
+    assert lines()[0] == f"{HEADER}'pair.teacher={section}'"
+    assert lines()[1] == f"{HEADER}pair.teacher=null --over"
 
 
 @pytest.mark.parametrize(

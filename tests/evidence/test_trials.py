@@ -63,7 +63,7 @@ def test_sweeps(params: Params) -> None:
     folders = [folder for table in TABLES for folder in trials_of(table, params).values()]
     assert len(set(folders)) == len(folders) == len(trials)
     assert trials_of("beta", params)["0.5"] == Path("data/trials/beta_50")
-    assert baselines("k", params) == ["12"] and baselines("beta", params) == ["0.05"]
+    assert baselines("k", params) == ["6"] and baselines("beta", params) == ["0.05"]
     assert baselines("ablations", params) == ["full", "no_gnn"]
 
 

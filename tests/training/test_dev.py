@@ -57,13 +57,12 @@ def test_the_sample_that_stage_positives_wrote(
     monkeypatch.chdir(tmp_path)
     table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
     write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [table.to_arrow()])
-    sample = read_dev_sample(41, Dev(queries=2, depth=2, passages=small, evaluations=2))
+    sample = read_dev_sample(41, Dev(queries=2, depth=2, passages=small, cached_passages=0, evaluations=2))
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"
 
 
 def test_a_small_corpus_is_ranked_whole() -> None:
-    dev = Dev(queries=2, depth=2, passages=4, evaluations=2)
-    assert ranked(np.array([[3, 1]]), 4, dev).tolist() == [0, 1, 2, 3]
-    assert ranked(np.array([[3, 1]]), 5, dev).tolist() == [[3, 1]]
+    assert ranked(np.array([[3, 1]]), 4, 4).tolist() == [0, 1, 2, 3]
+    assert ranked(np.array([[3, 1]]), 5, 4).tolist() == [[3, 1]]
