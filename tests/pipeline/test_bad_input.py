@@ -215,7 +215,7 @@ PARAMS = {
     "unknown system": (
         lambda p: None,
         "cache_passages bm26",
-        ["'bm26'", "must be one of untouched, retriever, dual_encoder, no_gnn, pair_no_psr, pair, dual_cross_dpr"],
+        ["'bm26'", "must be one of untouched, retriever, dual_encoder, no_gnn, dual_encoder_distilled, pair_no_psr"],
     ),
 }
 
