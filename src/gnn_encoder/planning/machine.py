@@ -24,6 +24,7 @@ from gnn_encoder.models.device import device, working_dtype
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.untouched import own_settings, readable
+from gnn_encoder.training.allocator import keep_freed_memory
 from gnn_encoder.training.loop import CLIP
 
 MEASURED = SCRATCH / "machine.json"  # what was measured last, for plans that cannot wait
@@ -84,6 +85,7 @@ def measure(params: Params) -> Machine:
         UserError: the model cannot be loaded.
     """
     began = time.perf_counter()
+    keep_freed_memory()  # as training does
     encoder, load = _loaded(params)
     model = _describe(cast(PreTrainedModel, encoder.query), params)
     read = _rate(lambda batch: _forward(encoder.eval(), batch), params.encoder.batch_tokens, model)
