@@ -77,18 +77,20 @@ def open_neighbourhood(
     """The graph with M_de's passage embeddings and the edge features.
 
     Args:
-        labelled_edges: False drops every edge between a query and a passage that it is labelled with. A generated query
-            is labelled with the passage that it was generated from.
+        labelled_edges: False drops every edge between a query and a passage that it is labelled with, and between a
+            generated query and the passage that it was generated from.
         without: further edges that are dropped, columns query (row of the training queries), passage.
-        typed: whether the network tells labelled edges from others.
+        typed: whether the network tells labelled edges from others. Nobody has asked a generated query, so that its
+            passage is not labelled by it: else every passage would be, and the type would say nothing.
     """
-    graph = source.open()
-    labelled = None
+    graph, nodes = source.open(), source.nodes()
+    judged = None
     if typed or not labelled_edges:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        labelled = _edges_of(pairs, graph, source.nodes())
-    others = None if without is None else _edges_of(without, graph, source.nodes())
-    dropped = [edges for edges in (None if labelled_edges else labelled, others) if edges is not None]
+        judged = pairs.filter(pl.col("query") < nodes.training)
+    dropped = [_edges_of(nodes.labelled_pairs(judged), graph)] if judged is not None and not labelled_edges else []
+    if without is not None:
+        dropped.append(_edges_of(nodes.labelled_pairs(without), graph))
     return Neighbourhood(
         graph,
         open_matrix(project.embeddings(source.base)),
@@ -96,11 +98,11 @@ def open_neighbourhood(
         keep_edge=~np.logical_or.reduce(dropped) if dropped else None,
         max_neighbours=max_neighbours,
         self_loops_only=self_loops_only,
-        labelled=labelled if typed else None,
+        labelled=_edges_of(judged, graph) if judged is not None and typed else None,
         device=device(),
     )
 
 
-def _edges_of(pairs: pl.DataFrame, graph: Graph, nodes: Nodes) -> NDArray[np.bool_]:
-    """Which edges are such pairs of a training query, or of a generated query and its source. *Shape:* (edges,)."""
-    return graph.labelled_edges(pair_keys(nodes.labelled_pairs(pairs), graph.m))
+def _edges_of(pairs: pl.DataFrame, graph: Graph) -> NDArray[np.bool_]:
+    """Which edges are such pairs of a node and a passage. *Shape:* (edges,)."""
+    return graph.labelled_edges(pair_keys(pairs, graph.m))

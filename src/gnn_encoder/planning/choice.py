@@ -195,7 +195,7 @@ def concede(wish: Wish, concessions: list[Concession], cost: Callable[[Wish], fl
 def _values(wish: Wish, base: Params, facts: Facts, machine: Machine, minutes: float | None) -> Iterator[Chosen]:
     n = wish.train_queries
     yield from _data(wish, facts, minutes)
-    yield from _lengths(wish, facts, machine)
+    yield from _lengths(wish, base, facts, machine)
     chunk = _chunk(wish, base, machine)
     batch = batch_size(n)
     yield from _training("train_retriever", n, batch, wish.retriever_steps, chunk, "finds candidates")
@@ -218,7 +218,7 @@ def _data(wish: Wish, facts: Facts, minutes: float | None) -> Iterator[Chosen]:
         yield Chosen("data.train_queries", wish.train_queries, why)
 
 
-def _lengths(wish: Wish, facts: Facts, machine: Machine) -> Iterator[Chosen]:
+def _lengths(wish: Wish, base: Params, facts: Facts, machine: Machine) -> Iterator[Chosen]:
     read, longest, length = facts.passage_tokens, machine.model.tokens, wish.passage_length
     whole = f"{1 - read.longer(length):.0%} of the passages whole"
     if length >= longest and read.longer(length) > LONG_TEXTS:
@@ -228,8 +228,10 @@ def _lengths(wish: Wish, facts: Facts, machine: Machine) -> Iterator[Chosen]:
     asked = query_length(facts, machine)
     yield Chosen("encoder.query_length", asked, f"{1 - facts.query_tokens.longer(asked):.0%} of the queries whole")
     yield Chosen("encoder.passage_length", length, whole)
+    yield Chosen("untouched.passage_length", None, "the base model reads all that it can")
     yield Chosen("train_cross_encoder.max_length", wish.pair_length, "query and passage, at most 256")
-    yield Chosen("pair.teacher.max_length", wish.pair_length, "as train_cross_encoder.max_length")
+    if base.pair.teacher is not None:
+        yield Chosen("pair.teacher.max_length", wish.pair_length, "as train_cross_encoder.max_length")
     yield Chosen("dual_cross.max_length", wish.pair_length, "as train_cross_encoder.max_length")
     yield Chosen("dual_cross.generator.passage_length", length, "as encoder.passage_length")
     yield Chosen("dual_cross.generator.query_length", asked, "as encoder.query_length")
