@@ -101,7 +101,7 @@ def test_trainings_have_a_hundred_steps_where_time_allows(base: Params, stages: 
 
 def test_little_data_takes_little_of_the_time(base: Params, stages: list[Declared]) -> None:
     data = make_facts(passages=240, queries=714)
-    assert enough(data) == 4
+    assert enough(data) == 3.5
     long = choose(base, data, make_machine(10), stages, minutes=600)
     assert long.plan.minutes <= 4
     assert chosen(long)["encoder.passage_length"] >= data.passage_tokens.whole(0.95)

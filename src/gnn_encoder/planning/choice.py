@@ -19,6 +19,7 @@ from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.plan import CUT, LONG_TEXTS, Plan, plan
 from gnn_encoder.planning.work import training_memory
+from gnn_encoder.training.examples import steps_of
 
 WHOLE = 0.95  # share of the passages that are read whole
 WHOLE_QUERIES = 0.99
@@ -29,7 +30,7 @@ GNN_BATCH = 128
 EVALUATIONS = 10  # of the GNN's training, and of its control's
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
-ABOUT = 0.8  # of the steps wanted are enough: passes are whole
+ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
 MOST_PASSES = 10  # over the queries in one training: further ones learn few queries by heart
 
 
@@ -123,8 +124,8 @@ def query_length(facts: Facts, machine: Machine) -> int:
 
 
 def enough(facts: Facts) -> float:
-    """Minutes that a set is worth: 4 for some hundred passages, which the untouched model already ranks well."""
-    return max(4.0, facts.passages / 200)
+    """Minutes that a set is worth: 3.5 for some hundred passages, which the untouched model already ranks well."""
+    return max(3.5, facts.passages / 200)
 
 
 Concession = tuple[str, Any]
@@ -151,14 +152,16 @@ def harmless() -> list[Concession]:
         ("encoder_steps", 60),
         ("retriever_steps", 25),
         ("encoder_steps", 40),
+        ("patience", 2),
+        ("teacher_steps", 25),
     ]
 
 
 def harmful(facts: Facts) -> list[Concession]:
     """What quality feels, the least harmful first. Passages are never cut so far that the plan warns of it."""
     every: list[Concession] = [
-        *(("train_queries", facts.train // 2**n) for n in range(1, 12) if facts.train // 2**n >= 3000),
         ("pair_length", 96),
+        *(("train_queries", facts.train // 2**n) for n in range(1, 12) if facts.train // 2**n >= 3000),
         ("train_queries", 3000),
         ("pair_length", 64),
         ("encoder_steps", 20),
@@ -287,11 +290,11 @@ def batch_size(n: int) -> int:
     return 64 if n >= 2000 else max(2, min(32, n // 4))
 
 
-def _passes(n: int, batch: int, wanted: int) -> tuple[int, int]:
-    """The fewest passes over the queries that make about the steps wanted, and the steps that they make."""
+def _passes(n: int, batch: int, wanted: int) -> tuple[float, int]:
+    """The passes over the queries that make the steps wanted, part of one if there are many, and the steps."""
     each = max(1, round(n / batch))
-    passes = min(MOST_PASSES, max(1, ceil(ABOUT * wanted / each)))
-    return passes, passes * each
+    passes = min(MOST_PASSES, ceil(100 * wanted / each) / 100)
+    return int(passes) if passes == int(passes) else passes, steps_of(passes, each)
 
 
 def _chunk(wish: Wish, base: Params, machine: Machine) -> int:
