@@ -308,6 +308,59 @@ def export(
             typer.echo(path)
 
 
+@app.command()
+def serve(
+    system: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Which dense system, again for more, or all; the first is the default."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can call.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Let requests ask for BM25 beside a system.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Read the graph now, not at the first question.")] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
+    ] = None,
+    max_query: Annotated[int, typer.Option(min=1, help="Characters of a query.")] = 1_000,
+    max_k: Annotated[int, typer.Option(min=1, help="Passages of a result.")] = 100,
+    max_inputs: Annotated[int, typer.Option(min=1, help="Texts of one request for embeddings.")] = 256,
+    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = 1_048_576,
+    max_waiting: Annotated[int, typer.Option(min=1, help="Queries that may wait; more are told to come again.")] = 512,
+    max_batch: Annotated[int, typer.Option(min=1, help="Queries that are encoded together.")] = 32,
+    poll: Annotated[float, typer.Option(help="Seconds between looks whether an index is new.")] = 2.0,
+    drain: Annotated[float, typer.Option(help="Seconds that requests have to end after SIGTERM.")] = 30.0,
+) -> None:
+    """Serve built systems over HTTP: search, explanations, query embeddings, and a page at /.
+
+    \b
+    Examples:
+      gnn-encoder serve
+      gnn-encoder serve --system gnn_encoder --system pair --port 8080 --explain
+      gnn-encoder serve --system all --hybrid
+      gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
+    """  # noqa: D301
+    with report_errors():
+        try:
+            from gnn_encoder.serving import command
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("gnn_encoder"):
+                raise
+            raise UserError(f"{error.name} is not installed; `pip install 'gnn-encoder[serve]'` adds it") from error
+        from gnn_encoder.serving.settings import Limits
+
+        bounds = {"query": max_query, "hits": max_k, "inputs": max_inputs, "body": max_body, "waiting": max_waiting}
+        limits = Limits(**bounds, batch=max_batch, poll=poll, drain=drain)
+        command.serve(
+            host=host,
+            port=port,
+            systems=system or [],
+            hybrid=hybrid,
+            explain=explain,
+            allowed_hosts=allow_host or [],
+            limits=limits,
+        )
+
+
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
     if first is not None:
         yield first

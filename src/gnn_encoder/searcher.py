@@ -8,8 +8,7 @@
 Torch is imported only where the model is no plain BERT, FAISS and the rest only when a system is opened.
 """
 
-from collections.abc import Sequence
-from contextlib import chdir
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -55,13 +54,15 @@ class Searcher:
     passages: "TableRows"
 
     @classmethod
-    def open(cls, index: str | Path, *, hybrid: bool = False) -> "Searcher":
-        """Open a built system.
+    def open(
+        cls, index: str | Path, *, hybrid: bool = False, load: Callable[[Path], QueryEncoder] | None = None
+    ) -> "Searcher":
+        """Open a built system. The current folder may be another one than the project's, and stays what it is.
 
         Args:
-            index: its index, `data/indexes/SYSTEM` of a project; the project may be another folder than the current
-                one, which then changes for a moment, so that this must not run beside other threads.
+            index: its index, `data/indexes/SYSTEM` of a project.
             hybrid: whether BM25 is searched too, and both rankings are fused as the system `hybrid` chose on dev.
+            load: loads the query encoder from its folder; by default `load_encoder`.
 
         Raises:
             UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
@@ -70,29 +71,28 @@ class Searcher:
         folder = Path(index).absolute()
         if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
             raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
-        with chdir(folder.parents[2]):
-            return cls._open(folder.name, hybrid)
+        root = Path() if folder.parents[2] == Path.cwd() else folder.parents[2]
+        return cls._open(root, folder.name, hybrid, load or load_encoder)
 
     @classmethod
-    def _open(cls, system: str, hybrid: bool) -> "Searcher":
+    def _open(cls, root: Path, system: str, hybrid: bool, load: Callable[[Path], QueryEncoder]) -> "Searcher":
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
 
-        dense = read_registry(REGISTRY).dense
+        dense = read_registry(root / REGISTRY).dense
         if system not in dense:
             raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
-        index = PassageIndex.open(project.index(system))
-        passages = TableRows(project.PASSAGES, PASSAGES)
+        index = PassageIndex.open(root / project.index(system))
+        passages = TableRows(root / project.PASSAGES, PASSAGES)
         if len(passages) != index.passages:
             raise UserError(
                 f"{index.folder}: holds {index.passages} passages, {project.PASSAGES} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
         pids = TableRows(index.folder / PIDS, PID_TABLE)
-        both = _open_hybrid(index) if hybrid else None
-        encoder = load_encoder(Path(dense[system].encoder))
-        return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
+        both = _open_hybrid(root, index) if hybrid else None
+        return cls(encoder=load(root / dense[system].encoder), index=index, hybrid=both, pids=pids, passages=passages)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer.
@@ -104,16 +104,32 @@ class Searcher:
             raise UserError("the query is empty: give it some words")
         if k < 1:
             raise UserError(f"k is {k}: must be 1 or more")
-        queries = self.encoder.embed_queries([query])
+        return self.find([query], self.encoder.embed_queries([query]), k)[0]
+
+    def find(self, queries: Sequence[str], vectors: "NDArray[np.float32]", k: int) -> list[list[Hit]]:
+        """Find the `k` best passages of each of some queries that are embedded already.
+
+        *Shape:* vectors (queries, d).
+
+        Raises:
+            UserError: the index holds other passages than the passages table.
+        """
         k = min(k, self.index.passages)
-        rows, scores = self.hybrid.search(query, queries, k) if self.hybrid else self.index.search(queries, k)
-        found = rows[0] >= 0
-        pids = self.pids.take(rows[0][found])
-        texts = self.passages.take(rows[0][found])
+        if self.hybrid is None:
+            rows, scores = self.index.search(vectors, k)
+            return [self._hits(*found) for found in zip(rows, scores, strict=True)]
+        each = (self.hybrid.search(query, vectors[i : i + 1], k) for i, query in enumerate(queries))
+        return [self._hits(rows[0], scores[0]) for rows, scores in each]
+
+    def _hits(self, rows: "NDArray[np.int64]", scores: "NDArray[np.floating]") -> list[Hit]:
+        """The passages of one query's result. *Shape:* (k,) both; row -1 where nothing was found."""
+        found = rows >= 0
+        pids = self.pids.take(rows[found])
+        texts = self.passages.take(rows[found])
         for name, text in zip(pids, texts, strict=True):
             if name["pid"] != text["pid"]:
                 raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
-        hits = zip(scores[0][found].tolist(), texts, strict=True)
+        hits = zip(scores[found].tolist(), texts, strict=True)
         return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
 
 
@@ -128,12 +144,25 @@ def _load_dual_encoder(folder: Path) -> QueryEncoder:
     from gnn_encoder.core.params import load_params
     from gnn_encoder.models.dual_encoder import DualEncoder
 
-    params = Path("params.yaml")
-    precision = load_params(params).encoder.precision if params.is_file() else "auto"
+    above = (parent / "params.yaml" for parent in folder.absolute().parents)
+    params = next((path for path in above if path.is_file()), None)  # the experiment of the encoder's project
+    precision = load_params(params).encoder.precision if params else "auto"
     return DualEncoder.load(folder, precision=precision).for_inference()
 
 
-def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
+def _open_hybrid(root: Path, index: "PassageIndex") -> "HybridIndex":
+    """As `HybridIndex.open`, in any project."""
+    from gnn_encoder.baselines.choice import read_choice
+    from gnn_encoder.core.systems import HYBRID, LEXICAL
+    from gnn_encoder.index.bm25 import BM25Index
     from gnn_encoder.index.hybrid import HybridIndex
 
-    return HybridIndex.open(index)
+    choice = read_choice(root / project.RUNS / HYBRID)
+    lexical = BM25Index.open(root / project.index(LEXICAL))
+    if lexical.passages != index.passages:
+        raise UserError(
+            f"{root / project.index(LEXICAL)}: holds {lexical.passages} passages, {index.folder} has {index.passages}; "
+            "make it again (`dvc repro index_bm25`)"
+        )
+    depth = int(choice.facts["depth"])
+    return HybridIndex(dense=index, lexical=lexical, setting=choice.chosen.setting, depth=depth)

@@ -1,0 +1,1 @@
+"""Built systems over HTTP: search, explanations, query embeddings and a page for people."""

@@ -1,0 +1,88 @@
+"""The app factory: a FastAPI app over the built systems of a project."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+
+import gnn_encoder
+from gnn_encoder.serving.batches import MicroBatches
+from gnn_encoder.serving.embedding_routes import embedding_routes
+from gnn_encoder.serving.engine import Engine
+from gnn_encoder.serving.examples import example_queries
+from gnn_encoder.serving.explain_routes import explain_routes
+from gnn_encoder.serving.explainer import Explainer
+from gnn_encoder.serving.metrics import Metrics
+from gnn_encoder.serving.middleware import BodyLimit, Counted, KnownHosts
+from gnn_encoder.serving.page_routes import page_routes
+from gnn_encoder.serving.problems import tell_problems
+from gnn_encoder.serving.search_routes import search_routes
+from gnn_encoder.serving.service import Service
+from gnn_encoder.serving.settings import Limits
+from gnn_encoder.serving.status_routes import status_routes
+from gnn_encoder.serving.systems import Systems
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+DESCRIPTION = "Dense passage retrieval in which passage embeddings know the queries that retrieve them."
+DEFAULTS = Limits()
+
+
+def create_app(
+    root: str | Path = ".",
+    systems: Sequence[str] = (),
+    *,
+    hybrid: bool = False,
+    explain: bool = False,
+    hosts: Sequence[str] | None = LOOPBACK,
+    limits: Limits = DEFAULTS,
+) -> FastAPI:
+    """Open built systems and make the app that serves them.
+
+    Args:
+        root: the project's root.
+        systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built.
+        hybrid: whether BM25 can be searched beside them.
+        explain: whether the process that explains starts with the app, not with the first question.
+        hosts: the names by which clients may call the server; None: any.
+        limits: bounds of requests and of what waits.
+
+    Raises:
+        UserError: a system is unknown or not built.
+    """
+    service = open_service(Path(root), systems, hybrid=hybrid, explain=explain, limits=limits)
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
+    options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__}
+    app = FastAPI(title="gnn-encoder", description=DESCRIPTION, lifespan=running, **options)  # type: ignore[arg-type]
+    app.state.service = service
+    tell_problems(app)
+    for routes in (search_routes, explain_routes, embedding_routes, status_routes):
+        app.include_router(routes(service))
+    app.include_router(page_routes())
+    app.add_middleware(BodyLimit, most=limits.body)
+    if hosts is not None:
+        app.add_middleware(KnownHosts, hosts=hosts)
+    app.add_middleware(Counted, metrics=service.metrics)
+    return app
+
+
+def open_service(root: Path, systems: Sequence[str], *, hybrid: bool, explain: bool, limits: Limits) -> Service:
+    """Open all that the endpoints share; see `create_app`."""
+    metrics = Metrics()
+    opened = Systems.open(root, systems, hybrid=hybrid)
+    engine = Engine(metrics)
+    return Service(
+        systems=opened,
+        batches=MicroBatches(engine, waiting=limits.waiting, batch=limits.batch, observe=metrics.batch.observe),
+        explainer=Explainer(opened.root, limits, started=metrics.explainers.inc),
+        metrics=metrics,
+        limits=limits,
+        examples=example_queries(opened.root),
+        explain_at_start=explain,
+    )

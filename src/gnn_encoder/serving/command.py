@@ -1,0 +1,45 @@
+"""`gnn-encoder serve`: runs the app with uvicorn until it is told to stop, and then answers what it has accepted."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from gnn_encoder.serving.app import LOOPBACK, create_app
+from gnn_encoder.serving.settings import Limits
+
+LOOPBACK_BINDINGS = ("localhost", "127.0.0.1", "::1")
+
+
+def serve(
+    *,
+    host: str,
+    port: int,
+    systems: Sequence[str],
+    hybrid: bool,
+    explain: bool,
+    allowed_hosts: Sequence[str],
+    limits: Limits,
+) -> None:
+    """Serve the project in the current folder.
+
+    Args:
+        allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
+
+    Raises:
+        UserError: a system is unknown or not built.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    hosts = [*LOOPBACK, *allowed_hosts] if allowed_hosts or host in LOOPBACK_BINDINGS else None
+    app = create_app(Path(), systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        access_log=False,  # queries are people's own; /metrics counts requests
+        log_level="info",
+        server_header=False,
+        timeout_graceful_shutdown=int(limits.drain),
+    )

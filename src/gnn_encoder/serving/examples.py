@@ -1,0 +1,22 @@
+"""Some queries to begin with, from the data's dev split, so that they were not trained on."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gnn_encoder.core import project
+from gnn_encoder.core.records import QUERIES, open_table
+
+SHOWN = 6
+FITTING = range(20, 61)  # characters of a query that is easy to read
+
+
+def example_queries(root: Path) -> list[str]:
+    """Up to six dev queries of readable length, evenly spread over the first rows; none where there is no such table."""
+    path = root / project.queries("dev")
+    if not path.is_file():
+        return []
+    first = next(open_table(path, QUERIES).iter_batches(batch_size=2_000, columns=["text"]), None)
+    texts = [text for text in (first.column("text").to_pylist() if first is not None else []) if len(text) in FITTING]
+    places = np.unique(np.linspace(0, len(texts) - 1, SHOWN).round().astype(int)) if texts else []
+    return [texts[place] for place in places]

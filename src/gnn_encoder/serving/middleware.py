@@ -1,0 +1,100 @@
+"""What holds for every request, whatever its route: size, host, headers, and being counted."""
+
+import time
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gnn_encoder.serving.metrics import Metrics
+from gnn_encoder.serving.problems import problem_response
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # a page's address holds the query
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Counted:
+    """Counts and times requests, and adds the headers."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        with self._metrics.in_flight.track_inprogress():
+            try:
+                await self._app(scope, receive, noted)
+            finally:
+                route = getattr(scope.get("route"), "path", "none")
+                self._metrics.requests.labels(scope["method"], route, status).inc()
+                self._metrics.seconds.labels(route).observe(time.perf_counter() - began)
+
+
+class BodyLimit:
+    """Refuses bodies that are too large, told by their header or found while they are read."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app, self._most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        told = Headers(scope=scope).get("content-length", "0")
+        if not told.isdecimal() or int(told) > self._most:
+            await problem_response(413, self._detail, name="body-too-large")(scope, receive, send)
+            return
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._most:
+                raise HTTPException(413, self._detail)
+            return message
+
+        await self._app(scope, counted, send)
+
+    @property
+    def _detail(self) -> str:
+        return f"the request is larger than {self._most} bytes: send less at a time"
+
+
+class KnownHosts:
+    """Refuses other names of this machine, so that no foreign web page can read from a server on loopback."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app, self._hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http":
+            host = Headers(scope=scope).get("host", "")
+            name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+            if name not in self._hosts:
+                detail = f"host {name!r} is not one of this server's: start it with --allow-host {name or 'NAME'}"
+                await problem_response(421, detail, name="unknown-host")(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

@@ -1,0 +1,29 @@
+"""What a server takes and how much of it. Defaults suit one machine and queries as people type them."""
+
+from dataclasses import dataclass, fields
+
+from gnn_encoder.core.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds of what a request may ask for and of what may wait. All are whole numbers above 0 but `poll`, seconds."""
+
+    query: int = 1_000  # characters of a query
+    hits: int = 100  # passages of a result
+    inputs: int = 256  # texts of one request for embeddings
+    body: int = 1_048_576  # bytes of a request
+    waiting: int = 512  # texts that wait to be encoded
+    batch: int = 32  # texts that are encoded together
+    explanations: int = 8  # requests for an explanation that wait
+    explain_seconds: float = 60.0  # until an explanation must be there
+    start_seconds: float = 600.0  # until the process that explains must have started
+    poll: float = 2.0  # seconds between looks whether an index is new
+    drain: float = 30.0  # seconds that requests in flight have after SIGTERM
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if (value := getattr(self, field.name)) <= 0:
+                raise UserError(f"{field.name} is {value}: must be above 0")
+        if self.inputs > self.waiting:
+            raise UserError(f"inputs is {self.inputs}: must be at most {self.waiting}, the texts that may wait")

@@ -1,0 +1,198 @@
+"""The systems that are served, and how a newly built index takes the place of the one in use."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.core.systems import MAIN, REFERENCE, REGISTRY, DenseSystem, Registry, read_registry
+from gnn_encoder.index.build import INDEX, PIDS
+from gnn_encoder.searcher import Searcher
+from gnn_encoder.serving.encoder import Encoders
+from gnn_encoder.serving.passages import PassageTable
+from gnn_encoder.serving.problems import Problem
+from gnn_encoder.serving.watch import Change
+
+log = logging.getLogger(__name__)
+EVERY = "all"  # in place of names: every system that is built
+GROWN = Path("data") / "grown"  # what was added to a finished index, and taken out of it, a folder a system
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """An open system. What is opened later takes its place as a whole, and requests in flight keep the old one."""
+
+    name: str
+    entry: DenseSystem
+    searcher: Searcher
+    hybrid: Searcher | None
+    table: PassageTable
+    opened: datetime
+
+    def to_search(self, hybrid: bool) -> Searcher:
+        """The searcher of a request.
+
+        Raises:
+            Problem: BM25 is asked for and not served.
+        """
+        if not hybrid:
+            return self.searcher
+        if self.hybrid is None:
+            raise Problem(409, "no-hybrid", "BM25 is not served: start the server with --hybrid")
+        return self.hybrid
+
+    def row(self, pid: str) -> int:
+        """The row of a passage.
+
+        Raises:
+            Problem: no passage has the id.
+        """
+        row = self.table.row(pid)
+        if row is None:
+            raise Problem(404, "unknown-passage", f"no passage has the id {pid!r}")
+        return row
+
+
+def watched(root: Path, system: str) -> list[Path]:
+    """The files whose change means that a system is new."""
+    folder = root / project.index(system)
+    return [*(folder / name for name in (MANIFEST, INDEX, PIDS)), root / GROWN / system / MANIFEST]
+
+
+@dataclass
+class Systems:
+    """The systems of a project that are served, and those that their vectors are made from.
+
+    Attributes:
+        names: the systems that are served; the first one answers where none is named.
+        hybrid: whether BM25 is searched beside them where it is asked for.
+    """
+
+    root: Path
+    registry: Registry
+    names: tuple[str, ...]
+    hybrid: bool
+    encoders: Encoders = field(default_factory=Encoders)
+    _open: dict[str, Served] = field(default_factory=dict)
+    _changes: dict[str, Change] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, root: Path, names: Sequence[str], *, hybrid: bool = False) -> "Systems":
+        """Open systems that are built.
+
+        Args:
+            root: the project's root.
+            names: systems, or `all`; none: GNN-encoder and M_de, as far as they are built.
+
+        Raises:
+            UserError: a name is unknown, or a system is not built.
+        """
+        root = root.absolute()
+        registry = read_registry(root / REGISTRY)
+        found = cls(root, registry, tuple(_chosen(root, registry, names)), hybrid)
+        bases = {getattr(registry.dense[name], "base", name) for name in found.names}
+        for name in (*found.names, *(base for base in sorted(bases - {*found.names}) if is_built(root, base))):
+            found._changes[name] = Change(watched(root, name))
+            found._open[name] = served = found._opened(name)
+            served.searcher.search("trial", 1)
+        return found
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter([self._open[name] for name in self.names])
+
+    def __getitem__(self, name: str) -> Served:
+        """A system that is served.
+
+        Raises:
+            Problem: it is not.
+        """
+        if name not in self.names:
+            raise Problem(404, "unknown-system", f"{name!r} is not served: take one of {', '.join(self.names)}")
+        return self._open[name]
+
+    def beside(self, name: str) -> Served | None:
+        """The system that a system's vectors are made from, such as a GNN-encoder's M_de; None: there is none here."""
+        return self._open.get(getattr(self.registry.dense[name], "base", ""))
+
+    async def take_over(self, try_out: Callable[[Searcher], Awaitable[object]]) -> list[str]:
+        """Open the systems whose files are new and at rest, and let them answer from now on.
+
+        A system that cannot be opened or tried out, such as one whose files are not all there yet, is looked at again
+        next time; the old one goes on answering.
+
+        Args:
+            try_out: searches once with what was opened.
+
+        Returns:
+            The systems taken over.
+        """
+        return [name for name, change in self._changes.items() if change.settled() and await self._take(name, try_out)]
+
+    async def _take(self, name: str, try_out: Callable[[Searcher], Awaitable[object]]) -> bool:
+        try:
+            found = await asyncio.to_thread(self._opened, name)
+            await asyncio.to_thread(_check_ids, found)
+            await try_out(found.searcher)
+        except (UserError, OSError, Problem) as error:
+            if self._refused.get(name) != str(error):
+                log.warning("%s: its index has changed but cannot be taken over yet: %s", name, error)
+            self._refused[name] = str(error)
+            return False
+        self._changes[name].take()
+        self._open[name] = found
+        self._refused.pop(name, None)
+        log.info("%s: took over the index that was built anew, of %d passages", name, found.searcher.index.passages)
+        return True
+
+    def _opened(self, name: str) -> Served:
+        searcher = Searcher.open(self.root / project.index(name), hybrid=self.hybrid, load=self.encoders.load)
+        return Served(
+            name=name,
+            entry=self.registry.dense[name],
+            searcher=replace(searcher, hybrid=None),
+            hybrid=searcher if self.hybrid else None,
+            table=PassageTable(self.root / project.PASSAGES),
+            opened=datetime.now(UTC),
+        )
+
+
+def is_built(root: Path, system: str) -> bool:
+    """Whether a system has an index."""
+    return (root / project.index(system) / MANIFEST).is_file()
+
+
+def _chosen(root: Path, registry: Registry, names: Sequence[str]) -> list[str]:
+    dense = registry.dense
+    unknown = [name for name in names if name not in dense and name != EVERY]
+    if unknown:
+        raise UserError(f"--system is {unknown[0]!r}: must be {EVERY} or one of {', '.join(dense)}")
+    built = [name for name in dense if is_built(root, name)]
+    wanted = [name for name in (MAIN, REFERENCE) if name in built]
+    if EVERY in names:
+        return [*wanted, *(name for name in built if name not in wanted)]
+    if not names and not wanted:
+        raise UserError(f"{project.index(MAIN)}: no such index; make it first (`dvc repro`), or name a --system")
+    return list(dict.fromkeys(names)) or wanted
+
+
+def _check_ids(served: Served) -> None:
+    """Compare the index's ids with those of the passages, some at a time.
+
+    Raises:
+        UserError: they differ.
+    """
+    index = served.searcher.index
+    sides = (index.folder / PIDS, index.folder.parents[2] / project.PASSAGES)
+    batches = (pq.ParquetFile(path).iter_batches(65_536, columns=["pid"]) for path in sides)
+    for ours, theirs in zip(*batches, strict=False):
+        if not np.array_equal(ours.column("pid").to_numpy(False), theirs.column("pid").to_numpy(False)):
+            raise UserError(f"{index.folder}: made of other passages than now; build it again (`dvc repro`)")
