@@ -314,7 +314,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Which dense system, again for more, or all; the first is the default."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can call.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; by default only this machine can call.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
     hybrid: Annotated[bool, typer.Option("--hybrid", help="Let requests ask for BM25 beside a system.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Read the graph now, not at the first question.")] = False,

@@ -9,6 +9,7 @@ Torch is imported only where the model is no plain BERT, FAISS and the rest only
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import chdir, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -57,10 +58,12 @@ class Searcher:
     def open(
         cls, index: str | Path, *, hybrid: bool = False, load: Callable[[Path], QueryEncoder] | None = None
     ) -> "Searcher":
-        """Open a built system. The current folder may be another one than the project's, and stays what it is.
+        """Open a built system.
 
         Args:
-            index: its index, `data/indexes/SYSTEM` of a project.
+            index: its index, `data/indexes/SYSTEM` of a project. The project may be another folder than the current
+                one, which then changes for a moment, so that this must not run beside other threads. In the project's
+                folder it does not change, and threads do not matter.
             hybrid: whether BM25 is searched too, and both rankings are fused as the system `hybrid` chose on dev.
             load: loads the query encoder from its folder; by default `load_encoder`.
 
@@ -71,28 +74,29 @@ class Searcher:
         folder = Path(index).absolute()
         if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
             raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
-        root = Path() if folder.parents[2] == Path.cwd() else folder.parents[2]
-        return cls._open(root, folder.name, hybrid, load or load_encoder)
+        with nullcontext() if folder.parents[2] == Path.cwd() else chdir(folder.parents[2]):
+            return cls._open(folder.name, hybrid, load or load_encoder)
 
     @classmethod
-    def _open(cls, root: Path, system: str, hybrid: bool, load: Callable[[Path], QueryEncoder]) -> "Searcher":
+    def _open(cls, system: str, hybrid: bool, load: Callable[[Path], QueryEncoder]) -> "Searcher":
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
 
-        dense = read_registry(root / REGISTRY).dense
+        dense = read_registry(REGISTRY).dense
         if system not in dense:
             raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
-        index = PassageIndex.open(root / project.index(system))
-        passages = TableRows(root / project.PASSAGES, PASSAGES)
+        index = PassageIndex.open(project.index(system))
+        passages = TableRows(project.PASSAGES, PASSAGES)
         if len(passages) != index.passages:
             raise UserError(
                 f"{index.folder}: holds {index.passages} passages, {project.PASSAGES} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
         pids = TableRows(index.folder / PIDS, PID_TABLE)
-        both = _open_hybrid(root, index) if hybrid else None
-        return cls(encoder=load(root / dense[system].encoder), index=index, hybrid=both, pids=pids, passages=passages)
+        both = _open_hybrid(index) if hybrid else None
+        encoder = load(Path(dense[system].encoder))
+        return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer.
@@ -144,25 +148,12 @@ def _load_dual_encoder(folder: Path) -> QueryEncoder:
     from gnn_encoder.core.params import load_params
     from gnn_encoder.models.dual_encoder import DualEncoder
 
-    above = (parent / "params.yaml" for parent in folder.absolute().parents)
-    params = next((path for path in above if path.is_file()), None)  # the experiment of the encoder's project
-    precision = load_params(params).encoder.precision if params else "auto"
+    params = Path("params.yaml")
+    precision = load_params(params).encoder.precision if params.is_file() else "auto"
     return DualEncoder.load(folder, precision=precision).for_inference()
 
 
-def _open_hybrid(root: Path, index: "PassageIndex") -> "HybridIndex":
-    """As `HybridIndex.open`, in any project."""
-    from gnn_encoder.baselines.choice import read_choice
-    from gnn_encoder.core.systems import HYBRID, LEXICAL
-    from gnn_encoder.index.bm25 import BM25Index
+def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
     from gnn_encoder.index.hybrid import HybridIndex
 
-    choice = read_choice(root / project.RUNS / HYBRID)
-    lexical = BM25Index.open(root / project.index(LEXICAL))
-    if lexical.passages != index.passages:
-        raise UserError(
-            f"{root / project.index(LEXICAL)}: holds {lexical.passages} passages, {index.folder} has {index.passages}; "
-            "make it again (`dvc repro index_bm25`)"
-        )
-    depth = int(choice.facts["depth"])
-    return HybridIndex(dense=index, lexical=lexical, setting=choice.chosen.setting, depth=depth)
+    return HybridIndex.open(index)

@@ -89,7 +89,9 @@ class ExplainAnswer(Answer):
     query: str
     system: str
     pid: str
-    matched: list[str] = Field(description="Words of the query that the passage has.", examples=[["medicare", "hearing"]])
+    matched: list[str] = Field(
+        description="Words of the query that the passage has.", examples=[["medicare", "hearing"]]
+    )
     after: Placed
     before: Placed | None = Field(description="The system that this one's vectors are made from, such as M_de.")
     graph: GraphPart | None = Field(description="None where no graph took part; `note` then says why.")

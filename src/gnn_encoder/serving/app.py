@@ -29,7 +29,6 @@ DEFAULTS = Limits()
 
 
 def create_app(
-    root: str | Path = ".",
     systems: Sequence[str] = (),
     *,
     hybrid: bool = False,
@@ -37,10 +36,11 @@ def create_app(
     hosts: Sequence[str] | None = LOOPBACK,
     limits: Limits = DEFAULTS,
 ) -> FastAPI:
-    """Open built systems and make the app that serves them.
+    """Open built systems of the project in the current folder and make the app that serves them.
+
+    The folder must not change while the app runs.
 
     Args:
-        root: the project's root.
         systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built.
         hybrid: whether BM25 can be searched beside them.
         explain: whether the process that explains starts with the app, not with the first question.
@@ -50,7 +50,7 @@ def create_app(
     Raises:
         UserError: a system is unknown or not built.
     """
-    service = open_service(Path(root), systems, hybrid=hybrid, explain=explain, limits=limits)
+    service = open_service(systems, hybrid=hybrid, explain=explain, limits=limits)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
@@ -72,17 +72,17 @@ def create_app(
     return app
 
 
-def open_service(root: Path, systems: Sequence[str], *, hybrid: bool, explain: bool, limits: Limits) -> Service:
+def open_service(systems: Sequence[str], *, hybrid: bool, explain: bool, limits: Limits) -> Service:
     """Open all that the endpoints share; see `create_app`."""
     metrics = Metrics()
-    opened = Systems.open(root, systems, hybrid=hybrid)
+    opened = Systems.open(systems, hybrid=hybrid)
     engine = Engine(metrics)
     return Service(
         systems=opened,
         batches=MicroBatches(engine, waiting=limits.waiting, batch=limits.batch, observe=metrics.batch.observe),
-        explainer=Explainer(opened.root, limits, started=metrics.explainers.inc),
+        explainer=Explainer(Path.cwd(), limits, started=metrics.explainers.inc),
         metrics=metrics,
         limits=limits,
-        examples=example_queries(opened.root),
+        examples=example_queries(),
         explain_at_start=explain,
     )

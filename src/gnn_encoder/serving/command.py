@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import uvicorn
 
@@ -33,7 +32,7 @@ def serve(
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     hosts = [*LOOPBACK, *allowed_hosts] if allowed_hosts or host in LOOPBACK_BINDINGS else None
-    app = create_app(Path(), systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
+    app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
     uvicorn.run(
         app,
         host=host,

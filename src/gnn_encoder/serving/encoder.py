@@ -75,9 +75,10 @@ class PackedEncoder(QuickEncoder):
         states = self._packed(np.concatenate(ids), packing)  # (tokens, d)
         vectors: Floats = states[packing.starts]
         if self._mean:
-            vectors = np.add.reduceat(states, packing.starts, axis=0) / packing.lengths[:, None].astype(np.float32)
+            vectors = np.add.reduceat(states, packing.starts, axis=0)
+            vectors /= packing.lengths[:, None].astype(np.float32)
         if self._cosine:
-            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)
         return vectors
 
     def count_tokens(self, texts: Sequence[str]) -> int:
@@ -114,7 +115,7 @@ class PackedEncoder(QuickEncoder):
 
 
 def gelu(inputs: Floats) -> Floats:
-    """x Phi(x) in place, with erf by 7.1.26 of Abramowitz and Stegun, whose error is below 1.5e-7.
+    """X Phi(x) in place, with erf by 7.1.26 of Abramowitz and Stegun, whose error is below 1.5e-7.
 
     As x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, the formula for positive numbers serves all. Each part is
     small enough for the processor's cache. *Shape:* (tokens, columns), contiguous.

@@ -80,7 +80,9 @@ class Engine:
                     found[place] = error
         return found
 
-    def _search(self, works: Sequence[Work], vectors: Sequence[Vectors | Exception]) -> list[list[list[Hit]] | Exception]:
+    def _search(
+        self, works: Sequence[Work], vectors: Sequence[Vectors | Exception]
+    ) -> list[list[list[Hit]] | Exception]:
         found: list[list[list[Hit]] | Exception] = [[] for _ in works]
         wanted = [place for place, work in enumerate(works) if work.searcher and isinstance(vectors[place], np.ndarray)]
         for places in _groups(((id(works[place].searcher), works[place].k) for place in wanted), wanted):

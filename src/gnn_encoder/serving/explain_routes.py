@@ -3,7 +3,6 @@
 import asyncio
 from typing import Annotated
 
-import numpy as np
 from fastapi import APIRouter, Query
 
 from gnn_encoder.core.systems import DenseSystem, GraphSystem, ShiftedSystem
@@ -30,9 +29,8 @@ def explain_routes(service: Service) -> APIRouter:
         The first question starts a process that reads the graph, which takes some seconds.
         """
         served = service.systems[system]
-        row = await asyncio.to_thread(served.row, pid)
+        row, passage = await asyncio.to_thread(served.passage, pid)
         base = service.systems.beside(system)
-        passage = (await asyncio.to_thread(served.searcher.passages.take, np.array([row])))[0]
         graph = isinstance(served.entry, GraphSystem)
         found = await service.explainer.explain(system, row, pid) if graph else None
         return ExplainAnswer(

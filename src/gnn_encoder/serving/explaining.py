@@ -4,6 +4,7 @@ It needs torch, and so it is computed in a process of its own: explain_worker.py
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,14 @@ from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import load_params
-from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.index.search import TableRows
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 
@@ -59,10 +59,9 @@ class GraphExplainer:
         self._inform = open_informer(source, model, self._encoder, params)
         self._heads = ByHead()
         self._heads.listen(self._inform._gnn)  # which it keeps to itself: nothing else asks for single heads
-        self._nodes, self._texts = source.nodes(), TableRows(source.queries, QUERIES)
+        self._nodes, self._table = source.nodes(), source.queries
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         self._labelled = self._nodes.labelled_pairs(pairs)
-        self._passages = TableRows(project.PASSAGES, PASSAGES)
         encoded = same_encoder(model / "encoder", project.embeddings(source.base))
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
@@ -73,7 +72,7 @@ class GraphExplainer:
         Raises:
             UserError: the row holds another passage.
         """
-        if row >= len(self._passages) or self._passages.take(np.array([row]))[0]["pid"] != pid:
+        if row >= count_rows(project.PASSAGES) or _rows_of(project.PASSAGES, ["pid"], [row])[0]["pid"] != pid:
             raise UserError(f"passage {pid!r} is not in row {row} of {project.PASSAGES}: the project has changed")
         before = self._embedding(row)
         after = self._inform(row, before)
@@ -95,7 +94,7 @@ class GraphExplainer:
         self, row: int, nodes: NDArray[np.int32], attention: NDArray[np.float32], order: NDArray[np.int64]
     ) -> list[dict[str, Any]]:
         labelled = set(self._labelled.filter(passage=row)["query"].to_list())
-        texts = self._texts.take(nodes.astype(np.int64))
+        texts = _rows_of(self._table, ["qid", "text"], nodes.tolist())
         return [
             {
                 "qid": text["qid"],
@@ -118,6 +117,13 @@ class GraphExplainer:
         if self._before is not None:
             return np.asarray(self._before[row : row + 1], dtype=np.float32)
         return embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, np.array([row]))
+
+
+def _rows_of(table: Path, columns: list[str], rows: list[int]) -> list[dict[str, Any]]:
+    """Some rows of a table in the order asked for. (`TableRows` does this with FAISS beside it, which torch is not.)"""
+    wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
+    found = pl.scan_parquet(table).select(columns).with_row_index("row").filter(pl.col("row").is_in(rows)).collect()
+    return wanted.join(found, on="row", how="left", maintain_order="left").select(columns).to_dicts()
 
 
 class Explainers:

@@ -2,9 +2,8 @@
 
 import time
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
@@ -14,7 +13,7 @@ from gnn_encoder.serving.marks import spans, words_of
 from gnn_encoder.serving.problems import ProblemDetails
 from gnn_encoder.serving.service import Service
 
-PROBLEMS = {
+PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": ProblemDetails, "content": {"application/problem+json": {}}} for status in (404, 413, 422, 503)
 }
 EXAMPLE = "Does Medicare cover hearing aids?"
@@ -35,7 +34,7 @@ def search_routes(service: Service) -> APIRouter:
 
     class SearchRequest(BaseModel):
         query: question_type = Field(examples=[EXAMPLE])  # type: ignore[valid-type]
-        k: int = Field(10, ge=1, le=limits.hits, description="Passages to find.")
+        k: int = Field(min(10, limits.hits), ge=1, le=limits.hits, description="Passages to find.")
         system: str = Field(first, examples=[first])
         hybrid: bool = Field(False, description="Fuse with BM25, where it is served.")
         marks: bool = Field(False, description="Say where passages have words of the query.")
@@ -58,7 +57,7 @@ def search_routes(service: Service) -> APIRouter:
     @router.get("/search", response_model=SearchAnswer, summary="Find passages")
     async def search(
         query: Annotated[question_type, Query(openapi_examples={"a question": {"value": EXAMPLE}})],  # type: ignore[valid-type]
-        k: Annotated[int, Query(ge=1, le=limits.hits, description="Passages to find.")] = 10,
+        k: Annotated[int, Query(ge=1, le=limits.hits, description="Passages to find.")] = min(10, limits.hits),
         system: Annotated[str, Query(description="A system of /systems.")] = first,
         hybrid: Annotated[bool, Query(description="Fuse with BM25, where it is served.")] = False,
         marks: Annotated[bool, Query(description="Say where passages have words of the query.")] = False,
@@ -74,9 +73,7 @@ def search_routes(service: Service) -> APIRouter:
     @router.get("/passages/{pid:path}", summary="Read a passage")
     def passage(pid: str, system: Annotated[str, Query(description="A system of /systems.")] = first) -> PassageAnswer:
         """A passage by its id, as a result names it."""
-        served = service.systems[system]
-        found = served.searcher.passages.take(np.array([served.row(pid)]))[0]
-        return PassageAnswer(**found)
+        return PassageAnswer(**service.systems[system].passage(pid)[1])
 
     return router
 

@@ -1,5 +1,7 @@
 """/systems, /health and /metrics: what is served, and how it is."""
 
+from typing import Literal
+
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -53,8 +55,8 @@ def _health(service: Service) -> HealthAnswer:
     alive, waiting = service.batches.alive, service.batches.size
     ready = alive and waiting < service.limits.waiting
     names = list(service.systems.names)
-    status = "ready" if ready else "not ready"
-    return HealthAnswer(status=status, live=alive, ready=ready, systems=names, waiting=waiting)
+    told: Literal["ready", "not ready"] = "ready" if ready else "not ready"
+    return HealthAnswer(status=told, live=alive, ready=ready, systems=names, waiting=waiting)
 
 
 def _described(one: Served) -> SystemAnswer:

@@ -49,8 +49,8 @@ class Served:
             raise Problem(409, "no-hybrid", "BM25 is not served: start the server with --hybrid")
         return self.hybrid
 
-    def row(self, pid: str) -> int:
-        """The row of a passage.
+    def passage(self, pid: str) -> tuple[int, dict[str, str]]:
+        """The row of a passage and its fields.
 
         Raises:
             Problem: no passage has the id.
@@ -58,25 +58,24 @@ class Served:
         row = self.table.row(pid)
         if row is None:
             raise Problem(404, "unknown-passage", f"no passage has the id {pid!r}")
-        return row
+        return row, self.searcher.passages.take(np.array([row]))[0]
 
 
-def watched(root: Path, system: str) -> list[Path]:
+def watched(system: str) -> list[Path]:
     """The files whose change means that a system is new."""
-    folder = root / project.index(system)
-    return [*(folder / name for name in (MANIFEST, INDEX, PIDS)), root / GROWN / system / MANIFEST]
+    folder = project.index(system)
+    return [*(folder / name for name in (MANIFEST, INDEX, PIDS)), GROWN / system / MANIFEST]
 
 
 @dataclass
 class Systems:
-    """The systems of a project that are served, and those that their vectors are made from.
+    """The systems that are served, and those that their vectors are made from. The current folder is the project's.
 
     Attributes:
         names: the systems that are served; the first one answers where none is named.
         hybrid: whether BM25 is searched beside them where it is asked for.
     """
 
-    root: Path
     registry: Registry
     names: tuple[str, ...]
     hybrid: bool
@@ -86,22 +85,20 @@ class Systems:
     _refused: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, root: Path, names: Sequence[str], *, hybrid: bool = False) -> "Systems":
+    def open(cls, names: Sequence[str], *, hybrid: bool = False) -> "Systems":
         """Open systems that are built.
 
         Args:
-            root: the project's root.
             names: systems, or `all`; none: GNN-encoder and M_de, as far as they are built.
 
         Raises:
             UserError: a name is unknown, or a system is not built.
         """
-        root = root.absolute()
-        registry = read_registry(root / REGISTRY)
-        found = cls(root, registry, tuple(_chosen(root, registry, names)), hybrid)
+        registry = read_registry(REGISTRY)
+        found = cls(registry, tuple(_chosen(registry, names)), hybrid)
         bases = {getattr(registry.dense[name], "base", name) for name in found.names}
-        for name in (*found.names, *(base for base in sorted(bases - {*found.names}) if is_built(root, base))):
-            found._changes[name] = Change(watched(root, name))
+        for name in (*found.names, *(base for base in sorted(bases - {*found.names}) if is_built(base))):
+            found._changes[name] = Change(watched(name))
             found._open[name] = served = found._opened(name)
             served.searcher.search("trial", 1)
         return found
@@ -154,28 +151,28 @@ class Systems:
         return True
 
     def _opened(self, name: str) -> Served:
-        searcher = Searcher.open(self.root / project.index(name), hybrid=self.hybrid, load=self.encoders.load)
+        searcher = Searcher.open(project.index(name), hybrid=self.hybrid, load=self.encoders.load)
         return Served(
             name=name,
             entry=self.registry.dense[name],
             searcher=replace(searcher, hybrid=None),
             hybrid=searcher if self.hybrid else None,
-            table=PassageTable(self.root / project.PASSAGES),
+            table=PassageTable(project.PASSAGES),
             opened=datetime.now(UTC),
         )
 
 
-def is_built(root: Path, system: str) -> bool:
+def is_built(system: str) -> bool:
     """Whether a system has an index."""
-    return (root / project.index(system) / MANIFEST).is_file()
+    return (project.index(system) / MANIFEST).is_file()
 
 
-def _chosen(root: Path, registry: Registry, names: Sequence[str]) -> list[str]:
+def _chosen(registry: Registry, names: Sequence[str]) -> list[str]:
     dense = registry.dense
     unknown = [name for name in names if name not in dense and name != EVERY]
     if unknown:
         raise UserError(f"--system is {unknown[0]!r}: must be {EVERY} or one of {', '.join(dense)}")
-    built = [name for name in dense if is_built(root, name)]
+    built = [name for name in dense if is_built(name)]
     wanted = [name for name in (MAIN, REFERENCE) if name in built]
     if EVERY in names:
         return [*wanted, *(name for name in built if name not in wanted)]
@@ -191,7 +188,7 @@ def _check_ids(served: Served) -> None:
         UserError: they differ.
     """
     index = served.searcher.index
-    sides = (index.folder / PIDS, index.folder.parents[2] / project.PASSAGES)
+    sides = (index.folder / PIDS, project.PASSAGES)
     batches = (pq.ParquetFile(path).iter_batches(65_536, columns=["pid"]) for path in sides)
     for ours, theirs in zip(*batches, strict=False):
         if not np.array_equal(ours.column("pid").to_numpy(False), theirs.column("pid").to_numpy(False)):

@@ -1,0 +1,158 @@
+"""A tiny project with built systems, among them a GNN-encoder with random weights; apps over it, and real servers."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+
+from gnn_encoder.core import project
+from gnn_encoder.core.experiment import init
+from gnn_encoder.core.params import load_params
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+from ..project import ROOT, call_stage, declare
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+SYSTEMS = ("gnn_encoder", "dual_encoder", "query_mean")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project; read only: copy it to change it."""
+    folder = tmp_path_factory.mktemp("serving") / "project"
+    (folder / "tests").mkdir(parents=True)
+    shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
+    declare(folder)
+    with chdir(folder):
+        init([str(folder / "tests" / "tiny" / "params.yaml"), "mgt.edge_features=product"])
+        _build()
+    return folder
+
+
+def _build() -> None:
+    call_stage("prepare")
+    params = load_params()
+    torch.manual_seed(0)
+    encoder = DualEncoder.from_pretrained(params.encoder)
+    encoder.save(project.encoder("dual_encoder"))
+    shutil.copytree(project.encoder("dual_encoder"), project.encoder("retriever"))
+    project.embeddings("retriever").mkdir(parents=True)
+    call_stage("cache_passages", "dual_encoder")
+    call_stage("build_graph", "gnn_encoder")
+    encoder.save(project.encoder("gnn_encoder"))
+    network().save(project.gnn("gnn_encoder"))
+    project.edge_features("gnn_encoder").mkdir(parents=True)
+    call_stage("encode_corpus", "gnn_encoder")
+    shutil.copytree(project.embeddings("dual_encoder"), project.embeddings("query_mean"))
+    for system in SYSTEMS:
+        call_stage("build_index", system)
+
+
+def network() -> QueryPassageGNN:
+    """A network whose heads, labels and gates all differ."""
+    config = GNNConfig(
+        dimension=32,
+        edge_dimension=None,
+        layers=2,
+        heads=4,
+        gate="learned",
+        edge_features="product",
+        graph="full",
+        labelled=True,
+        similarity="cosine",
+    )
+    torch.manual_seed(1)
+    gnn = QueryPassageGNN(config)
+    with torch.no_grad():
+        for parameter in gnn.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return gnn
+
+
+@pytest.fixture
+def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the project, as the current folder."""
+    copy = tmp_path / "project"
+    shutil.copytree(built, copy)
+    monkeypatch.chdir(copy)
+    return copy
+
+
+@dataclass(frozen=True)
+class Server:
+    """A real `gnn-encoder serve`."""
+
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+
+    def get(self, path: str, **values: str | int | bool) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", params=values, timeout=120)
+
+    def wait(self, seconds: float = 60) -> None:
+        """Until it is ready."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                if self.get("/health").status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.1)
+        raise AssertionError(f"no server after {seconds} s: {self.log.read_text()}")
+
+
+Start = Callable[..., Server]
+
+
+@contextmanager
+def serving(root: Path, log: Path, *options: str) -> Iterator[Server]:
+    """A server on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "gnn_encoder.cli", "serve", "--port", str(port), "--poll", "0.1", *options]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    with log.open("w") as file:
+        process = subprocess.Popen(command, cwd=root, stdout=file, stderr=file, env=environment, text=True)
+        server = Server(process, f"http://127.0.0.1:{port}", log)
+        try:
+            server.wait()
+            yield server
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def start(root: Path, tmp_path: Path) -> Iterator[Start]:
+    """Starts servers over the copy of the project."""
+    opened = []
+
+    def begin(*options: str) -> Server:
+        context = serving(root, tmp_path / f"log-{len(opened)}.txt", *options)
+        opened.append(context)
+        return context.__enter__()
+
+    yield begin
+    for context in opened:
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def server(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that no test changes or stops."""
+    with serving(built, tmp_path_factory.mktemp("log") / "log.txt") as started:
+        yield started

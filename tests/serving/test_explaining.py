@@ -1,0 +1,229 @@
+"""What the worker tells equals what the GNN computes; and what happens when it dies, hangs or talks nonsense."""
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.graph.corpus import load_encoder, open_informer
+from gnn_encoder.graph.segment import segment_softmax
+from gnn_encoder.serving import pipes
+from gnn_encoder.serving.explainer import Explainer
+from gnn_encoder.serving.explaining import Explainers, GraphExplainer
+from gnn_encoder.serving.problems import Problem
+from gnn_encoder.serving.settings import Limits
+
+from .conftest import Server
+from .test_process import children, until
+
+T = TypeVar("T")
+
+
+def passage_with_queries() -> int:
+    """The passage that most queries retrieve."""
+    edges = pl.read_parquet(GraphArtifacts(name="gnn_encoder").edges)
+    return int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])
+
+
+def pid_of(row: int) -> str:
+    pid: str = read_column(project.PASSAGES, "pid")[row].as_py()
+    return pid
+
+
+def test_an_explanation_is_what_the_network_computes(root: Path) -> None:
+    params, source, model = load_params(), GraphArtifacts(name="gnn_encoder"), project.gnn("gnn_encoder")
+    inform = open_informer(source, model, load_encoder(model, params), params)
+    row = passage_with_queries()
+    before = np.asarray(open_matrix(project.embeddings("dual_encoder"))[[row]], dtype=np.float32)
+    expected = pl.DataFrame(inform.explain(np.array([row]), before))
+    asked = expected.filter(pl.col("query") >= 0).sort("attention", descending=True)
+    found = GraphExplainer("gnn_encoder").explain(row, pid_of(row))
+    qids = read_column(source.queries, "qid").to_pylist()
+    texts = read_column(source.queries, "text").to_pylist()
+    assert found["n_queries"] == len(asked) > 2 and found["attention_of_the_others"] == 0
+    assert [one["qid"] for one in found["queries"]] == [qids[query] for query in asked["query"]]
+    assert [one["text"] for one in found["queries"]] == [texts[query] for query in asked["query"]]
+    assert [one["attention"] for one in found["queries"]] == pytest.approx(asked["attention"].to_list(), abs=1e-6)
+    assert found["attention_to_itself"] == pytest.approx(expected["attention"][-1], abs=1e-6)
+    assert found["gate"] == pytest.approx(expected["gate"][0], abs=1e-6)
+    heads = np.array([one["by_head"] for one in found["queries"]] + [found["attention_to_itself_by_head"]])
+    assert heads.shape == (len(asked) + 1, 4) and heads.std(axis=1).max() > 0.01
+    np.testing.assert_allclose(heads.sum(axis=0), 1, atol=1e-5)
+    shown = [one["attention"] for one in found["queries"]] + [found["attention_to_itself"]]
+    np.testing.assert_allclose(heads.mean(axis=1), shown, atol=1e-6)
+    after = np.asarray(open_matrix(project.embeddings("gnn_encoder"))[row], dtype=np.float32)
+    assert found["shift"] == pytest.approx(float(np.linalg.norm(after - before[0])), abs=2e-3)
+    qrels = pl.read_parquet(project.qrels("train")).filter(pl.col("pid") == pid_of(row), pl.col("grade") > 0)
+    labelled = {one["qid"] for one in found["queries"] if one["labelled"]}
+    assert labelled == set(qrels["qid"]) & {one["qid"] for one in found["queries"]}
+    assert {one["kind"] for one in found["queries"]} == {"training"}
+
+
+def test_heads_by_the_formula() -> None:
+    """Eq. 3 and 4 written out for one head of two, on a graph of one passage and one query."""
+    from gnn_encoder.graph.attention import GraphAttention
+    from gnn_encoder.serving.explaining import ByHead
+
+    torch.manual_seed(0)
+    layer = GraphAttention(dimension=4, heads=2, edge_dimension=None)
+    heads = ByHead()
+    heads.listen(type("Network", (), {"passage_attention": layer})())  # type: ignore[arg-type]
+    p, q, zero = torch.randn(1, 4), torch.randn(1, 4), torch.zeros(1, dtype=torch.int64)
+    layer.ragged(p, q, zero, zero)
+    rows = slice(2, 4)  # of the second head
+    logits = [
+        layer.a[1, 0] @ (layer.W_t[rows] @ p[0]) + layer.a[1, 1] @ (layer.W_s[rows] @ source[0]) for source in (q, p)
+    ]
+    alpha = torch.nn.functional.leaky_relu(torch.stack(logits), 0.2).softmax(0)
+    np.testing.assert_allclose(heads.last[:, 1], alpha.detach(), atol=1e-6)
+    assert segment_softmax is not None
+
+
+def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:
+    edges = pl.read_parquet(GraphArtifacts(name="gnn_encoder").edges)
+    alone = min(set(range(120)) - set(edges["passage"]))
+    found = GraphExplainer("gnn_encoder").explain(alone, pid_of(alone))
+    assert (found["queries"], found["n_queries"]) == ([], 0)
+    assert found["attention_to_itself"] == 1 and found["attention_to_itself_by_head"] == [1, 1, 1, 1]
+
+
+def test_only_the_queries_with_most_attention_are_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = passage_with_queries()
+    explainer = GraphExplainer("gnn_encoder")
+    every = explainer.explain(row, pid_of(row))
+    monkeypatch.setattr("gnn_encoder.serving.explaining.SHOWN", 2)
+    some = explainer.explain(row, pid_of(row))
+    assert some["queries"] == every["queries"][:2] and some["n_queries"] == every["n_queries"]
+    rest = sum(one["attention"] for one in every["queries"][2:])
+    assert some["attention_of_the_others"] == pytest.approx(rest, abs=1e-6)
+
+
+def test_a_project_that_has_changed(root: Path) -> None:
+    answer = Explainers().answer({"system": "gnn_encoder", "row": 3, "pid": "other"})
+    assert answer == {
+        "error": "passage 'other' is not in row 3 of data/prepared/passages.parquet: the project has changed"
+    }
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[1]\n", b"{\n", b"x" * 20 + b"\n"])
+def test_lines_that_are_no_messages(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "LONGEST", 16)
+    with pytest.raises(ValueError):
+        pipes.decode(line)
+
+
+def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pipes.decode(pipes.encode({"text": "é\n🦻"})) == {"text": "é\n🦻"}
+    assert pipes.encode({"text": "é\n"}).count(b"\n") == 1
+    monkeypatch.setattr(pipes, "LONGEST", 16)
+    with pytest.raises(pipes.LineTooLong):
+        pipes.encode({"text": "a" * 20})
+
+
+# Workers that fail, in a few lines: what the real one is spoken to with.
+PRELUDE = (
+    "import json, os, sys, time\nanswer = lambda r, f: print(json.dumps({'id': r['id'], 'found': f}), flush=True)\n"
+)
+DYING_ONCE = """
+    for line in sys.stdin:
+        request = json.loads(line)
+        if 'row' in request and not os.path.exists('died'):
+            open('died', 'w').close()
+            os._exit(9)
+        answer(request, request)
+"""
+DYING = "sys.exit(3)"
+HANGING = """
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer(request, {}) if 'row' not in request else time.sleep(60)
+"""
+BABBLING = """
+    for line in sys.stdin:
+        print('x' * 9_000_000, flush=True)
+"""
+ONE_BEHIND = """
+    for line in sys.stdin:
+        answer({'id': 77}, {})
+"""
+
+
+def asked(tmp_path: Path, code: str, *, limits: Limits | None = None) -> tuple[list[Any], int]:
+    """Two questions to a worker of this code: what came of them, and how many workers were started."""
+    started: list[None] = []
+    command = (sys.executable, "-c", PRELUDE + textwrap.dedent(code))
+    limits = limits or Limits(explain_seconds=5, start_seconds=5)
+
+    async def main() -> list[Any]:
+        explainer = Explainer(tmp_path, limits, command=command, started=lambda: started.append(None))
+        try:
+            return [await told(explainer.explain("gnn_encoder", row, "p")) for row in (1, 2)]
+        finally:
+            await explainer.close()
+            assert explainer.pid is None
+
+    return asyncio.run(main()), len(started)
+
+
+async def told(question: Coroutine[Any, Any, T]) -> T | tuple[int, str]:
+    try:
+        return await question
+    except Problem as problem:
+        return problem.status, problem.name
+
+
+def test_a_worker_that_dies_is_started_again_and_asked_again(tmp_path: Path) -> None:
+    found, started = asked(tmp_path, DYING_ONCE)
+    assert [(one["row"], one["pid"]) for one in found] == [(1, "p"), (2, "p")]
+    assert started == 2
+
+
+@pytest.mark.parametrize("code", [DYING, BABBLING, ONE_BEHIND])
+def test_a_worker_that_cannot_answer_is_tried_twice_a_question(tmp_path: Path, code: str) -> None:
+    assert asked(tmp_path, code) == ([(503, "no-explanation")] * 2, 4)
+
+
+def test_a_worker_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
+    found, started = asked(tmp_path, HANGING, limits=Limits(explain_seconds=0.3, start_seconds=5))
+    assert found == [(504, "explanation-timeout")] * 2 and started == 2
+
+
+def test_few_questions_may_wait(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", PRELUDE + textwrap.dedent(HANGING))
+    limits = Limits(explanations=2, explain_seconds=1, start_seconds=5)
+
+    async def main() -> list[Any]:
+        explainer = Explainer(tmp_path, limits, command=command)
+        questions = [asyncio.create_task(told(explainer.explain("s", row, "p"))) for row in range(3)]
+        found = await asyncio.gather(*questions)
+        await explainer.close()
+        return found
+
+    assert asyncio.run(main()) == [(504, "explanation-timeout")] * 2 + [(503, "busy")]
+
+
+def test_explain_over_http_survives_the_worker_s_death(server: Server, built: Path) -> None:
+    hit = server.get("/search", query="milk", k=1).json()["hits"][0]
+    first = server.get("/explain", query="milk", pid=hit["pid"]).json()
+    assert first["after"]["system"] == "gnn_encoder" and first["before"]["system"] == "dual_encoder"
+    assert (first["after"]["rank"], first["after"]["score"]) == (1, hit["score"]) and first["note"] is None
+    assert first["graph"]["attention_to_itself"] > 0
+    worker = children(server)[0]
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: worker not in children(server))
+    assert server.get("/explain", query="milk", pid=hit["pid"]).json() == first
+    assert server.get("/explain", query="milk", pid="nothing").status_code == 404
