@@ -20,7 +20,6 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
-from gnn_encoder.graph.segment import segment_softmax
 from gnn_encoder.serving import pipes
 from gnn_encoder.serving.explainer import Explainer
 from gnn_encoder.serving.explaining import Explainers, GraphExplainer
@@ -61,7 +60,7 @@ def test_an_explanation_is_what_the_network_computes(root: Path) -> None:
     assert found["attention_to_itself"] == pytest.approx(expected["attention"][-1], abs=1e-6)
     assert found["gate"] == pytest.approx(expected["gate"][0], abs=1e-6)
     heads = np.array([one["by_head"] for one in found["queries"]] + [found["attention_to_itself_by_head"]])
-    assert heads.shape == (len(asked) + 1, 4) and heads.std(axis=1).max() > 0.01
+    assert heads.shape == (len(asked) + 1, 4) and heads.std(axis=1).max() > 1e-3
     np.testing.assert_allclose(heads.sum(axis=0), 1, atol=1e-5)
     shown = [one["attention"] for one in found["queries"]] + [found["attention_to_itself"]]
     np.testing.assert_allclose(heads.mean(axis=1), shown, atol=1e-6)
@@ -90,7 +89,6 @@ def test_heads_by_the_formula() -> None:
     ]
     alpha = torch.nn.functional.leaky_relu(torch.stack(logits), 0.2).softmax(0)
     np.testing.assert_allclose(heads.last[:, 1], alpha.detach(), atol=1e-6)
-    assert segment_softmax is not None
 
 
 def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:
@@ -114,9 +112,8 @@ def test_only_the_queries_with_most_attention_are_told(root: Path, monkeypatch: 
 
 def test_a_project_that_has_changed(root: Path) -> None:
     answer = Explainers().answer({"system": "gnn_encoder", "row": 3, "pid": "other"})
-    assert answer == {
-        "error": "passage 'other' is not in row 3 of data/prepared/passages.parquet: the project has changed"
-    }
+    told = "passage 'other' is not in row 3 of data/prepared/passages.parquet: the project has changed"
+    assert answer == {"error": told}
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[1]\n", b"{\n", b"x" * 20 + b"\n"])
@@ -135,9 +132,11 @@ def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Workers that fail, in a few lines: what the real one is spoken to with.
-PRELUDE = (
-    "import json, os, sys, time\nanswer = lambda r, f: print(json.dumps({'id': r['id'], 'found': f}), flush=True)\n"
-)
+PRELUDE = """
+import json, os, sys, time
+def answer(request, found):
+    print(json.dumps({"id": request["id"], "found": found}), flush=True)
+"""
 DYING_ONCE = """
     for line in sys.stdin:
         request = json.loads(line)

@@ -120,7 +120,7 @@ class GraphExplainer:
 
 
 def _rows_of(table: Path, columns: list[str], rows: list[int]) -> list[dict[str, Any]]:
-    """Some rows of a table in the order asked for. (`TableRows` does this with FAISS beside it, which torch is not.)"""
+    """Some rows of a table in the order asked for, without `TableRows`, which FAISS comes with."""
     wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
     found = pl.scan_parquet(table).select(columns).with_row_index("row").filter(pl.col("row").is_in(rows)).collect()
     return wanted.join(found, on="row", how="left", maintain_order="left").select(columns).to_dicts()
