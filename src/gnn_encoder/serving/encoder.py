@@ -16,7 +16,7 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.models.quick import SETTINGS, Floats, QuickEncoder
 from gnn_encoder.searcher import QueryEncoder, load_encoder
 
-ROWS_IN_CACHE = 64  # rows of a layer's widest states whose GELU is computed at a time
+ROWS_IN_CACHE = 64  # rows of states whose GELU is computed at a time
 MASKED = np.float32(-1e9)
 
 
@@ -95,9 +95,15 @@ class PackedEncoder(QuickEncoder):
             attended = self._attend_padded(states, f"{name}.attention.self", packing)
             attended = self._linear(attended, f"{name}.attention.output.dense")
             states = self._normalise(states + attended, f"{name}.attention.output.LayerNorm")
-            inner = gelu(self._linear(states, f"{name}.intermediate.dense"))
+            inner = gelu(self._linear(states, f"{name}.intermediate.dense").T).T  # contiguous as it stands there
             states = self._normalise(states + self._linear(inner, f"{name}.output.dense"), f"{name}.output.LayerNorm")
         return states
+
+    def _linear(self, inputs: Floats, name: str) -> Floats:
+        """As (W x^T)^T, which OpenBLAS computes up to twice as fast as x W^T where `inputs` are few."""
+        product: Floats = self._weights[f"{name}.weight"] @ inputs.T
+        product += self._weights[f"{name}.bias"][:, None]
+        return product.T
 
     def _attend_padded(self, states: Floats, name: str, packing: Packing) -> Floats:
         n_heads = self._config["num_attention_heads"]
@@ -118,7 +124,7 @@ def gelu(inputs: Floats) -> Floats:
     """X Phi(x) in place, with erf by 7.1.26 of Abramowitz and Stegun, whose error is below 1.5e-7.
 
     As x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, the formula for positive numbers serves all. Each part is
-    small enough for the processor's cache. *Shape:* (tokens, columns), contiguous.
+    small enough for the processor's cache. *Shape:* (columns, tokens), contiguous.
     """
     for first in range(0, len(inputs), ROWS_IN_CACHE):
         x = inputs[first : first + ROWS_IN_CACHE]
