@@ -329,6 +329,7 @@ def serve(
     max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = 1_048_576,
     max_waiting: Annotated[int, typer.Option(min=1, help="Queries that may wait; more are told to come again.")] = 512,
     max_batch: Annotated[int, typer.Option(min=1, help="Queries that are encoded together.")] = 32,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of the encoder; by default half of the cores.")] = None,
     poll: Annotated[float, typer.Option(help="Seconds between looks whether an index is new.")] = 2.0,
     drain: Annotated[float, typer.Option(help="Seconds that requests have to end after SIGTERM.")] = 30.0,
 ) -> None:
@@ -342,6 +343,9 @@ def serve(
       gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
     """  # noqa: D301
     with report_errors():
+        from gnn_encoder.serving.threads import use_threads
+
+        use_threads(threads)
         try:
             from gnn_encoder.serving import command
         except ModuleNotFoundError as error:

@@ -246,6 +246,7 @@ def test_health_and_metrics(client: Client) -> None:
     for _ in range(3):
         app.get("/search", params={"query": QUERY})
     app.get("/search")
+    app.request("INVENTED", "/made-up")
     text = app.get("/metrics").text
     samples = {
         (sample.name, *sample.labels.values()): sample.value
@@ -254,6 +255,7 @@ def test_health_and_metrics(client: Client) -> None:
     }
     assert samples["gnn_encoder_requests_total", "GET", "/search", "200"] == 3
     assert samples["gnn_encoder_requests_total", "GET", "/search", "422"] == 1
+    assert samples["gnn_encoder_requests_total", "other", "none", "404"] == 1
     assert samples["gnn_encoder_request_seconds_count", "/search"] == 4
     assert samples["gnn_encoder_batch_texts_sum",] == 3
     assert samples["gnn_encoder_passages", "gnn_encoder"] == 120

@@ -125,10 +125,8 @@ def test_why_shows_the_graph_at_work(page: Any, server: Server, errors: list[str
     bars = panel.locator(".bars li")
     names = [one["text"] for one in graph["queries"]] + ["the passage itself"]
     assert [bar.locator("span").first.evaluate("one => one.firstChild.data.trim()") for bar in bars.all()] == names
-    labelled = [one["text"] for one in graph["queries"] if one["labelled"]]
-    assert panel.locator(".labelled > span:first-child").all_text_contents() == [
-        f"{text} labelled" for text in labelled
-    ]
+    labelled = [f"{one['text']} labelled" for one in graph["queries"] if one["labelled"]]
+    assert panel.locator(".labelled > span:first-child").all_text_contents() == labelled
     widths = panel.locator(".bars .bar i").evaluate_all("all => all.map(one => one.getBoundingClientRect().width)")
     attention = [one["attention"] for one in graph["queries"]] + [graph["attention_to_itself"]]
     for width, value in zip(widths, attention, strict=True):

@@ -23,9 +23,12 @@ def spans(words: frozenset[str], text: str) -> list[Span]:
 
 
 def matched(words: frozenset[str], texts: Iterable[str]) -> list[str]:
-    """The words that some text has, in the texts' own spelling but for capitals, each once, in order."""
-    found = (text[first:last].lower() for text in texts for first, last in spans(words, text))
-    return list(dict.fromkeys(found))
+    """The words that some text has, as it spells them first but for capitals, in order."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for first, last in spans(words, text):
+            found.setdefault(_form(text[first:last]), text[first:last].lower())
+    return list(found.values())
 
 
 def _form(word: str) -> str:

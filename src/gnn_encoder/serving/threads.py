@@ -1,4 +1,4 @@
-"""How many threads compute embeddings and search. It is decided before numpy and FAISS are loaded, which read it once."""
+"""How many threads embed and search. It is decided before numpy and FAISS are loaded, which read it once."""
 
 import os
 
