@@ -44,6 +44,15 @@ def search_latency(record: Record) -> str:
     return f"{times}, ratio {interval}; of equals {noise['ratio']:.3f}"
 
 
+def serving(record: Record) -> str:
+    clients = max(record["sides"]["serve"], key=int)
+    ours, peer = (record["sides"][side][clients] for side in ("serve", "peer"))
+    rates = f"{ours['queries_per_second']:.0f} queries/s, peer {peer['queries_per_second']:.0f}: {record['ratio']:.2f}x"
+    soaked = record["soak"]
+    flat = f"; memory {soaked['growth']:+.1%} in {soaked['minutes']:.0f} minutes" if soaked else ""
+    return f"{rates}; p99 {ours['p99_ms']:.0f} and {peer['p99_ms']:.0f} ms{flat}"
+
+
 def memory(record: Record) -> str:
     return ", ".join(f"{name} {stage['growth']:+.1%}" for name, stage in record["stages"].items())
 
@@ -64,6 +73,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "generate_queries": generate_queries,
     "corpus_gnn": corpus_gnn,
     "search_latency": search_latency,
+    "serving": serving,
     "memory": memory,
     "prepare_corpus": prepare_corpus,
     "attention": attention,
