@@ -30,6 +30,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+EXPORTED = (
+    "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss, elasticsearch, qdrant. "
+    "Passages, queries and judgements: beir."
+)
+
 
 def _system(wanted: str | None, hybrid: bool) -> str:
     """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
@@ -290,16 +295,18 @@ def evaluate(
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
-    to: Annotated[str, typer.Option(help="sentence-transformers, npy, parquet, faiss, elasticsearch or qdrant.")],
+    to: Annotated[str, typer.Option(help=EXPORTED)],
     system: Annotated[str, typer.Option(help="Which dense system.")] = MAIN,
 ) -> None:
-    """Write a built system in another tool's format: its query encoder, or its passage vectors with their ids.
+    """Write a built system in another tool's format: its query encoder, its passages' vectors, or its data.
 
     \b
     Examples:
       gnn-encoder export --to sentence-transformers exported/model
+      gnn-encoder export --to onnx exported/onnx
       gnn-encoder export --to parquet exported/vectors
-      gnn-encoder export --to elasticsearch --system dual_encoder exported/bulk
+      gnn-encoder export --to qdrant --system dual_encoder exported/qdrant
+      gnn-encoder export --to beir exported/beir
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.exporting import command

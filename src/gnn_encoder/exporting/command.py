@@ -1,15 +1,25 @@
 """`gnn-encoder export`: writes a folder beside its place and renames it, so that a kill leaves nothing half-written."""
 
 import shutil
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.systems import registry
-from gnn_encoder.exporting.query_encoder import export_query_encoder
-from gnn_encoder.exporting.vectors import FORMATS
 
-MODEL = "sentence-transformers"
+# Format -> the module and function that write it; imported when asked for, since some load torch.
+FORMATS = {
+    "sentence-transformers": ("sentence_transformer", "export_sentence_transformer"),
+    "onnx": ("onnx_encoder", "export_onnx"),
+    "npy": ("vectors", "export_npy"),
+    "parquet": ("vectors", "export_parquet"),
+    "faiss": ("vectors", "export_faiss"),
+    "elasticsearch": ("engines", "export_elasticsearch"),
+    "qdrant": ("engines", "export_qdrant"),
+    "beir": ("beir_folder", "export_beir"),
+}
 
 
 def export(system: str, to: str, folder: Path) -> list[Path]:
@@ -17,27 +27,25 @@ def export(system: str, to: str, folder: Path) -> list[Path]:
 
     Args:
         system: a dense system.
-        to: `sentence-transformers` for its query encoder, or a format of its passage vectors.
+        to: a key of `FORMATS`.
         folder: a new folder.
 
     Raises:
         UserError: the system or the format is unknown, the folder exists, or an artifact is missing.
     """
-    dense = registry().dense
-    if system not in dense:
-        raise UserError(f"--system is {system!r}: must be one of {', '.join(dense)}")
-    if to != MODEL and to not in FORMATS:
-        raise UserError(f"--to is {to!r}: must be one of {', '.join([MODEL, *FORMATS])}")
+    if system not in registry().dense:
+        raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
+    if to not in FORMATS:
+        raise UserError(f"--to is {to!r}: must be one of {', '.join(FORMATS)}")
     if folder.exists():
         raise UserError(f"{folder}: exists already; name a new folder, or remove it")
+    module, name = FORMATS[to]
+    write: Callable[[str, Path], None] = getattr(import_module(f"gnn_encoder.exporting.{module}"), name)
     beside = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
-        if to == MODEL:
-            export_query_encoder(Path(dense[system].encoder), beside, title=dense[system].title)
-        else:
-            FORMATS[to](system, beside)
+        write(system, beside)
         publish(beside, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

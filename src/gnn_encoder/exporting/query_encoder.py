@@ -1,85 +1,79 @@
-"""The query encoder as a folder that sentence-transformers, `AutoModel` and text-embedding servers load.
-
-The names in the JSON files are those that sentence-transformers has written for years and that servers look for; its
-newer versions read them still.
-"""
+"""A trained query encoder on disk: what it says of itself, and the files that every export of it takes over."""
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
+
+from tokenizers import Tokenizer
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.atomic import write_json
 
-SETTINGS = "dual_encoder.json"
-COPIED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-
-
-def export_query_encoder(encoder: Path, folder: Path, *, title: str) -> None:
-    """Copy the query side of a dual-encoder, and say how its states become an embedding.
-
-    Args:
-        encoder: folder of a dual-encoder.
-        folder: where the model is written.
-        title: the system, in the model card.
-
-    Raises:
-        UserError: the encoder is missing.
-    """
-    missing = [name for name in (SETTINGS, *COPIED) if not (encoder / name).is_file()]
-    if missing:
-        raise UserError(f"{encoder / missing[0]}: no such file; run the stage that trains it first (`dvc repro`)")
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = json.loads((encoder / SETTINGS).read_text(encoding="utf-8"))
-    for name in COPIED:
-        shutil.copyfile(encoder / name, folder / name)
-    dimension = json.loads((encoder / "config.json").read_text(encoding="utf-8"))["hidden_size"]
-    cosine = settings["similarity"] == "cosine"
-    modules = ["Transformer", "Pooling", *(["Normalize"] if cosine else [])]
-    paths = ["", *(f"{number}_{name}" for number, name in enumerate(modules) if number)]
-    write_json(
-        folder / "modules.json",
-        [
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
-            for number, (name, path) in enumerate(zip(modules, paths, strict=True))
-        ],
-    )
-    write_json(
-        folder / "sentence_bert_config.json", {"max_seq_length": settings["query_length"], "do_lower_case": False}
-    )
-    similarity = "cosine" if cosine else "dot"
-    prompts: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": similarity}
-    write_json(folder / "config_sentence_transformers.json", prompts)
-    modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-    chosen = {"cls": "cls_token", "mean": "mean_tokens"}[settings["pooling"]]
-    pooling = {f"pooling_mode_{mode}": mode == chosen for mode in modes}
-    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dimension, **pooling})
-    if cosine:
-        (folder / "2_Normalize").mkdir(exist_ok=True)
-    write_text(folder / "README.md", _card(title, settings["query_length"], dimension, similarity))
+SETTINGS, CONFIG, WEIGHTS = "dual_encoder.json", "config.json", "model.safetensors"
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
 
 
-def _card(title: str, length: int, dimension: int, similarity: str) -> str:
-    product = "their cosine, which is the inner product of both" if similarity == "cosine" else "their inner product"
-    return f"""---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
----
+@dataclass(frozen=True, kw_only=True)
+class QueryEncoderFolder:
+    """The query side of a saved dual-encoder. Lengths are in tokens, `dimension` is the columns of an embedding."""
 
-# Query encoder of {title}
+    folder: Path
+    pooling: str
+    similarity: str
+    length: int
+    passage_length: int
+    dimension: int
+    shared: bool
 
-It embeds **queries** of at most {length} tokens in {dimension} dimensions. A passage's score is {product}.
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the settings of a folder written by `DualEncoder.save`.
 
-The passages' vectors do not come from this model alone: embed passages with it only if the system's passages are
-encoded alone, as M_de's are. Those of a GNN-encoder are also informed by the queries that retrieve them, and those of
-a Dual-Cross-Encoder by generated queries. Take them from `gnn-encoder export --to npy`, `parquet` or `faiss`.
+        Raises:
+            UserError: a file is missing.
+        """
+        for name in (SETTINGS, CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG):
+            if not (folder / name).is_file():
+                raise UserError(f"{folder / name}: no such file; run the stage that trains it first (`dvc repro`)")
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        return cls(
+            folder=folder,
+            pooling=settings["pooling"],
+            similarity=settings["similarity"],
+            length=settings["query_length"],
+            passage_length=settings["passage_length"],
+            dimension=config["hidden_size"],
+            shared=settings["shared"],
+        )
 
-```python
-from sentence_transformers import SentenceTransformer
+    @property
+    def cosine(self) -> bool:
+        """Whether embeddings have length 1."""
+        return self.similarity == "cosine"
 
-SentenceTransformer("this/folder").encode(["a query"])
-```
+    def copy_model(self, target: Path) -> None:
+        """Copy configuration and weights, and whatever else the model was saved with."""
+        for file in self.folder.iterdir():
+            if file.is_file() and file.name not in (*OWN, TOKENIZER, TOKENIZER_CONFIG):
+                shutil.copyfile(file, target / file.name)
 
-Trained by the pipeline gnn-encoder; `params.yaml` and `metrics/` of the project that it was exported from hold data,
-parameters and measures. Its weights are under the terms of the base model.
-"""
+    def copy_tokenizer(self, target: Path) -> None:
+        """Copy the tokenizer, and let it cut queries where the encoder was trained to, and pad a batch, by itself.
+
+        Tools that ask their tokenizer for the longest input would read more of a query than training did.
+        """
+        config = json.loads((self.folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
+        config.pop("max_length", None)  # that of a call, which some models were saved with
+        write_json(target / TOKENIZER_CONFIG, {**config, "model_max_length": self.length})
+        tokenizer = Tokenizer.from_file(str(self.folder / TOKENIZER))
+        pad = config["pad_token"]
+        name = pad["content"] if isinstance(pad, dict) else pad
+        tokenizer.enable_truncation(self.length)
+        tokenizer.enable_padding(
+            pad_id=tokenizer.token_to_id(name), pad_token=name, direction=config.get("padding_side", "right")
+        )
+        tokenizer.save(str(target / TOKENIZER))

