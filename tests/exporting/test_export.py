@@ -16,18 +16,12 @@ from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.exporting import engines
 from gnn_encoder.exporting import vectors as module
 from gnn_encoder.index.build import build
-from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
-from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
 ROOT = Path(__file__).parents[2]
 N, D, VIEWS = 11, 6, 2
-TEXTS = [
-    "Which milk is halloumi made with?",
-    "oven",
-    "a question that is longer than the sixteen tokens that it may be " * 2,
-]
 
 
 @pytest.fixture
@@ -86,46 +80,40 @@ def test_faiss_finds_what_the_index_finds(root: Path) -> None:
 
 
 def test_elasticsearch(root: Path) -> None:
-    export("--to", "elasticsearch", "out")
-    lines = [json.loads(line) for line in Path("out/bulk.ndjson").read_text().splitlines()]
+    code, out = export("--to", "elasticsearch", "out")
+    assert code == 0 and out.split() == ["out/bulk-00000.ndjson", "out/mapping.json"]
+    lines = [json.loads(line) for line in Path("out/bulk-00000.ndjson").read_text().splitlines()]
     assert [line["index"]["_id"] for line in lines[::2]] == [f"p{i}" for i in range(N)]
     assert lines[3]["title"] == "T" and lines[3]["text"] == "text 1 é"
     np.testing.assert_allclose([line["vector"] for line in lines[1::2]], matrix("gnn_encoder"))
+    fields = json.loads(Path("out/mapping.json").read_text())["mappings"]["properties"]
+    assert fields["vector"] == {"type": "dense_vector", "dims": D, "index": True, "similarity": "max_inner_product"}
 
 
-def test_qdrant(root: Path) -> None:
-    export("--to", "qdrant", "--system", "dual_cross", "out")
+@pytest.mark.parametrize(("size", "files"), [(1, N), (10**9, 1)])
+def test_a_bulk_file_is_one_request(root: Path, monkeypatch: pytest.MonkeyPatch, size: int, files: int) -> None:
+    monkeypatch.setattr(engines, "REQUEST_BYTES", size)
+    export("--to", "elasticsearch", "out")
+    assert len(list(Path("out").glob("bulk-*.ndjson"))) == files
+
+
+@pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
+def test_qdrant(root: Path, system: str, views: int) -> None:
+    export("--to", "qdrant", "--system", system, "out")
     points = [json.loads(line) for line in Path("out/points.jsonl").read_text().splitlines()]
-    assert [point["id"] for point in points] == list(range(VIEWS * N))
-    assert points[VIEWS]["payload"] == {"pid": "p1", "title": "T", "text": "text 1 é"}
-    np.testing.assert_allclose([point["vector"] for point in points], matrix("dual_cross"))
-
-
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_sentence_transformers_gives_the_same_vectors(root: Path, pooling: str, similarity: str) -> None:
-    transformers = pytest.importorskip("sentence_transformers")
-    source = Source(str(ROOT / "tests" / "tiny" / "model"))
-    model = load_model(source, dropout=0.0)
-    settings = DualEncoderSettings(
-        pooling=pooling, similarity=similarity, temperature=1.0, shared=True, query_length=16, passage_length=32
-    )
-    names = {"tokenizer": load_tokenizer(source), "settings": settings, "precision": "fp32"}
-    encoder = DualEncoder(query=model, passage=model, **names)
-    encoder.save(project.encoder("gnn_encoder"))
-    code, out = export("--to", "sentence-transformers", "out")
-    assert code == 0, out
-    loaded = transformers.SentenceTransformer("out", device="cpu")
-    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.for_inference().embed_queries(TEXTS), atol=1e-5)
-    assert loaded.similarity_fn_name == similarity and loaded.max_seq_length == 16
-    chosen = json.loads(Path("out/1_Pooling/config.json").read_text())
-    assert chosen[f"pooling_mode_{'mean_tokens' if pooling == 'mean' else 'cls_token'}"] is True
+    assert [point["id"] for point in points] == list(range(N))
+    assert points[1]["payload"] == {"pid": "p1", "title": "T", "text": "text 1 é"}
+    vectors = np.array([point["vector"] for point in points])
+    assert vectors.shape == ((N, D) if views == 1 else (N, views, D))
+    np.testing.assert_allclose(vectors.reshape(-1, D), matrix(system))
+    several = {} if views == 1 else {"multivector_config": {"comparator": "max_sim"}}
+    assert json.loads(Path("out/collection.json").read_text()) == {"vectors": {"size": D, "distance": "Dot", **several}}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, npy, "),
+        (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, onnx, npy, "),
         (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
         (("--to", "elasticsearch", "--system", "dual_cross", "out"), "error: dual_cross has several vectors a passage"),

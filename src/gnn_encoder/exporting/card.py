@@ -8,7 +8,7 @@ import yaml
 from gnn_encoder import __version__
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Section, load_params
-from gnn_encoder.core.systems import GraphSystem, PlainSystem, ShiftedSystem, registry
+from gnn_encoder.core.systems import UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.data.prepare import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
@@ -117,23 +117,29 @@ def _data(params: Params) -> str:
 
 
 def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
+    made = f"Trained by gnn-encoder {__version__}."
+    if system == UNTOUCHED:
+        made = "The base model as it comes, not trained."
+    lengths = {"tokens of a query": str(encoder.length), "tokens of a passage": str(encoder.passage_length)}
+    own = {"pooling": encoder.pooling, "similarity": encoder.similarity, **lengths}
+    rows = own | {f"`{name}`": _shown(params.value(name)) for name in _parameters(system, params)}
+    text = f"{made} The parameters that matter most, by their names in `params.yaml`:"
+    return "\n".join([text, "", "| parameter | value |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())])
+
+
+def _parameters(system: str, params: Params) -> list[str]:
+    """Dotted names of the parameters that made the system what it is."""
     found = registry().dense[system]
-    names = ["seed", "encoder.model", "encoder.revision", "encoder.temperature", "encoder.shared"]
-    names += ["data.train_queries", "train_dual_encoder.epochs", "index.factory"]
+    names = ["encoder.model", "encoder.revision", "encoder.shared", "index.factory"]
+    if system != UNTOUCHED:
+        names += ["seed", "encoder.temperature", "data.train_queries", "train_dual_encoder.epochs"]
     if isinstance(found, GraphSystem):
         graph = ("k", "labelled", "unlabelled")
         gnn = ("layers", "heads", "gate", "edge_features", "beta", "gnn_epochs", "epochs")
         names += [*(f"build_graph.{name}" for name in graph), *(f"mgt.{name}" for name in gnn)]
     if section := SECTION.get(found.branch):
         names += [f"{section}.{name}" for name in params.value(section).model_dump()]
-    own = {
-        "pooling": encoder.pooling,
-        "similarity": encoder.similarity,
-        "tokens of a query, of a passage": f"{encoder.length}, {encoder.passage_length}",
-    }
-    rows = own | {f"`{name}`": _shown(params.value(name)) for name in names}
-    text = f"Trained by gnn-encoder {__version__}. The parameters that matter most, by their names in `params.yaml`:"
-    return "\n".join([text, "", "| parameter | value |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())])
+    return names
 
 
 def _shown(value: object) -> str:
