@@ -87,7 +87,13 @@ def test_elasticsearch(root: Path) -> None:
     assert lines[3]["title"] == "T" and lines[3]["text"] == "text 1 é"
     np.testing.assert_allclose([line["vector"] for line in lines[1::2]], matrix("gnn_encoder"))
     fields = json.loads(Path("out/mapping.json").read_text())["mappings"]["properties"]
-    assert fields["vector"] == {"type": "dense_vector", "dims": D, "index": True, "similarity": "max_inner_product"}
+    assert fields["vector"] == {
+        "type": "dense_vector",
+        "dims": D,
+        "index": True,
+        "similarity": "max_inner_product",
+        "index_options": {"type": "hnsw"},
+    }
 
 
 @pytest.mark.parametrize(("size", "files"), [(1, N), (10**9, 1)])

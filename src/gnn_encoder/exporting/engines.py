@@ -31,6 +31,7 @@ def export_elasticsearch(system: str, folder: Path) -> None:
             f"{system} has several vectors a passage, which one document cannot hold; take qdrant or parquet"
         )
     vector = {"type": "dense_vector", "dims": manifest.shape[1], "index": True, "similarity": "max_inner_product"}
+    vector["index_options"] = {"type": "hnsw"}  # the default rounds vectors to 8 bits
     fields = {"title": {"type": "text"}, "text": {"type": "text"}, "vector": vector}
     write_json(folder / MAPPING, {"mappings": {"dynamic": "strict", "properties": fields}})
     for number, request in enumerate(_requests(_actions(system))):
