@@ -32,7 +32,8 @@ def draw(direction: str, lines: list[str]) -> str:
     """
     labels, arrows = parse(lines)
     places = arrange(direction, list(labels), arrows)
-    swing = BULGE * (1 + max(row for _, row in _rows(list(labels), arrows).values()))
+    skips = [_skip(direction, places[one], places[other]) for one, other in arrows]
+    swing = BULGE * max(skips) * 0.75  # as far as the widest curve gets
     width = max(x for x, _ in places.values()) + WIDTH + (swing if direction == "TD" else 0)
     height = max(y for _, y in places.values()) + HEIGHT + (swing if direction == "LR" else 0)
     shapes = [_arrow(direction, places[a], places[b]) for a, b in arrows]
@@ -84,13 +85,18 @@ def _rows(names: list[str], arrows: list[tuple[str, str]]) -> dict[str, tuple[in
     return rows
 
 
+def _skip(direction: str, start: Place, end: Place) -> int:
+    """How many rows an arrow goes on, if it has to pass boxes between them in its own line; else 0."""
+    across, along = (0, 1) if direction == "TD" else (1, 0)
+    step = (HEIGHT if direction == "TD" else WIDTH) + GAP[direction][along]
+    rows = round((end[along] - start[along]) / step)
+    return rows if rows > 1 and start[across] == end[across] else 0
+
+
 def _arrow(direction: str, start: Place, end: Place) -> str:
-    """From one box to another: straight on, or past the boxes between them where it skips some in its own line."""
+    """From one box to another: straight on, or past the boxes between them."""
     down = direction == "TD"
-    step = (HEIGHT if down else WIDTH) + GAP[direction][1 if down else 0]
-    rows = round((end[1] - start[1] if down else end[0] - start[0]) / step)
-    in_line = start[0] == end[0] if down else start[1] == end[1]
-    if rows > 1 and in_line:
+    if rows := _skip(direction, start, end):
         one, two = (_outside(down, place) for place in (start, end))
         dx, dy = (BULGE * rows, 0) if down else (0, BULGE * rows)
         bent = (one[0] + dx, one[1] + dy), (two[0] + dx, two[1] + dy)
