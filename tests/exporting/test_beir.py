@@ -109,9 +109,9 @@ def test_beirs_figures_equal_ours(
 
 def ir_measures(search: BeirSearch, split: str) -> dict[str, float]:
     """What our own evaluation says of the same encoder and index."""
-    table, searcher = pl.read_parquet(project.queries(split)), search.searcher
-    rows, _ = searcher.index.search(searcher.encoder.embed_queries(table["text"].to_list()), searcher.index.passages)
-    run = as_run(rows, table["qid"], pl.Series(searcher.index.pids()))
+    table = pl.read_parquet(project.queries(split))
+    rows, _ = search.index.search(search.encoder.embed_queries(table["text"].to_list()), search.index.passages)
+    run = as_run(rows, table["qid"], pl.Series(search.index.pids()))
     return mean(per_query(run, pl.read_parquet(project.qrels(split)), ["nDCG@10", "AP@1000", "R@10", "P@1"]))
 
 

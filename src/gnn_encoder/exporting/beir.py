@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.searcher import Searcher
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.searcher import QueryEncoder, Searcher
 
 BATCH = 64  # queries that are searched together
 BUILT = "the passages' vectors are in the built index: call `retrieve`, which searches it"
@@ -28,14 +29,15 @@ class BeirSearch(BaseSearch):  # type: ignore[misc]  # BEIR has no types
         ```
     """
 
-    def __init__(self, searcher: Searcher) -> None:
-        self.searcher = searcher
-        self._pids: list[str] = searcher.index.pids().to_pylist()
+    def __init__(self, encoder: QueryEncoder, index: PassageIndex) -> None:
+        self.encoder = encoder
+        self.index = index
+        self._pids: list[str] = index.pids().to_pylist()
 
     @classmethod
     def open(cls, index: str | Path) -> Self:
-        """Open a built system by its index, `data/indexes/SYSTEM` of a project; see `Searcher.open`."""
-        return cls(Searcher.open(index))
+        """Open a system as it was built, by its index, `data/indexes/SYSTEM` of a project; see `Searcher.open`."""
+        return cls(Searcher.open(index).encoder, PassageIndex.open(Path(index)))
 
     def search(
         self, corpus: Collection[str], queries: dict[str, str], top_k: int, *args: object, **kwargs: object
@@ -61,8 +63,8 @@ class BeirSearch(BaseSearch):  # type: ignore[misc]  # BEIR has no types
         results: dict[str, dict[str, float]] = {}
         with tqdm(total=len(texts), desc="queries", unit=" queries", disable=None) as bar:
             for first in range(0, len(texts), BATCH):
-                vectors = self.searcher.encoder.embed_queries(texts[first : first + BATCH])
-                rows, scores = self.searcher.index.search(vectors, k)
+                vectors = self.encoder.embed_queries(texts[first : first + BATCH])
+                rows, scores = self.index.search(vectors, k)
                 results.update(zip(list(queries)[first : first + BATCH], self._named(rows, scores), strict=True))
                 bar.update(len(rows))
         return results
@@ -96,7 +98,7 @@ class BeirSearch(BaseSearch):  # type: ignore[misc]  # BEIR has no types
             return
         found = f"has {len(corpus)}" if missing is None else f"has no passage {missing!r}"
         raise UserError(
-            f"{self.searcher.index.folder}: holds {len(self._pids)} passages, BEIR's corpus {found}; evaluate on the "
+            f"{self.index.folder}: holds {len(self._pids)} passages, BEIR's corpus {found}; evaluate on the "
             "data that was indexed (`gnn-encoder export --to beir`)"
         )
 
