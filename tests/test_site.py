@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -25,20 +26,35 @@ def load(name: str) -> ModuleType:
 diagrams, pages = load("site_diagrams"), load("site_pages")
 
 
+def build(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site of `root`. A proxy that refuses every connection stands for a machine without a network."""
+    refused = dict.fromkeys(["http_proxy", "https_proxy"], "http://[::1]:9")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", **refused}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
     folder = tmp_path_factory.mktemp("site")
-    # A proxy that refuses every connection stands for a machine without a network.
-    environment = {
-        **os.environ,
-        "NO_MKDOCS_2_WARNING": "1",
-        **dict.fromkeys(["http_proxy", "https_proxy"], "http://[::1]:9"),
-    }
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = build(ROOT, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+def test_a_dead_link_stops_the_build(tmp_path: Path) -> None:
+    for name in ("docs", "scripts", "benchmarks", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
+    for name in ("src", "configs", "LICENSE", "NOTICE"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    with (tmp_path / "docs" / "python.md").open("a", encoding="utf-8") as page:
+        page.write("[a](no-page.md) and [b](data.md#no-heading)\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode == 1
+    assert "docs/python.md: link to no-page.md, which does not exist" in done.stderr
+    assert "contains a link 'data.md#no-heading'" in done.stderr
+    assert done.stderr.count("WARNING") == 3  # the first is seen by MkDocs too
 
 
 class Loaded(HTMLParser):
