@@ -358,7 +358,7 @@ def serve(
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("gnn_encoder"):
                 raise
-            raise UserError(f"{error.name} is not installed; `pip install 'gnn-encoder[serve]'` adds it") from error
+            raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
         from gnn_encoder.serving.settings import Limits
 
         bounds = {"query": max_query, "hits": max_k, "inputs": max_inputs, "body": max_body, "waiting": max_waiting}
