@@ -8,10 +8,10 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.systems import MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
+
+if TYPE_CHECKING:
+    from gnn_encoder.growing.commands import Outcome
 
 app = typer.Typer(
     name="gnn-encoder",
@@ -313,6 +316,94 @@ def export(
 
         for path in command.export(system, to, folder):
             typer.echo(path)
+        if (project.DATA / "grown" / system / "manifest.json").is_file() and to != command.MODEL:
+            _print_line(f"{system} was added to or deleted from since: only the build is exported", warning=True)
+
+
+@app.command()
+def add(
+    passages: Annotated[Path | None, typer.Argument(help="JSON lines with _id, text and perhaps title.")] = None,
+    system: Annotated[str, typer.Option(help="Which dense system's index grows.")] = MAIN,
+    again: Annotated[bool, typer.Option("--again", help="Bring earlier additions onto a rebuilt index.")] = False,
+) -> None:
+    """Add passages to a built index, without training; one with the id of another that is there replaces it.
+
+    With --again, what was added, deleted and logged before the index was built anew is done to the new one.
+
+    \b
+    Examples:
+      gnn-encoder add passages.jsonl
+      gnn-encoder add passages.jsonl --system dual_encoder
+      gnn-encoder add --again
+    """  # noqa: D301
+    with report_errors():
+        if (passages is None) != again:
+            raise UserError("give a file of passages or --again: one of the two")
+        from gnn_encoder.growing import commands
+
+        _print_grown(system, lambda: commands.add(system, passages) if passages else commands.again(system))
+
+
+@app.command()
+def delete(
+    pids: Annotated[list[str] | None, typer.Argument(metavar="[PID]...", help="Ids of passages.")] = None,
+    file: Annotated[Path | None, typer.Option(help="More ids, one a line.")] = None,
+    system: Annotated[str, typer.Option(help="Which dense system's index they are in.")] = MAIN,
+) -> None:
+    """Delete passages from a built index: no search finds them again, and all others keep their places.
+
+    \b
+    Examples:
+      gnn-encoder delete p17 p18
+      gnn-encoder delete --file outdated.txt --system dual_encoder
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.growing import commands
+
+        _print_grown(system, lambda: commands.delete(system, pids or [], file))
+
+
+@app.command()
+def log(
+    queries: Annotated[Path, typer.Argument(help="A query a line, perhaps with a tab and the passage chosen for it.")],
+    system: Annotated[str, typer.Option(help="Which dense system's index takes them in.")] = MAIN,
+) -> None:
+    """Take logged queries into the graph of a built index, without training: they inform the passages they retrieve.
+
+    \b
+    Examples:
+      gnn-encoder log queries.tsv
+      gnn-encoder log queries.tsv --system query_mean
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.growing import commands
+
+        _print_grown(system, lambda: commands.log(system, queries))
+
+
+@app.command()
+def compact(
+    system: Annotated[str, typer.Option(help="Which dense system's additions are merged.")] = MAIN,
+    whole: Annotated[bool, typer.Option("--all", help="Index them together with the built passages.")] = False,
+) -> None:
+    """Merge what was added to a built index, and drop what was deleted from that.
+
+    \b
+    Examples:
+      gnn-encoder compact
+      gnn-encoder compact --all
+    """  # noqa: D301
+    with report_errors():
+        from gnn_encoder.growing.compact import compact as merge
+
+        _print_grown(system, lambda: merge(system, whole=whole))
+
+
+def _print_grown(system: str, command: "Callable[[], Outcome]") -> None:
+    began = time.perf_counter()
+    outcome = command()
+    seconds = time.perf_counter() - began
+    typer.echo(f"{system}: {outcome.told}; {outcome.passages:,} passages can be found ({seconds:.1f} s)")
 
 
 @app.command()

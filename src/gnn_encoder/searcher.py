@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import chdir, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from gnn_encoder.growing.hybrid import GrownHybrid
+    from gnn_encoder.growing.search import GrownIndex
     from gnn_encoder.index.hybrid import HybridIndex
-    from gnn_encoder.index.search import PassageIndex, TableRows
+    from gnn_encoder.index.search import PassageIndex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +46,25 @@ class QueryEncoder(Protocol):
         """Embed queries. *Shape:* (n, d)."""
 
 
+class Tables(Protocol):
+    """Rows of a table, by number."""
+
+    def take(self, rows: "NDArray[np.int64]") -> list[dict[str, Any]]:
+        """Some of them, in the order asked for. *Shape:* rows (n,)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Searcher:
-    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
+    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts.
+
+    What `gnn-encoder add`, `delete` and `log` did to the index since it was built counts: then `index` is a GrownIndex.
+    """
 
     encoder: QueryEncoder
-    index: "PassageIndex"
-    hybrid: "HybridIndex | None"
-    pids: "TableRows"
-    passages: "TableRows"
+    index: "PassageIndex | GrownIndex"
+    hybrid: "HybridIndex | GrownHybrid | None"
+    pids: Tables
+    passages: Tables
 
     @classmethod
     def open(
@@ -68,8 +80,9 @@ class Searcher:
             load: loads the query encoder from its folder; by default `load_encoder`.
 
         Raises:
-            UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
-                holds another number of passages than the passages table.
+            UserError: the folder is no index of a dense system, one of the system's artifacts is missing, its index
+                holds another number of passages than the passages table, or what was added to it or deleted from it
+                belongs to an older build.
         """
         folder = Path(index).absolute()
         if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
@@ -96,6 +109,17 @@ class Searcher:
         pids = TableRows(index.folder / PIDS, PID_TABLE)
         both = _open_hybrid(index) if hybrid else None
         encoder = load(Path(dense[system].encoder))
+        if (project.DATA / "grown" / system / "manifest.json").is_file():
+            from gnn_encoder.growing.search import GrownIndex
+
+            if grown := GrownIndex.open(index):
+                return cls(
+                    encoder=encoder,
+                    index=grown,
+                    hybrid=_grow_hybrid(both, grown) if both else None,
+                    pids=grown.tables(pids, ["pid"]),
+                    passages=grown.tables(passages, ["pid", "title", "text"]),
+                )
         return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
@@ -157,3 +181,9 @@ def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
     from gnn_encoder.index.hybrid import HybridIndex
 
     return HybridIndex.open(index)
+
+
+def _grow_hybrid(built: "HybridIndex", grown: "GrownIndex") -> "GrownHybrid":
+    from gnn_encoder.growing.hybrid import GrownHybrid
+
+    return GrownHybrid(built, grown)

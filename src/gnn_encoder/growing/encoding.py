@@ -1,0 +1,77 @@
+"""Texts that are not among the pipeline's tables, run through the same encoders in the same way."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.core.params import Params
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries
+from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.streaming import encode_prepared, prepare_rows
+from gnn_encoder.encoding.tokens import Rows, TextTokens, with_title
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+Matrix = NDArray[np.float32]
+
+
+class TokensInMemory(TextTokens):
+    """Tokens of a few texts."""
+
+    def __init__(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
+        tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
+        tokenizer._tokenizer.no_padding()
+        encoded = tokenizer._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        ids = [one.ids[: tokenizer.model_max_length] for one in encoded]
+        self.ids = np.array([token for text in ids for token in text], dtype=np.int64)
+        self.offsets = np.cumsum([0, *map(len, ids)])
+
+
+class TextEncoder:
+    """A dual-encoder that reads texts."""
+
+    def __init__(self, folder: Path, params: Params) -> None:
+        self.encoder = DualEncoder.load(folder, precision=params.encoder.precision).for_inference()
+        self._batch_tokens = params.encoder.batch_tokens
+
+    def queries(self, texts: Sequence[str]) -> Matrix:
+        """E_Q. *Shape:* (n, d)."""
+        return embed_queries(self.encoder, self._tokens(texts), self._batch_tokens)
+
+    def passages(self, titles: Sequence[str], texts: Sequence[str]) -> Matrix:
+        """E_P. *Shape:* (n, d)."""
+        whole = [with_title(*one, self.encoder.tokenizer) for one in zip(titles, texts, strict=True)]
+        return embed_passages(self.encoder, self._tokens(whole), self._batch_tokens, np.arange(len(whole)))
+
+    def _tokens(self, texts: Sequence[str]) -> TokensInMemory:
+        return TokensInMemory(texts, self.encoder.tokenizer)
+
+
+class PairEncoder:
+    """M_ce, which embeds pairs of texts as features of edges."""
+
+    def __init__(self, folder: Path, params: Params) -> None:
+        self.model = CrossEncoder.load(folder, precision=params.encoder.precision).for_inference()
+        self._length, self._batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
+
+    def passage_text(self, title: str, text: str) -> str:
+        """A passage as M_ce reads it."""
+        return with_title(title, text, self.model.tokenizer)
+
+    def features(self, first: Sequence[str], second: Sequence[str], rows: tuple[Rows, Rows]) -> Matrix:
+        """[CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""
+        if not len(rows[0]):
+            return np.empty((0, self.model.dimension), dtype=np.float32)
+        couples = Couples(
+            first=TokensInMemory(first, self.model.tokenizer),
+            second=TokensInMemory(second, self.model.tokenizer),
+            size=len(rows[0]),
+            rows_of=lambda some: (rows[0][some], rows[1][some]),
+            template=self.model.template,
+            max_length=self._length,
+        )
+        prepared = prepare_rows(couples, np.arange(len(rows[0])), self._batch_tokens)
+        return encode_prepared(prepared, len(rows[0]), self.model.embed).astype(np.float16).astype(np.float32)
