@@ -28,17 +28,20 @@ from gnn_encoder.core.storage.arrays import (
 )
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.growing.commands import NOTHING_DELETED, Outcome, live, open_overlay
-from gnn_encoder.growing.nodes import H_Q, H_Q_PRIME, M_DE, REACH
 from gnn_encoder.growing.overlay import Overlay, built_factory, changing, commit
 from gnn_encoder.growing.segment import (
     CACHED,
     DELETED,
     EDGES,
     GROWN,
+    H_Q,
+    H_Q_PRIME,
     INDEX,
     LOGGED,
+    M_DE,
     NOWHERE,
     PAIRS,
+    REACH,
     ROWS,
     VECTORS,
     Entry,
@@ -194,8 +197,10 @@ def _write_index(overlay: Overlay, folder: Path) -> None:
             kept = block[overlay.is_live(first + np.arange(len(block)))]
             writer.write(done, kept)
             done += len(kept)
-        names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": ""}
-        writer.finish(ArrayManifest(shape=shape, dtype="float32", **names))
+        manifest = ArrayManifest(
+            shape=shape, dtype="float32", model_fingerprint="", input_fingerprint="", fingerprint=""
+        )  # nobody asks what a matrix comes from that is gone in a moment
+        writer.finish(manifest)
     index = fill(matrix, built_factory(overlay.manifest.system), load_params().seed)
     faiss.write_index(index, str(folder / INDEX))
     shutil.rmtree(matrix)

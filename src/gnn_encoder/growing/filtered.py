@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import faiss
+import faiss as untyped
 import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains
 from gnn_encoder.index.views import MISSING, Rows, Scores, by_score_then_row
+
+faiss: Any = untyped  # its own types are of another version, and know no parameters of searches
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from gnn_encoder.growing.encoding import Matrix, PairEncoder, TextEncoder
 from gnn_encoder.growing.informing import Informer, passage_texts, to_tensor
 from gnn_encoder.growing.labels import built_rows, logged_pairs, logged_queries
 from gnn_encoder.growing.made import Made, check_model
-from gnn_encoder.growing.nodes import H_Q, H_Q_PRIME, LINKS, M_DE, REACH, QueryNodes, built_nodes, reach
+from gnn_encoder.growing.nodes import LINKS, QueryNodes, built_nodes, reach
 from gnn_encoder.growing.overlay import Overlay
 from gnn_encoder.growing.reading import Log
 from gnn_encoder.growing.retrieval import passages_of, queries_of
-from gnn_encoder.growing.segment import append, matrix_writer
+from gnn_encoder.growing.segment import H_Q, H_Q_PRIME, M_DE, REACH, append, matrix_writer
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 
@@ -45,11 +45,8 @@ class GraphGrower:
     def __init__(self, overlay: Overlay, params: Params) -> None:
         system = overlay.manifest.system
         self.overlay, self.params, self.source = overlay, params, GraphArtifacts(name=system)
-        model, base, matrix = (
-            project.gnn(system),
-            project.encoder(self.source.base),
-            project.embeddings(self.source.base),
-        )
+        base, matrix = project.encoder(self.source.base), project.embeddings(self.source.base)
+        model = project.gnn(system)
         check_model(project.embeddings(system), fingerprint(model), f"encode_corpus@{system}")
         check_model(matrix, DualEncoder.fingerprint(base), f"cache_passages@{self.source.base}")
         self.gnn = QueryPassageGNN.load(model, dimension=overlay.manifest.dimension).to(device()).eval()
@@ -66,10 +63,11 @@ class GraphGrower:
 
     def add(self, passages: pl.DataFrame, old: Rows) -> Made:
         """Encode, link, inform."""
-        cached = self.m_de.passages(passages["title"], passages["text"]).astype(self.cached)
+        cached = self.m_de.passages(passages["title"].to_list(), passages["text"].to_list()).astype(self.cached)
         if self.gnn.config.graph == "self_loops":
             return self._informed(passages, cached, NO_LINKS)
-        before = self._links_of(old).select("query", "passage")
+        versions = [self._links_of(rows) for rows in (old, self._built(passages["pid"]))]
+        before = pl.concat([links.select("query", "passage") for links in versions])
         links = queries_of(self.nodes, cached.astype(np.float32), self._labels_of(passages["pid"]), before)
         return self._informed(passages, cached, links)
 
@@ -83,18 +81,22 @@ class GraphGrower:
     def _informed(self, passages: pl.DataFrame, cached: NDArray[Any], links: pl.DataFrame) -> Made:
         h_p = cached.astype(np.float32)
         if self.joint is not self.m_de:
-            h_p = self.joint.passages(passages["title"], passages["text"])
+            h_p = self.joint.passages(passages["title"].to_list(), passages["text"].to_list())
         vectors, edges = self.inform(passages, h_p, links)
         return Made(vectors=vectors.astype(self.dtype).astype(np.float32), cached=cached, edges=edges)
 
+    @staticmethod
+    def _built(pids: pl.Series) -> Rows:
+        """The rows that ids have in the built index, deleted or not, -1 where they have none. *Shape:* (b,)."""
+        found = pl.DataFrame({"pid": pids}).join(built_rows(pids), on="pid", how="left", maintain_order="left")
+        return found["row"].cast(pl.Int64).fill_null(-1).to_numpy()
+
     def _labels_of(self, pids: pl.Series) -> pl.DataFrame:
         """The nodes that are labelled with passages: columns query, passage, a row of `pids`."""
-        place = pl.DataFrame({"pid": pids}).with_row_index("place").with_columns(pl.col("place").cast(pl.Int32))
-        rows = built_rows(pids).join(place, on="pid")
-        built = self.nodes.labels_of(rows["row"].to_numpy()).join(
-            rows.select(pl.col("row").cast(pl.Int32), "place"), left_on="passage", right_on="row"
-        )
-        logged = logged_pairs(self.overlay, pids).join(place, on="pid")
+        rows = pl.DataFrame({"pid": pids, "row": self._built(pids)}).with_row_index("place")
+        rows = rows.with_columns(pl.col("place", "row").cast(pl.Int32))
+        built = self.nodes.labels_of(rows["row"].to_numpy()).join(rows, left_on="passage", right_on="row")
+        logged = logged_pairs(self.overlay, pids).join(rows, on="pid")
         logged = logged.with_columns(pl.col("query") + len(self.nodes.parts[0]))
         return pl.concat([one.select("query", passage="place") for one in (built, logged)])
 
@@ -109,9 +111,8 @@ class GraphGrower:
 
     def known_queries(self) -> pl.LazyFrame:
         """The nodes."""
-        return pl.concat(
-            [table.select("text") for table in (pl.scan_parquet(self.source.queries), logged_queries(self.overlay))]
-        )
+        tables = pl.scan_parquet(self.source.queries), logged_queries(self.overlay)
+        return pl.concat([table.select("text") for table in tables])
 
     def log(self, queries: Log, folder: Path) -> Rows:
         """Add queries as nodes, and name the passages that they retrieve."""
@@ -131,6 +132,7 @@ class GraphGrower:
                 for file, values in zip((asked, encoded, informed, needed), arrays, strict=True):
                     append(file, values, "float32")
                 bar.update(len(some))
+        self.nodes.append(folder)
         return self.new_links["passage"].unique().sort().cast(pl.Int64).to_numpy()
 
     def _with_rows(self, pairs: pl.DataFrame) -> pl.DataFrame:
@@ -140,15 +142,15 @@ class GraphGrower:
 
     def _nodes(self, texts: pl.Series, pairs: pl.DataFrame, first: int) -> tuple[Matrix, Matrix, Matrix, Matrix]:
         """New nodes, numbered from `first` on, as their part holds them; their edges are added to `new_links`."""
-        asked = self.m_de.queries(texts)
-        h_q = asked if self.joint is self.m_de else self.joint.queries(texts)
+        asked = self.m_de.queries(texts.to_list())
+        h_q = asked if self.joint is self.m_de else self.joint.queries(texts.to_list())
         rows, scores = passages_of(self.overlay, self.source.base, asked, self.source.open().k)
         rows, scores, labelled = self._labelled_first(rows, scores, pairs, asked)
         kept = (rows >= 0) & (~labelled | self.params.encode_corpus.labelled_edges)
         if self.gnn.config.graph != "self_loops":
             query = np.broadcast_to(first + np.arange(len(rows))[:, None], rows.shape)
             columns = dict(zip(LINKS.names, (query[kept], rows[kept], scores[kept], labelled[kept]), strict=True))
-            self.new_links = pl.concat([self.new_links, pl.DataFrame(columns).cast(dict(NO_LINKS.schema))])
+            self.new_links = pl.concat([self.new_links, pl.DataFrame(columns).cast(NO_LINKS.schema)])
         needed = reach(scores[:, -1], labelled[:, -1], first=self.params.build_graph.labelled)
         return asked, h_q, self._interactive(texts, h_q, rows, kept), needed
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from gnn_encoder.core.params import Params
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, PairEncoder
-from gnn_encoder.growing.nodes import H_Q, H_Q_PRIME, QueryNodes
-from gnn_encoder.growing.segment import EDGES
+from gnn_encoder.growing.nodes import QueryNodes
+from gnn_encoder.growing.segment import EDGES, H_Q, H_Q_PRIME
 from gnn_encoder.models.device import device
 
 EDGES_AT_A_TIME = 65_536  # whose features are in memory, and those of one passage more
@@ -69,9 +69,10 @@ class Informer:
             *features,
         )
         labelled = to_tensor(links["labelled"].to_numpy()) if self.gnn.config.labelled else None
-        others = {"h_q": to_tensor(self.nodes.take(H_Q, queries)), "labelled": labelled}
-        informed = self.gnn.interactive_passages(*inputs, **others)
-        attention, gate = (values.cpu().numpy() for values in self.gnn.explain(*inputs, **others))
+        h_q = to_tensor(self.nodes.take(H_Q, queries))
+        informed = self.gnn.interactive_passages(*inputs, h_q=h_q, labelled=labelled)
+        explained = self.gnn.explain(*inputs, h_q=h_q, labelled=labelled)
+        attention, gate = (values.cpu().numpy() for values in explained)
         itself = pl.DataFrame({"passage": np.arange(first, last, dtype=np.int32)}).with_columns(
             query=pl.lit(-1, pl.Int32), score=pl.lit(None, pl.Float32), labelled=pl.lit(False)
         )

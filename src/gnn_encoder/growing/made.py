@@ -58,9 +58,8 @@ def check_model(matrix: Path, fingerprint: str, stage: str) -> None:
         UserError: it was.
     """
     if read_manifest(matrix).model_fingerprint != fingerprint:
-        raise UserError(
-            f"{matrix}: another model than the present one made it; run `dvc repro {stage}` and what follows"
-        )
+        cure = f"run `dvc repro {stage}` and what follows it"
+        raise UserError(f"{matrix}: another model than the present one made it; {cure}")
 
 
 def no_use_for_queries(system: str) -> UserError:

@@ -18,7 +18,6 @@ import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -37,11 +36,10 @@ from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, TextEncoder
 from gnn_encoder.growing.overlay import NODES, Overlay
-from gnn_encoder.growing.segment import LOGGED
+from gnn_encoder.growing.segment import H_Q, H_Q_PRIME, LOGGED, M_DE, REACH
 from gnn_encoder.index.search import TableRows
 
-Rows = NDArray[np.integer[Any]]
-M_DE, H_Q, H_Q_PRIME, REACH = "m_de.npy", "h_q.npy", "h_q_prime.npy", "reach.npy"
+Rows = NDArray[np.int64]
 LINKS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("score", pa.float32()), ("labelled", pa.bool_())])
 LABELS = pa.schema([("query", pa.int32()), ("passage", pa.int32())])
 
@@ -84,6 +82,11 @@ class QueryNodes:
             if segment.entry.queries:
                 self.parts.append(Part(n + segment.first_query, segment.folder, TableRows(segment.queries, LOGGED)))
         self.size = n + overlay.queries
+
+    def append(self, folder: Path) -> None:
+        """Take in the nodes of a segment that is being written."""
+        self.parts.append(Part(self.size, folder, TableRows(folder / "queries.parquet", LOGGED)))
+        self.size += len(self.parts[-1])
 
     def take(self, name: str, nodes: Rows) -> Matrix:
         """Rows of one of the arrays. *Shape:* (u,) -> (u, any)."""

@@ -34,7 +34,7 @@ class PlainGrower:
 
     def add(self, passages: pl.DataFrame, old: Rows) -> Made:
         """E_P, rounded as the built matrix is."""
-        vectors = self._encoder.passages(passages["title"], passages["text"])
+        vectors = self._encoder.passages(passages["title"].to_list(), passages["text"].to_list())
         return Made(vectors=vectors.astype(self._dtype).astype(np.float32))
 
     def known_queries(self) -> pl.LazyFrame:
@@ -66,7 +66,7 @@ class ShiftedGrower:
 
     def add(self, passages: pl.DataFrame, old: Rows) -> Made:
         """h_p + weight * the mean of the queries that are labelled with the passage's id."""
-        cached = self._encoder.passages(passages["title"], passages["text"]).astype(self.cached)
+        cached = self._encoder.passages(passages["title"].to_list(), passages["text"].to_list()).astype(self.cached)
         return self._shifted(passages["pid"], cached)
 
     def log(self, queries: Log, folder: Path) -> Rows:
@@ -90,7 +90,7 @@ class ShiftedGrower:
         labels = labels.join(pl.DataFrame({"pid": pids}).with_row_index("passage"), on="pid").with_row_index("query")
         vectors = cached.astype(np.float32)
         if len(labels):
-            means = QueryMeans.of(labels, self._encoder.queries(labels["text"]))
+            means = QueryMeans.of(labels, self._encoder.queries(labels["text"].to_list()))
             unit_length = self._encoder.encoder.settings.similarity == "cosine"
             vectors = Shift(means=means, unit_length=unit_length, dtype=self._dtype).block(0, vectors, self._weight)
         return Made(vectors=vectors.astype(self._dtype).astype(np.float32), cached=cached)

@@ -76,7 +76,7 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
 
 
 def read_log(path: Path) -> Log:
-    """Queries, one a line: `query`, `query<TAB>pid` or `query<TAB>pid<TAB>count`; a header of these words is passed over.
+    """Queries, one a line: `query`, `query<TAB>pid` or `query<TAB>pid<TAB>count`, perhaps below a header of such words.
 
     Queries that differ only in case, white space and punctuation are one, written as it came first. A line whose count
     is 0 labels nothing.
@@ -134,9 +134,7 @@ def _is_header(number: int, line: str) -> bool:
 def _logged(place: Place, line: str) -> tuple[str, str | None, str]:
     columns = line.split("\t")
     if len(columns) > len(COLUMNS):
-        raise UserError(
-            f"{place}: {len(columns)} columns, at most {len(COLUMNS)}: {', '.join(COLUMNS)}; remove the others"
-        )
+        raise UserError(f"{place}: {len(columns)} columns; write at most {', '.join(COLUMNS)} with a tab between them")
     text = " ".join(columns[0].split())
     if not any(map(str.isalnum, text)):
         raise UserError(f"{place}, query: {shorten(columns[0])} has no word; give it some or remove the line")

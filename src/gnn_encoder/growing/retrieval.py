@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from gnn_encoder.core import project
 from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.growing.encoding import Matrix
-from gnn_encoder.growing.nodes import LINKS, M_DE, REACH, QueryNodes
+from gnn_encoder.growing.nodes import LINKS, QueryNodes
 from gnn_encoder.growing.overlay import Overlay
-from gnn_encoder.growing.segment import CACHED
+from gnn_encoder.growing.segment import CACHED, M_DE, REACH
 from gnn_encoder.models.device import device
 
 Rows = NDArray[np.int64]

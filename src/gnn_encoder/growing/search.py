@@ -93,8 +93,9 @@ class GrownIndex:
             size = block_size(self.dimension)
             for start in range(0, len(vectors), size):
                 found = self._search_added(vectors[start : start + size], first + start, queries, k)
-                rows, scores = np.concatenate([rows, found[0]], axis=1), np.concatenate([scores, found[1]], axis=1)
-                rows, scores = (part[:, :k] for part in by_score_then_row(rows, scores))
+                joined = np.concatenate([rows, found[0]], axis=1), np.concatenate([scores, found[1]], axis=1)
+                rows, scores = by_score_then_row(*joined)
+                rows, scores = rows[:, :k], scores[:, :k]
         return rows, scores
 
     def _search_added(

@@ -46,6 +46,7 @@ EDGES = pa.schema(
         *(("attention", pa.float32()), ("gate", pa.float32())),
     ]
 )
+M_DE, H_Q, H_Q_PRIME, REACH = "m_de.npy", "h_q.npy", "h_q_prime.npy", "reach.npy"
 VECTORS, CACHED, INDEX, ROWS = "vectors.npy", "cached.npy", "index.faiss", "rows.npy"
 
 

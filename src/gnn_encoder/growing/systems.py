@@ -34,8 +34,8 @@ def check_system(system: str) -> None:
         return
     if system in known.views:
         raise UserError(
-            f"--system is {system!r}: its passages have several vectors each, made with generated queries, and it cannot "
-            "grow; build it again with the new passages (`dvc repro`)"
+            f"--system is {system!r}: its passages have several vectors each, made with generated queries, and it "
+            "cannot grow; build it again with the new passages (`dvc repro`)"
         )
     if system in known.reordered:
         base = known.reordered[system].base
