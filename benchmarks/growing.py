@@ -70,7 +70,9 @@ def write(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
 def reciprocal_rank(found: np.ndarray, queries: np.ndarray, relevant: pl.DataFrame) -> float:
     """RR@10 over the judged queries. *Shape:* found (queries, K), rows of passages.parquet; queries (n,)."""
     pairs = set(relevant.select("query", "passage").iter_rows())
-    hits = np.array([[(query, row) in pairs for row in rows] for query, rows in zip(queries, found.tolist(), strict=True)])
+    hits = np.array(
+        [[(query, row) in pairs for row in rows] for query, rows in zip(queries, found.tolist(), strict=True)]
+    )
     return float((hits / np.arange(1, K + 1)).max(axis=1).mean())
 
 
@@ -87,7 +89,9 @@ def compare(segment: Segment, built: np.ndarray) -> None:
     added = np.asarray(segment.vectors)
     lengths = np.linalg.norm(added, axis=1) * np.linalg.norm(built, axis=1)
     cosine = np.einsum("bd,bd->b", added, built) / lengths
-    print(f"cosine with the build: mean {cosine.mean():.5f}, 5% {np.quantile(cosine, 0.05):.5f}, least {cosine.min():.5f}")
+    print(
+        f"cosine with the build: mean {cosine.mean():.5f}, 5% {np.quantile(cosine, 0.05):.5f}, least {cosine.min():.5f}"
+    )
     if segment.edges.is_file():
         edges = pl.read_parquet(segment.edges).filter(pl.col("query") >= 0)
         print(f"edges: {len(edges)} of {len(added)} passages, {edges['labelled'].sum()} of them labelled")
@@ -108,7 +112,9 @@ def main(system: str = "gnn_encoder") -> None:
 
     def judge(name: str) -> None:
         grown = GrownIndex.open(index)
-        found = index.search(queries, K)[0] if grown is None else built_rows(grown, passages)[grown.search(queries, K)[0]]
+        found = (
+            index.search(queries, K)[0] if grown is None else built_rows(grown, passages)[grown.search(queries, K)[0]]
+        )
         print(f"dev RR@10 {name}: {reciprocal_rank(found, asked, relevant):.4f}")
         if grown is not None and (last := grown.overlay.segments[-1]).entry.passages == AGAIN:
             compare(last, vectors)

@@ -1,0 +1,143 @@
+"""kill -9 at any moment of a command leaves the old state or the new one, and the next command works."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnn_encoder.core import project
+from gnn_encoder.growing import commands
+from gnn_encoder.growing.compact import compact
+from gnn_encoder.growing.overlay import folder_of
+from gnn_encoder.growing.search import GrownIndex
+from gnn_encoder.index.build import PID_TABLE, PIDS
+from gnn_encoder.index.search import PassageIndex, TableRows
+
+from .small import SYSTEM, HashGrower, jsonl, make
+
+SCRIPT = Path(__file__).with_name("killed.py")
+COMMANDS = ("add", "delete", "log", "compact", "compact --all", "add --again")
+MOMENTS = 4  # of each command, evenly spread over its calls of the system
+BUILT = {f"p{i}": f"text {i}" for i in range(40)}
+
+
+@pytest.fixture
+def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with three segments, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "open_grower", HashGrower)
+    make(tmp_path, BUILT)
+    commands.add(SYSTEM, jsonl(tmp_path / "first.jsonl", {f"first-{i}": f"first {i}" for i in range(5)}))
+    commands.delete(SYSTEM, ["p0", "first-0"])
+    (tmp_path / "log.tsv").write_text("query\tp3\n")
+    commands.log(SYSTEM, tmp_path / "log.tsv")
+    (tmp_path / "log.tsv").write_text("another\tp4\n")
+    jsonl(tmp_path / "add.jsonl", {"p2": "changed", "new": "new"})
+    return tmp_path
+
+
+def state(folder: Path) -> dict[str, str]:
+    """All passages that can be found, with their texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        base = PassageIndex.open(project.index(SYSTEM))
+        index = GrownIndex.open(base)
+        assert index is not None
+        rows, _ = index.search(np.ones((1, index.dimension), np.float32), index.passages)
+        assert (rows >= 0).all()
+        from gnn_encoder.core.records import PASSAGES
+
+        names = index.tables(TableRows(base.folder / PIDS, PID_TABLE), ["pid"]).take(rows[0])
+        texts = index.tables(TableRows(project.PASSAGES, PASSAGES), ["pid", "text"]).take(rows[0])
+        assert [one["pid"] for one in names] == [one["pid"] for one in texts]
+        return {one["pid"]: one["text"] for one in texts}
+
+
+def run(folder: Path, command: str, number: int = -1) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder), command, str(number)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_kill_leaves_the_old_state_or_the_new_one(command: str, grown: Path, tmp_path: Path) -> None:
+    before = state(grown)
+    if command == "add --again":
+        make(grown, {**BUILT, "p40": "text 40"})
+    whole = tmp_path / "whole"
+    shutil.copytree(grown, whole)
+    done = run(whole, command)
+    assert done.returncode == 0, done.stderr
+    calls, after = int(done.stdout), state(whole)
+    assert calls > MOMENTS
+    for number in np.linspace(0, calls - 1, MOMENTS).round().astype(int).tolist():
+        copy = tmp_path / f"killed-{number}"
+        shutil.copytree(grown, copy, ignore=shutil.ignore_patterns("whole", "killed-*"))
+        assert run(copy, command, number).returncode == -signal.SIGKILL
+        if (
+            command != "add --again"
+            or json.loads((copy / folder_of(SYSTEM) / "manifest.json").read_text())["index"]
+            != (json.loads((grown / folder_of(SYSTEM) / "manifest.json").read_text())["index"])
+        ):
+            assert state(copy) in (before, after)
+            continue_with(copy)
+        else:
+            assert run(copy, command).returncode == 0
+            assert state(copy) == after
+
+
+def continue_with(folder: Path) -> None:
+    """The next command works, and removes what the killed one left."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        commands.delete(SYSTEM, ["p9"])
+        compact(SYSTEM)
+        manifest = json.loads((folder_of(SYSTEM) / "manifest.json").read_text())
+        named = {f"{entry['number']:06d}" for entry in manifest["segments"]}
+        assert set(os.listdir(folder_of(SYSTEM))) == {"manifest.json", "lock", *named}
+        assert "p9" not in state(folder)
+
+
+def test_two_writers(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is told who is at work, and nothing is lost of the first one's."""
+    began, go_on = threading.Event(), threading.Event()
+
+    class SlowGrower(HashGrower):
+        def add(self, *arguments: object) -> object:
+            began.set()
+            assert go_on.wait(30)
+            return super().add(*arguments)
+
+    monkeypatch.setattr(commands, "open_grower", SlowGrower)
+    first = threading.Thread(target=lambda: commands.add(SYSTEM, grown / "add.jsonl"))
+    first.start()
+    assert began.wait(30)
+    with pytest.raises(ValueError, match=f"data/grown/gnn_encoder: process {os.getpid()} is changing it; wait until"):
+        commands.delete(SYSTEM, ["p5"])
+    before = state(grown)
+    assert "new" not in before and "p5" in before  # a search goes on meanwhile
+    go_on.set()
+    first.join()
+    commands.delete(SYSTEM, ["p5"])
+    assert state(grown)["p2"] == "changed" and "p5" not in state(grown)
+
+
+def test_an_open_index_goes_on_after_its_segments_were_merged(grown: Path) -> None:
+    base = PassageIndex.open(project.index(SYSTEM))
+    index = GrownIndex.open(base)
+    assert index is not None
+    tables = index.tables(TableRows(base.folder / PIDS, PID_TABLE), ["pid"])
+    query = np.ones((1, index.dimension), np.float32)
+    before = tables.take(index.search(query, 40)[0][0])
+    compact(SYSTEM, whole=True)
+    time.sleep(0)
+    assert tables.take(index.search(query, 40)[0][0]) == before
