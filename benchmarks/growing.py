@@ -52,7 +52,7 @@ def run(*arguments: str) -> None:
 
 
 def _peak_kilobytes(process: int) -> int:
-    """The most memory that a process has had so far; what rusage says of a child is its parent's, where that is more."""
+    """The most memory that a process has had so far; rusage gives a child its parent's, where that is more."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):

@@ -317,7 +317,7 @@ def export(
         for path in command.export(system, to, folder):
             typer.echo(path)
         if (project.DATA / "grown" / system / "manifest.json").is_file() and to != command.MODEL:
-            _print_line(f"{system} was added to or deleted from since: only the build is exported", warning=True)
+            typer.echo(f"{system} was added to or deleted from since: only the build is exported", err=True)
 
 
 @app.command()

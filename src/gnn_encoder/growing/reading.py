@@ -72,7 +72,9 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
             found.append((check_id(place, "pid", line), str(place)))
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
-    return pl.DataFrame(found, {"pid": pl.String(), "place": pl.String()}, orient="row").unique("pid", keep="first")
+    return pl.DataFrame(found, {"pid": pl.String(), "place": pl.String()}, orient="row").unique(
+        "pid", keep="first", maintain_order=True
+    )
 
 
 def read_log(path: Path) -> Log:
