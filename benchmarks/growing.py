@@ -32,7 +32,7 @@ from gnn_encoder.growing.segment import Segment
 from gnn_encoder.index.search import PassageIndex
 
 AGAIN = 300  # passages that are deleted and added again
-SIZES = (1, 100, 1000)  # passages that are added at a time
+SIZES = (1, 100, 1000, 10_000)  # passages that are added at a time
 LOGGED = 100  # queries that are logged at a time
 SEED = 5
 K = 10

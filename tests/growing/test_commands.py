@@ -188,7 +188,8 @@ def test_another_build_of_the_index(root: Path) -> None:
         and err.count("\n") == 1
         and err.startswith(
             "error: data/grown/gnn_encoder: what was added and deleted belongs to an older index than "
-            "data/indexes/gnn_encoder; `gnn-encoder add --again --system gnn_encoder` brings it onto this one, and removing the folder drops it"
+            "data/indexes/gnn_encoder; `gnn-encoder add --again --system gnn_encoder` brings it onto this one, and "
+            "removing the folder drops it"
         )
     )
     for command in (["add", "a.jsonl"], ["delete", "p1"], ["compact"], ["log", "log.tsv"]):
