@@ -17,6 +17,8 @@ KINDS = {
     "cross_encoder": Kind("cross_encoder", joint=True),
     "plain_edges": Kind("none", layers=1, joint=True, labelled=False, max_neighbours=2),
     "without_labels": Kind("product", labelled_edges=False),
+    "generated": Kind("product", generated=True),
+    "generated_without_labels": Kind("product", labelled_edges=False, generated=True),
 }
 
 

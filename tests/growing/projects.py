@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 import yaml
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
+from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.stage import Stage
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.core.systems import registry
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
@@ -34,6 +37,7 @@ class Kind:
     labelled: bool = True
     labelled_edges: bool = True
     max_neighbours: int | None = None
+    generated: bool = False  # whether each passage's first words are a generated query, and a node
 
 
 def make(folder: Path, params: Params, corpus: Path, kind: Kind, factory: str = "Flat") -> Params:
@@ -65,11 +69,22 @@ def build(params: Params, kind: Kind) -> None:
 def build_graph(params: Params, kind: Kind) -> None:
     """Run the stages from the graph to GNN-encoder's index."""
     item = registry().built[SYSTEM].model_dump()
+    if kind.generated:
+        item |= {"nodes": "both", "generated": str(project.GENERATED)}
+        _write_generated()
     run_stage("build_graph", params, SYSTEM, item, project.graph(SYSTEM))
     if kind.edge_features == "cross_encoder":
         run_stage("embed_edges", params, SYSTEM, item, project.edge_features(SYSTEM))
     run_stage("encode_corpus", params, SYSTEM, item, project.embeddings(SYSTEM))
     run_stage("build_index", params, SYSTEM, None, project.index(SYSTEM))
+
+
+def _write_generated() -> None:
+    passages = pl.read_parquet(project.PASSAGES)
+    words = passages["text"].str.split(" ").list.head(4).list.join(" ")
+    qids = [f"g{row}" for row in range(len(words))]
+    table = pl.DataFrame({"qid": qids, "text": words, "answers": [[]] * len(words)}, pl.Schema(QUERIES))
+    write_table(project.GENERATED / "queries.parquet", QUERIES, [table.to_arrow()])
 
 
 def run_stage(name: str, params: Params, key: str, item: Any, folder: Path) -> None:

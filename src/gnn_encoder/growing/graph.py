@@ -68,7 +68,10 @@ class GraphGrower:
             return self._informed(passages, cached, NO_LINKS)
         versions = [self._links_of(rows) for rows in (old, self._built(passages["pid"]))]
         before = pl.concat([links.select("query", "passage") for links in versions])
-        links = queries_of(self.nodes, cached.astype(np.float32), self._labels_of(passages["pid"]), before)
+        labels = self._labels_of(passages["pid"])
+        links = queries_of(self.nodes, cached.astype(np.float32), labels, before)
+        if not self.params.encode_corpus.labelled_edges:
+            links = links.join(labels, on=["query", "passage"], how="anti")
         return self._informed(passages, cached, links)
 
     def remake(self, passages: pl.DataFrame, rows: Rows) -> Made:
@@ -92,13 +95,13 @@ class GraphGrower:
         return found["row"].cast(pl.Int64).fill_null(-1).to_numpy()
 
     def _labels_of(self, pids: pl.Series) -> pl.DataFrame:
-        """The nodes that are labelled with passages: columns query, passage, a row of `pids`."""
+        """What nodes are labelled with, as `LABELS`, `passage` a row of `pids`."""
         rows = pl.DataFrame({"pid": pids, "row": self._built(pids)}).with_row_index("place")
         rows = rows.with_columns(pl.col("place", "row").cast(pl.Int32))
         built = self.nodes.labels_of(rows["row"].to_numpy()).join(rows, left_on="passage", right_on="row")
         logged = logged_pairs(self.overlay, pids).join(rows, on="pid")
-        logged = logged.with_columns(pl.col("query") + len(self.nodes.parts[0]))
-        return pl.concat([one.select("query", passage="place") for one in (built, logged)])
+        logged = logged.with_columns(pl.col("query") + len(self.nodes.parts[0]), asked=pl.lit(True))
+        return pl.concat([one.select("query", passage="place", asked="asked") for one in (built, logged)])
 
     def _links_of(self, rows: Rows) -> pl.DataFrame:
         """The edges that passages have, as `LINKS`, `passage` a place in `rows`. Rows of -1 have none."""

@@ -28,7 +28,7 @@ class Informer:
 
     def __init__(self, gnn: QueryPassageGNN, nodes: QueryNodes, m_ce: PairEncoder | None, params: Params) -> None:
         self.gnn, self.nodes, self.m_ce = gnn, nodes, m_ce
-        self._labelled_edges, self._most = params.encode_corpus.labelled_edges, params.mgt.max_neighbours
+        self._most = params.mgt.max_neighbours
 
     def __call__(self, passages: pl.DataFrame, h_p: Matrix, links: pl.DataFrame) -> tuple[Matrix, pa.Table]:
         """h'_p of passages.
@@ -41,8 +41,6 @@ class Informer:
         Returns:
             h'_p, and the edges as `EDGES`. *Shape:* (b, d).
         """
-        if not self._labelled_edges:
-            links = links.filter(~pl.col("labelled"))
         links = links.sort("passage", "score", "query", descending=[False, True, False])
         if self._most is not None:
             links = links.filter(pl.int_range(pl.len()).over("passage") < self._most)

@@ -41,7 +41,8 @@ from gnn_encoder.index.search import TableRows
 
 Rows = NDArray[np.int64]
 LINKS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("score", pa.float32()), ("labelled", pa.bool_())])
-LABELS = pa.schema([("query", pa.int32()), ("passage", pa.int32())])
+# What nodes are labelled with, and what generated nodes were generated from: nobody has asked these.
+LABELS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("asked", pa.bool_())])
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class QueryNodes:
         return _rows_of(self.built / "edges.parquet", rows)
 
     def labels_of(self, rows: Rows) -> pl.DataFrame:
-        """Columns query, passage: what built nodes are labelled with, of the built index's passages. *Shape:* (b,)."""
+        """The labels of passages of the built index, as `LABELS`. *Shape:* rows (b,)."""
         return _rows_of(self.built / "labels.parquet", rows)
 
 
@@ -175,20 +176,21 @@ def _write_edges(folder: Path, source: GraphArtifacts, params: Params) -> None:
     """Write `edges.parquet`, sorted by passage, `labels.parquet` and `reach.npy`."""
     graph, nodes = source.open(), source.nodes()
     pairs = nodes.labelled_pairs(relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES))
-    labelled = graph.labelled_edges(pair_keys(pairs, graph.m))
+    asked = pl.col("query") < nodes.training
+    known = graph.labelled_edges(pair_keys(pairs, graph.m))
     edges = pl.DataFrame(
         {
             "query": np.repeat(np.arange(graph.n, dtype=np.int32), graph.k),
             "passage": graph.passages.reshape(-1),
             "score": graph.score.reshape(-1),
-            "labelled": labelled,
+            "labelled": graph.labelled_edges(pair_keys(pairs.filter(asked), graph.m)),
         }
     )
     if not params.encode_corpus.labelled_edges:
-        edges = edges.filter(~pl.col("labelled"))
+        edges = edges.filter(pl.Series(~known))
     write_table(folder / "edges.parquet", LINKS, [edges.sort("passage").to_arrow()])
-    write_table(folder / "labels.parquet", LABELS, [pairs.select("query", "passage").sort("passage").to_arrow()])
-    last = graph.score.reshape(graph.n, graph.k)[:, -1], labelled.reshape(graph.n, graph.k)[:, -1]
+    write_table(folder / "labels.parquet", LABELS, [pairs.with_columns(asked=asked).sort("passage").to_arrow()])
+    last = graph.score.reshape(graph.n, graph.k)[:, -1], known.reshape(graph.n, graph.k)[:, -1]
     np.save(folder / REACH, reach(*last, first=params.build_graph.labelled))
 
 
@@ -197,7 +199,7 @@ def reach(score: NDArray[np.float32], labelled: NDArray[np.bool_], *, first: boo
 
     Args:
         score: M_de's score of the last passage. *Shape:* (n,).
-        labelled: whether the query is labelled with it. *Shape:* (n,).
+        labelled: whether the query is labelled with it, or was generated from it. *Shape:* (n,).
         first: whether passages that the query is labelled with come first, whatever their score.
 
     *Shape:* (n, 2), for others, and for passages that the query is labelled with.

@@ -27,24 +27,24 @@ def queries_of(nodes: QueryNodes, h_p: Matrix, labels: pl.DataFrame, before: pl.
 
     Args:
         h_p: the passages' embeddings by M_de. *Shape:* (b, d).
-        labels: columns query, passage (a row of `h_p`): what the queries are labelled with.
-        before: the same columns: what the queries retrieved an older version of. Its own score may be the one to reach.
+        labels: as `LABELS`, `passage` a row of `h_p`: these need not be among the best, where the built graph has that.
+        before: columns query, passage likewise: the queries that retrieved an older version. Where that was a query's
+            last passage, its own score is the one to reach.
 
     Returns:
         As `LINKS`, `passage` a row of `h_p`, sorted by passage and query.
     """
     found = [pl.DataFrame(part, schema=LINKS.names[:3]) for part in _above(nodes, h_p)]
-    known = pl.concat([labels.with_columns(labelled=True), before.with_columns(labelled=False)])
-    known = known.unique(["query", "passage"], keep="first", maintain_order=True)
-    queries, passages = known["query"].to_numpy(), known["passage"].to_numpy()
+    pairs = pl.concat([labels.select(before.columns).with_columns(known=True), before.with_columns(known=False)])
+    pairs = pairs.unique(["query", "passage"], keep="first", maintain_order=True)
+    queries, passages, known = (pairs[name].to_numpy() for name in ("query", "passage", "known"))
     score = np.einsum("ed,ed->e", nodes.take(M_DE, queries), h_p[passages])
     needed = nodes.take(REACH, queries)
-    labelled = known["labelled"].to_numpy()
-    bound = np.where(labelled, needed[:, 1], needed[:, 0] - ROUNDING * np.abs(needed[:, 0]))
+    bound = np.where(known, needed[:, 1], needed[:, 0] - ROUNDING * np.abs(needed[:, 0]))
     kept = score >= bound
     explicit = pl.DataFrame({"query": queries[kept], "passage": passages[kept], "score": score[kept]})
     every = pl.concat([_typed(one) for one in (explicit, *found)]).unique(["query", "passage"], keep="first")
-    marks = labels.select(pl.col("query", "passage").cast(pl.Int32)).unique().with_columns(labelled=True)
+    marks = labels.filter("asked").select(before.columns).unique().with_columns(labelled=True)
     every = every.join(marks, on=["query", "passage"], how="left").with_columns(pl.col("labelled").fill_null(False))
     return every.sort("passage", "query")
 
