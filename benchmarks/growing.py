@@ -9,6 +9,7 @@ part deletes all these passages and adds them under other ids, as if nobody had 
 """
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -40,15 +41,25 @@ K = 10
 
 def run(*arguments: str) -> None:
     """Run a command of gnn-encoder and print what it says, its seconds with the start of Python, and its memory."""
-    began, peak = time.perf_counter(), 0
+    began, before, peak = time.perf_counter(), _processor_seconds(), 0
     command = [sys.executable, "-m", "gnn_encoder.cli", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         while process.poll() is None:
             peak = max(peak, _peak_kilobytes(process.pid))
             time.sleep(0.05)
         told = process.stdout.read().strip() if process.stdout else ""
-    seconds = time.perf_counter() - began
-    print(f"{arguments[0]}: {told or 'failed'} | {seconds:.1f} s with the start, {peak / 1024:.0f} MiB", flush=True)
+    seconds, busy = time.perf_counter() - began, _processor_seconds() - before
+    told = told or "failed"
+    print(
+        f"{arguments[0]}: {told} | with the start {seconds:.1f} s, {busy:.1f} s of a core, {peak / 1024:.0f} MiB",
+        flush=True,
+    )
+
+
+def _processor_seconds() -> float:
+    """What all commands so far took of a core: other programs beside them do not lengthen it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _peak_kilobytes(process: int) -> int:

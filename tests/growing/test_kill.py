@@ -14,7 +14,7 @@ import pytest
 
 from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.growing import commands
+from gnn_encoder.growing import commands, search
 from gnn_encoder.growing.compact import compact
 from gnn_encoder.growing.overlay import folder_of
 from gnn_encoder.growing.search import GrownIndex
@@ -139,3 +139,17 @@ def test_an_open_index_goes_on_after_its_segments_were_merged(grown: Path) -> No
     before = tables.take(index.search(query, 40)[0][0])
     compact(SYSTEM, whole=True)
     assert tables.take(index.search(query, 40)[0][0]) == before
+
+
+def test_an_index_that_is_opened_while_its_segments_are_merged(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest was read, then another command merged what it names: the new state is opened."""
+    before, reading = state(grown), search.read_overlay
+
+    def late(*arguments: str) -> object:
+        overlay = reading(*arguments)
+        monkeypatch.setattr(search, "read_overlay", reading)
+        compact(SYSTEM)
+        return overlay
+
+    monkeypatch.setattr(search, "read_overlay", late)
+    assert state(grown) == before

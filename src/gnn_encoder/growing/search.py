@@ -14,7 +14,7 @@ from gnn_encoder.core.storage.arrays import block_size
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.filtered import FilteredIndex
 from gnn_encoder.growing.overlay import Overlay, current_index, read_manifest, read_overlay
-from gnn_encoder.growing.segment import GROWN, INDEX, ROWS, Segment
+from gnn_encoder.growing.segment import GROWN, INDEX, ROWS, Segment, present
 from gnn_encoder.index.exact import block_top_k, check_queries
 from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.index.views import Rows, Scores, by_score_then_row
@@ -30,6 +30,7 @@ class GrownIndex:
         main: the FAISS index, without the rows that were deleted.
         main_rows: the row of each vector of `main` among all passages; None: vector i is row i.
         added: first row and vectors of each segment that `main` does not hold. *Shape:* vectors (any, d).
+        texts: first row and passages of each segment.
     """
 
     folder: Path
@@ -39,6 +40,7 @@ class GrownIndex:
     main: FilteredIndex
     main_rows: NDArray[np.int64] | None
     added: list[tuple[int, NDArray[np.float32]]]
+    texts: list[tuple[int, TableRows]]
 
     @classmethod
     def open(cls, base: PassageIndex) -> "GrownIndex | None":
@@ -76,6 +78,7 @@ class GrownIndex:
             main=FilteredIndex(index, hidden),
             main_rows=rows,
             added=[(segment.first_row, segment.vectors) for segment in segments if not segment.entry.indexed],
+            texts=[(segment.first_row, TableRows(present(segment.passages), GROWN)) for segment in segments],
         )
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
@@ -111,20 +114,15 @@ class GrownIndex:
 
     def tables(self, base: TableRows, columns: list[str]) -> "GrownTables":
         """Some columns of all passages, by row; `base`: the table of the built index's passages."""
-        return GrownTables(base, self.overlay.segments, columns)
+        return GrownTables([(0, base), *self.texts], columns)
 
 
 class GrownTables:
     """A table of the built index's passages, and those of the segments behind it."""
 
-    def __init__(self, base: TableRows, segments: list[Segment], columns: list[str]) -> None:
-        held = [segment for segment in segments if segment.entry.passages]
-        self._first = np.array([0, *(segment.first_row for segment in held)])
-        self._tables = [base, *(TableRows(segment.passages, GROWN) for segment in held)]
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return sum(map(len, self._tables))
+    def __init__(self, tables: list[tuple[int, TableRows]], columns: list[str]) -> None:
+        self._first = np.array([first for first, _ in tables])
+        self._tables, self._columns = [table for _, table in tables], columns
 
     def take(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         """Rows in the order asked for, by column name. *Shape:* rows (n,)."""
@@ -139,9 +137,7 @@ class GrownTables:
 
 
 def _open_whole(segment: Segment) -> tuple[Any, NDArray[np.int64]]:
-    path = segment.folder / INDEX
-    if not path.is_file():
-        raise FileNotFoundError(2, "no such file", str(path))
+    path = present(segment.folder / INDEX)
     return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC), segment.matrix(ROWS)
 
 

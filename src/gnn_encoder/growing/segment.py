@@ -13,6 +13,7 @@
 Files for which there is nothing to hold are missing.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,9 +110,9 @@ class Segment:
     @cached_property
     def deleted(self) -> pl.DataFrame:
         """What it hides, as `DELETED`."""
-        if not self.deletions.is_file():
+        if not self.entry.deleted:
             return pl.DataFrame(schema=pl.Schema(DELETED))
-        return pl.DataFrame(open_table(self.deletions, DELETED).read())
+        return pl.DataFrame(open_table(present(self.deletions), DELETED).read())
 
     def edges_of(self, rows: NDArray[np.int64]) -> pl.DataFrame:
         """The edges of some of its passages to queries, as `EDGES`. *Shape:* rows (b,)."""
@@ -123,6 +124,17 @@ class Segment:
         """One of its arrays, mapped. *Shape:* (passages or queries, any)."""
         found: NDArray[Any] = np.load(self.folder / name, mmap_mode="r")
         return found
+
+
+def present(path: Path) -> Path:
+    """A file that must be there.
+
+    Raises:
+        FileNotFoundError: it is not; a command may have merged its segment since the manifest was read.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+    return path
 
 
 @contextmanager
