@@ -27,7 +27,8 @@ from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.growing.encoding import TextEncoder
-from gnn_encoder.growing.overlay import folder_of, read_manifest
+from gnn_encoder.growing.overlay import read_manifest
+from gnn_encoder.growing.place import folder_of
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.growing.segment import Segment
 from gnn_encoder.index.search import PassageIndex

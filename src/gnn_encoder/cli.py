@@ -313,10 +313,11 @@ def export(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.exporting import command
+        from gnn_encoder.growing.place import manifest_of
 
         for path in command.export(system, to, folder):
             typer.echo(path)
-        if (project.DATA / "grown" / system / "manifest.json").is_file() and to != command.MODEL:
+        if manifest_of(system).is_file() and to != command.MODEL:
             typer.echo(f"{system} was added to or deleted from since: only the build is exported", err=True)
 
 

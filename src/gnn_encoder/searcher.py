@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.systems import REGISTRY, read_registry
+from gnn_encoder.growing.place import manifest_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +110,7 @@ class Searcher:
         pids = TableRows(index.folder / PIDS, PID_TABLE)
         both = _open_hybrid(index) if hybrid else None
         encoder = load(Path(dense[system].encoder))
-        if (project.DATA / "grown" / system / "manifest.json").is_file():
+        if manifest_of(system).is_file():
             from gnn_encoder.growing.search import GrownIndex
 
             if grown := GrownIndex.open(index):

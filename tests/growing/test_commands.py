@@ -1,6 +1,7 @@
 """The commands as a user meets them: what they print, which mistakes they tell, and what a search then finds."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,8 @@ from gnn_encoder.core.storage.arrays import Origin, open_matrix
 from gnn_encoder.encoding.corpus import transform_corpus
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.encoding import TextEncoder
-from gnn_encoder.growing.overlay import Overlay, folder_of, read_manifest
+from gnn_encoder.growing.overlay import Overlay, read_manifest
+from gnn_encoder.growing.place import folder_of
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -85,6 +87,15 @@ def test_every_other_result_keeps_its_place(root: Path) -> None:
     kept = [hit for place, hit in enumerate(before) if place not in (4, 9)]
     assert [hit.pid for hit in after] == [hit.pid for hit in kept]
     np.testing.assert_allclose([hit.score for hit in after], [hit.score for hit in kept], rtol=1e-6)
+
+
+def test_from_python_in_another_folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    call("add", str(jsonl(root / "a.jsonl", {"n1": "one"})))
+    call("delete", "p3")
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    opened = Searcher.open(root / "data" / "indexes" / SYSTEM)
+    hits = opened.search("one", k=50)
+    assert hits[0].pid == "n1" and len(hits) == 20 and "p3" not in {hit.pid for hit in hits}
 
 
 def test_compact_says_what_it_did(root: Path) -> None:

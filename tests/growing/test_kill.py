@@ -16,7 +16,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.growing import commands, search
 from gnn_encoder.growing.compact import compact
-from gnn_encoder.growing.overlay import folder_of
+from gnn_encoder.growing.place import folder_of
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.build import PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex, TableRows

@@ -31,6 +31,7 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.growing.place import folder_of, manifest_of
 from gnn_encoder.growing.segment import BASE, CACHED, DELETED, GROWN, NOWHERE, Entry, Segment
 from gnn_encoder.index.search import TableRows
 
@@ -63,11 +64,6 @@ class Manifest(BaseModel):
     def with_segment(self, entry: Entry) -> "Manifest":
         """The state with one more segment."""
         return self.model_copy(update={"following": entry.number + 1, "segments": (*self.segments, entry)})
-
-
-def folder_of(system: str) -> Path:
-    """Where a system's additions and deletions are."""
-    return project.DATA / "grown" / system
 
 
 @dataclass(frozen=True)
@@ -203,7 +199,7 @@ def read_manifest(system: str) -> Manifest | None:
     Raises:
         UserError: the file is no such manifest.
     """
-    path = folder_of(system) / MANIFEST
+    path = manifest_of(system)
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -283,7 +279,7 @@ def changing(system: str) -> Iterator[None]:
 
 def commit(manifest: Manifest) -> None:
     """Make a state the one that counts, and remove the segments that it no longer names."""
-    write_json(folder_of(manifest.system) / MANIFEST, manifest.model_dump(mode="json"))
+    write_json(manifest_of(manifest.system), manifest.model_dump(mode="json"))
     _remove_leftovers(manifest.system)
 
 

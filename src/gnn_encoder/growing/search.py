@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import contains
 from gnn_encoder.core.storage.arrays import block_size
-from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.filtered import FilteredIndex
 from gnn_encoder.growing.overlay import Overlay, current_index, read_manifest, read_overlay
+from gnn_encoder.growing.place import manifest_of
 from gnn_encoder.growing.segment import GROWN, INDEX, ROWS, Segment, present
 from gnn_encoder.index.exact import block_top_k, check_queries
 from gnn_encoder.index.search import PassageIndex, TableRows
@@ -59,7 +59,7 @@ class GrownIndex:
             except OSError as error:  # a command replaced the segments after the manifest was read
                 if read_manifest(system) == overlay.manifest:
                     raise UserError(
-                        f"{error.filename}: no such file, which {overlay.folder / MANIFEST} names; "
+                        f"{error.filename}: no such file, which {manifest_of(system)} names; "
                         f"remove {overlay.folder} and add the passages again"
                     ) from error
         return None
