@@ -227,6 +227,14 @@ def test_queries_that_are_there_already(root: Path) -> None:
     (root / "log.tsv").write_text("what is it\tp5\nAnd this?\tp6\n")
     out = call("log", "log.tsv")[1]
     assert "1 queries taken in, 1 passages informed anew; 1 queries were there already; 20 passages" in out
+    out = call("log", "log.tsv")[1]
+    assert "0 queries taken in, 0 passages informed anew; 2 queries were there already; 20 passages" in out
+    assert len(Overlay(read_manifest(SYSTEM)).segments) == 2
+    (root / "log.tsv").write_text("Nothing was chosen for this\n")
+    assert "1 queries taken in, 0 passages informed anew; 20 passages" in call("log", "log.tsv")[1]
+    assert "3 segments merged" in call("compact")[1] and best("text 1!")["pid"] == "p1"
+    out = call("log", "log.tsv")[1]
+    assert "1 queries were there already" in out
 
 
 def test_hybrid(root: Path) -> None:

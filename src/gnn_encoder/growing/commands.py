@@ -108,12 +108,14 @@ def log(system: str, path: Path) -> Outcome:
         given = read_log(path)
         _check_known(overlay, given)
         grower = open_grower(overlay)
-        new = _without_known(given, grower)
-        _new_segment(overlay)
-        overlay = _with_logged(overlay, grower, new)
-        commit(overlay.manifest)
-    known, entry = len(given.queries) - len(new.queries), overlay.manifest.segments[-1]
-    told = f"{len(new.queries):,} queries taken in, {entry.passages:,} passages informed anew"
+        new, reached = _without_known(given, grower), 0
+        if len(new.queries):
+            _new_segment(overlay)
+            overlay = _with_logged(overlay, grower, new)
+            commit(overlay.manifest)
+            reached = overlay.manifest.segments[-1].passages
+    known = len(given.queries) - len(new.queries)
+    told = f"{len(new.queries):,} queries taken in, {reached:,} passages informed anew"
     return Outcome(told + (f"; {known:,} queries were there already" if known else ""), live(overlay))
 
 
