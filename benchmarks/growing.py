@@ -17,14 +17,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from gnn_encoder.core import project
 from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.place import folder_of
+from gnn_encoder.growing.search import GrownIndex
+from gnn_encoder.index.search import PassageIndex
 
 SIZES = (1, 100, 1000, 10_000)  # passages that are added at a time
 LOGGED = 100  # queries that are logged at a time
+QUERIES = 300
 SEED = 5
 
 
@@ -67,6 +71,19 @@ def write(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
     return str(path)
 
 
+def tell_search(system: str, name: str) -> None:
+    """Print how long the index alone takes for one query, by the median of `QUERIES` random ones."""
+    base = PassageIndex.open(project.index(system))
+    index = GrownIndex.open(base) or base
+    queries = np.random.default_rng(SEED).normal(size=(QUERIES, 1, base.dimension)).astype(np.float32)
+    taken = []
+    for query in queries:
+        began = time.perf_counter()
+        index.search(query, 10)
+        taken.append(1e3 * (time.perf_counter() - began))
+    print(f"search, {name}: {np.median(taken):.2f} ms a query", flush=True)
+
+
 def main(system: str = "gnn_encoder") -> None:
     if folder_of(system).exists():
         sys.exit(f"{folder_of(system)}: exists; run this where nothing was added yet")
@@ -74,18 +91,22 @@ def main(system: str = "gnn_encoder") -> None:
     try:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
+            tell_search(system, "the build")
             first = [{"_id": "first", "text": "The first command embeds the graph's queries."}]
             run("add", write(folder, "first", first), "--system", system)
             for size in SIZES:
                 some = passages.sample(size, seed=SEED + size).select(_id=f"new-{size}-" + pl.col("pid"), text="text")
                 run("add", write(folder, f"new-{size}", some.to_dicts()), "--system", system)
                 run("delete", some["_id"][0], "--system", system)
+            tell_search(system, "with all these")
             if system in registry().graphs:
                 log = folder / "log.tsv"
                 log.write_text("\n".join(asked[:LOGGED]))
                 run("log", str(log), "--system", system)
             run("compact", "--system", system)
+            tell_search(system, "after compact")
             run("compact", "--all", "--system", system)
+            tell_search(system, "after compact --all")
     finally:
         shutil.rmtree(folder_of(system), ignore_errors=True)
 

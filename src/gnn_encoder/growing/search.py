@@ -17,7 +17,7 @@ from gnn_encoder.growing.place import manifest_of
 from gnn_encoder.growing.segment import GROWN, INDEX, ROWS, Segment, present
 from gnn_encoder.index.exact import block_top_k, check_queries
 from gnn_encoder.index.search import PassageIndex, TableRows
-from gnn_encoder.index.views import Rows, Scores, by_score_then_row
+from gnn_encoder.index.views import MISSING, Rows, Scores, by_score_then_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +104,19 @@ class GrownIndex:
     def _search_added(
         self, vectors: NDArray[np.float32], first: int, queries: NDArray[np.float32], k: int
     ) -> tuple[Rows, Scores]:
-        """The best live ones of some vectors, the first of which is row `first`. *Shape:* (n, at most k) each."""
+        """The best live ones of some vectors, the first of which is row `first`, and -1 for others among them.
+
+        As many more are fetched as are dead. To leave these out beforehand, all vectors would have to be copied.
+
+        *Shape:* (n, any) each.
+        """
         low, high = np.searchsorted(self.overlay.dead, [first, first + len(vectors)])
-        live = np.delete(np.arange(len(vectors)), self.overlay.dead[low:high] - first)
-        if not len(live):
-            return np.empty((len(queries), 0), dtype=np.int64), np.empty((len(queries), 0), dtype=np.float32)
-        found, scores = block_top_k(vectors if len(live) == len(vectors) else vectors[live], queries, k)
-        return live[found] + first, scores
+        dead = self.overlay.dead[low:high]
+        rows, scores = block_top_k(vectors, queries, min(len(vectors), k + len(dead)))
+        rows += first
+        hidden = contains(dead, rows)
+        rows[hidden], scores[hidden] = -1, MISSING
+        return rows, scores
 
     def tables(self, base: TableRows, columns: list[str]) -> "GrownTables":
         """Some columns of all passages, by row; `base`: the table of the built index's passages."""
