@@ -317,7 +317,7 @@ def export(
 
         for path in command.export(system, to, folder):
             typer.echo(path)
-        if manifest_of(system).is_file() and to != command.MODEL:
+        if manifest_of(system).is_file() and to not in command.MODELS:
             typer.echo(f"{system} was added to or deleted from since: only the build is exported", err=True)
 
 

@@ -22,6 +22,9 @@ FORMATS = {
 }
 
 
+MODELS = ("sentence-transformers", "onnx")  # of these formats; the others hold passages
+
+
 def export(system: str, to: str, folder: Path) -> list[Path]:
     """Export a built system, and name the files.
 

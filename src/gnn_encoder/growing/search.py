@@ -6,6 +6,7 @@ from typing import Any
 
 import faiss
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
@@ -25,7 +26,7 @@ class GrownIndex:
     """A built index, or the one that `compact --all` made, and the segments that were added since.
 
     Attributes:
-        folder: that of the built index.
+        folder, factory: those of the built index.
         passages: those that can be found.
         main: the FAISS index, without the rows that were deleted.
         main_rows: the row of each vector of `main` among all passages; None: vector i is row i.
@@ -34,6 +35,7 @@ class GrownIndex:
     """
 
     folder: Path
+    factory: str
     overlay: Overlay
     passages: int
     dimension: int
@@ -72,6 +74,7 @@ class GrownIndex:
         hidden = overlay.dead[overlay.dead < base.passages] if rows is None else _places(rows, overlay.dead)
         return cls(
             folder=base.folder,
+            factory=base.factory,
             overlay=overlay,
             passages=overlay.rows - len(overlay.dead),
             dimension=base.dimension,
@@ -80,6 +83,27 @@ class GrownIndex:
             added=[(segment.first_row, segment.vectors) for segment in segments if not segment.entry.indexed],
             texts=[(segment.first_row, TableRows(present(segment.passages), GROWN)) for segment in segments],
         )
+
+    def row(self, pid: str) -> int | None:
+        """The row of a passage that can be found; None: there is none. Reads the columns of ids."""
+        found = self.overlay.find(pl.Series([pid]))["row"]
+        return int(found[0]) if len(found) else None
+
+    def is_built(self, row: int) -> bool:
+        """Whether the vector of a row is the built index's; else a command has made it since."""
+        return row < self.overlay.manifest.passages
+
+    def vector(self, row: int) -> NDArray[np.float32]:
+        """The vector of a row. *Shape:* (d,).
+
+        Raises:
+            RuntimeError: the index is of a type that does not give its vectors back.
+        """
+        for first, vectors in self.added:
+            if first <= row < first + len(vectors):
+                return np.asarray(vectors[row - first])
+        place = row if self.main_rows is None else int(np.searchsorted(self.main_rows, row))
+        return np.asarray(self.main.index.reconstruct(place), dtype=np.float32)
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
         """The k best passages of each query, best first, as rows among all passages; -1 where there are fewer.

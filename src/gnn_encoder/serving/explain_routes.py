@@ -31,15 +31,16 @@ def explain_routes(service: Service) -> APIRouter:
         served = service.systems[system]
         row, passage = await asyncio.to_thread(served.passage, pid)
         base = service.systems.beside(system)
-        graph = isinstance(served.entry, GraphSystem)
+        graph = isinstance(served.entry, GraphSystem) and served.is_built(row)
         found = await service.explainer.explain(system, row, pid) if graph else None
+        base_row = await asyncio.to_thread(base.row, pid) if base else None
         return ExplainAnswer(
             query=query,
             system=system,
             pid=pid,
             matched=matched(words_of(query), (passage["title"], passage["text"])),
             after=await _placed(service, served, query, row, pid),
-            before=await _placed(service, base, query, row, pid) if base else None,
+            before=await _placed(service, base, query, base_row, pid) if base and base_row is not None else None,
             graph=GraphPart(**found) if found else None,
             note=_note(served.entry) if not graph else None,
         )
@@ -58,6 +59,10 @@ async def _placed(service: Service, served: Served, query: str, row: int, pid: s
 
 
 def _note(entry: DenseSystem) -> str:
+    if isinstance(entry, GraphSystem):
+        return (
+            "This vector was made after the build, by `gnn-encoder add` or `log`: the graph of the build has no part."
+        )
     if isinstance(entry, ShiftedSystem):
         return f"{entry.title} has no graph: it shifts a passage's vector by the mean of its labelled training queries."
     return f"{entry.title} has no graph: no training query takes part in a passage's vector after training."

@@ -6,14 +6,18 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.systems import MAIN, REFERENCE, REGISTRY, DenseSystem, Registry, read_registry
+from gnn_encoder.growing.place import manifest_of
+from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.build import INDEX, PIDS
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.encoder import Encoders
@@ -23,7 +27,6 @@ from gnn_encoder.serving.watch import Change
 
 log = logging.getLogger(__name__)
 EVERY = "all"  # in place of names: every system that is built
-GROWN = Path("data") / "grown"  # what was added to a finished index, and taken out of it, a folder a system
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +52,40 @@ class Served:
             raise Problem(409, "no-hybrid", "BM25 is not served: start the server with --hybrid")
         return self.hybrid
 
-    def passage(self, pid: str) -> tuple[int, dict[str, str]]:
+    @property
+    def views(self) -> int:
+        """Vectors a passage."""
+        index = self.searcher.index
+        return 1 if isinstance(index, GrownIndex) else index.views
+
+    def row(self, pid: str) -> int | None:
+        """The row of a passage that can be found; None: there is none."""
+        index = self.searcher.index
+        return index.row(pid) if isinstance(index, GrownIndex) else self.table.row(pid)
+
+    def is_built(self, row: int) -> bool:
+        """Whether a row's vector is the built index's, not one that was added or made anew since."""
+        index = self.searcher.index
+        return index.is_built(row) if isinstance(index, GrownIndex) else True
+
+    def vectors(self, row: int) -> NDArray[np.float32]:
+        """The views of a row's passage. *Shape:* (views, d).
+
+        Raises:
+            RuntimeError: the index is of a type that does not give its vectors back.
+        """
+        index = self.searcher.index
+        if isinstance(index, GrownIndex):
+            return index.vector(row)[None]
+        return np.stack([index.index.reconstruct(row * index.views + view) for view in range(index.views)])
+
+    def passage(self, pid: str) -> tuple[int, dict[str, Any]]:
         """The row of a passage and its fields.
 
         Raises:
             Problem: no passage has the id.
         """
-        row = self.table.row(pid)
+        row = self.row(pid)
         if row is None:
             raise Problem(404, "unknown-passage", f"no passage has the id {pid!r}")
         return row, self.searcher.passages.take(np.array([row]))[0]
@@ -64,7 +94,7 @@ class Served:
 def watched(system: str) -> list[Path]:
     """The files whose change means that a system is new."""
     folder = project.index(system)
-    return [*(folder / name for name in (MANIFEST, INDEX, PIDS)), GROWN / system / MANIFEST]
+    return [*(folder / name for name in (MANIFEST, INDEX, PIDS)), manifest_of(system)]
 
 
 @dataclass
