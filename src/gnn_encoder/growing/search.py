@@ -1,12 +1,13 @@
 """Searching a built index together with what was added to it and deleted from it. No torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
-import polars as pl
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
@@ -19,6 +20,23 @@ from gnn_encoder.growing.segment import GROWN, INDEX, ROWS, Segment, present
 from gnn_encoder.index.exact import block_top_k, check_queries
 from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.index.views import MISSING, Rows, Scores, by_score_then_row
+
+
+class SegmentTable(TableRows):
+    """The passages of a segment; the file stays open, whatever becomes of the segment."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(present(path), GROWN)
+
+    def row(self, pid: str) -> int | None:
+        """The row of a passage, None where the segment has no such one. Reads the column of ids, in parts."""
+        first = 0
+        for batch in self._file.iter_batches(columns=["pid"]):
+            place = pc.index(batch.column(0), pid).as_py()
+            if place >= 0:
+                return first + int(place)
+            first += len(batch)
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +60,7 @@ class GrownIndex:
     main: FilteredIndex
     main_rows: NDArray[np.int64] | None
     added: list[tuple[int, NDArray[np.float32]]]
-    texts: list[tuple[int, TableRows]]
+    texts: list[tuple[int, SegmentTable]]
 
     @classmethod
     def open(cls, base: PassageIndex) -> "GrownIndex | None":
@@ -81,13 +99,20 @@ class GrownIndex:
             main=FilteredIndex(index, hidden),
             main_rows=rows,
             added=[(segment.first_row, segment.vectors) for segment in segments if not segment.entry.indexed],
-            texts=[(segment.first_row, TableRows(present(segment.passages), GROWN)) for segment in segments],
+            texts=[(segment.first_row, SegmentTable(segment.passages)) for segment in segments],
         )
 
-    def row(self, pid: str) -> int | None:
-        """The row of a passage that can be found; None: there is none. Reads the columns of ids."""
-        found = self.overlay.find(pl.Series([pid]))["row"]
-        return int(found[0]) if len(found) else None
+    def row(self, pid: str, built: int | None) -> int | None:
+        """The row of a passage that can be found; None: there is none with this id.
+
+        Args:
+            built: its row in the built index; None: it is not there.
+        """
+        for first, table in reversed(self.texts):
+            place = table.row(pid)
+            if place is not None and self.overlay.is_live(np.array([first + place]))[0]:
+                return first + place
+        return built if built is not None and self.overlay.is_live(np.array([built]))[0] else None
 
     def is_built(self, row: int) -> bool:
         """Whether the vector of a row is the built index's; else a command has made it since."""
@@ -150,7 +175,7 @@ class GrownIndex:
 class GrownTables:
     """A table of the built index's passages, and those of the segments behind it."""
 
-    def __init__(self, tables: list[tuple[int, TableRows]], columns: list[str]) -> None:
+    def __init__(self, tables: Sequence[tuple[int, TableRows]], columns: list[str]) -> None:
         self._first = np.array([first for first, _ in tables])
         self._tables, self._columns = [table for _, table in tables], columns
 

@@ -60,8 +60,8 @@ class Served:
 
     def row(self, pid: str) -> int | None:
         """The row of a passage that can be found; None: there is none."""
-        index = self.searcher.index
-        return index.row(pid) if isinstance(index, GrownIndex) else self.table.row(pid)
+        index, built = self.searcher.index, self.table.row(pid)
+        return index.row(pid, built) if isinstance(index, GrownIndex) else built
 
     def is_built(self, row: int) -> bool:
         """Whether a row's vector is the built index's, not one that was added or made anew since."""
