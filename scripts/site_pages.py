@@ -23,7 +23,7 @@ OUTSIDE = {
     "benchmarks/README.md": "benchmarks.md",
 }
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
+LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
 EXTERNAL = re.compile(r"[a-z]+:|#")
 
 
@@ -58,6 +58,6 @@ def _turned(text: str, source: str, name: str, root: Path) -> str:
         if page is None:
             return link["text"] if path in link["text"] else f"{link['text']} (`{path}`)"
         relative = os.path.relpath(page, posixpath.dirname(name) or ".").replace(os.sep, "/")
-        return f"[{link['text']}]({relative}{'#' + anchor if anchor else ''})"
+        return f"{link['picture']}[{link['text']}]({relative}{'#' + anchor if anchor else ''})"
 
     return LINK.sub(turn, text)

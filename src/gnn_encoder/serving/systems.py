@@ -17,8 +17,8 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.systems import MAIN, REFERENCE, REGISTRY, DenseSystem, Registry, read_registry
 from gnn_encoder.growing.place import manifest_of
-from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.build import INDEX, PIDS
+from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.encoder import Encoders
 from gnn_encoder.serving.passages import PassageTable
@@ -56,17 +56,17 @@ class Served:
     def views(self) -> int:
         """Vectors a passage."""
         index = self.searcher.index
-        return 1 if isinstance(index, GrownIndex) else index.views
+        return index.views if isinstance(index, PassageIndex) else 1
 
     def row(self, pid: str) -> int | None:
         """The row of a passage that can be found; None: there is none."""
         index, built = self.searcher.index, self.table.row(pid)
-        return index.row(pid, built) if isinstance(index, GrownIndex) else built
+        return built if isinstance(index, PassageIndex) else index.row(pid, built)
 
     def is_built(self, row: int) -> bool:
         """Whether a row's vector is the built index's, not one that was added or made anew since."""
         index = self.searcher.index
-        return index.is_built(row) if isinstance(index, GrownIndex) else True
+        return isinstance(index, PassageIndex) or index.is_built(row)
 
     def vectors(self, row: int) -> NDArray[np.float32]:
         """The views of a row's passage. *Shape:* (views, d).
@@ -75,7 +75,7 @@ class Served:
             RuntimeError: the index is of a type that does not give its vectors back.
         """
         index = self.searcher.index
-        if isinstance(index, GrownIndex):
+        if not isinstance(index, PassageIndex):
             return index.vector(row)[None]
         return np.stack([index.index.reconstruct(row * index.views + view) for view in range(index.views)])
 
