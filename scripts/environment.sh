@@ -39,7 +39,7 @@ accelerator=cpu
 [ ! -e "$stamps/gpu" ] || accelerator=gpu
 case ${1:-} in cpu | gpu) accelerator=$1 && shift ;; esac
 for extra in "$@"; do
-    grep -q "^$extra = \[" pyproject.toml || fail "$extra: no such extra in pyproject.toml; scripts/environment.sh [cpu|gpu] [test]"
+    grep -q "^$extra = \[" pyproject.toml || fail "$extra: no such extra in pyproject.toml; it has" $(sed -n '/^\[project.optional/,/^\[project.scripts/s/^\([a-z_]*\) = \[.*/\1/p' pyproject.toml)
 done
 
 key="$(cksum <pyproject.toml) $PWD"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -15,7 +16,7 @@ from gnn_encoder import Searcher, cli, searcher
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import BM25
+from gnn_encoder.core.params import BM25, load_params
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
@@ -55,6 +56,16 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def call(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
     result = CliRunner().invoke(cli.app, list(arguments), input=stdin)
     return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(("source", "told"), [("insuranceqa", ""), ("beir", "This index is of other data than")])
+def test_search_says_that_the_index_is_of_other_data(root: Path, source: str, told: str) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    made = {"data": load_params().data.model_dump() | {"source": source}, "seed": params["seed"]}
+    (project.PREPARED / "manifest.json").write_text(json.dumps({"params": made}))
+    code, out, err = call("search", "a life", "--top", "1")
+    assert code == 0 and "p1" in out and (err.startswith(told) if told else err == "")
 
 
 def test_search_prints_rank_score_id_title_and_wrapped_text(root: Path) -> None:

@@ -71,7 +71,7 @@ def search(
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
       gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
-      gnn-encoder search "Form 1099-R box 7 code" --hybrid
+      gnn-encoder search "SR-22" --hybrid
       gnn-encoder search --interactive < queries.txt
     """  # noqa: D301 (click reads the backspace as: keep these lines)
     with report_errors():
@@ -84,6 +84,7 @@ def search(
             began = time.perf_counter()
             hits = searcher.search(text, top)
             _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
+        _tell_other_data()
 
 
 @app.command()
@@ -113,6 +114,7 @@ def init(
         from gnn_encoder.core import experiment
 
         if data is not None:
+            _check_paths(Path("params.yaml"), path)
             from gnn_encoder.planning.command import fit, told
 
             for line, warning in told(*fit(data, path, minutes, arguments or [], over=over)):
@@ -144,6 +146,7 @@ def plan(
       gnn-encoder plan --json
     """  # noqa: D301
     with report_errors():
+        _check_paths(path)
         from gnn_encoder.planning import text
         from gnn_encoder.planning.command import plan_here
         from gnn_encoder.planning.plan import as_json as plan_json
@@ -172,6 +175,7 @@ def inspect(
       gnn-encoder inspect my-experiment.yaml --sample 1000
     """  # noqa: D301
     with report_errors():
+        _check_paths(path)
         from gnn_encoder.core.experiment import load_experiment
         from gnn_encoder.data.sources import open_source
         from gnn_encoder.inspection.survey import survey
@@ -318,7 +322,8 @@ def export(
         for path in command.export(system, to, folder):
             typer.echo(path)
         if manifest_of(system).is_file() and to not in command.MODELS:
-            typer.echo(f"{system} was added to or deleted from since: only the build is exported", err=True)
+            typer.echo(f"{system} has grown since it was built: added and deleted passages do not count here", err=True)
+        _tell_other_data()
 
 
 @app.command()
@@ -405,6 +410,30 @@ def _print_grown(system: str, command: "Callable[[], Outcome]") -> None:
     outcome = command()
     seconds = time.perf_counter() - began
     typer.echo(f"{system}: {outcome.told}; {outcome.passages:,} passages can be found ({seconds:.1f} s)")
+    _tell_other_data()
+
+
+def _check_paths(experiment: Path, data: Path | None = None) -> None:
+    """Look whether files are there before torch is loaded, which takes seconds.
+
+    Raises:
+        UserError: one is not.
+    """
+    if not experiment.is_file():
+        raise UserError(f"{experiment}: no such file; run from the project's root, or correct the path")
+    if data is not None and not data.exists():
+        raise UserError(f"--path is {data}: no such file or folder; correct it")
+
+
+def _tell_other_data() -> None:
+    """Say so where what is built is of other data than the experiment names. It comes last: it takes half a second."""
+    from gnn_encoder.core.params import load_params
+    from gnn_encoder.core.storage.fingerprint import MANIFEST
+    from gnn_encoder.data.prepare import is_prepared
+
+    known = Path("params.yaml").is_file() and (project.PREPARED / MANIFEST).is_file()
+    if known and not is_prepared(project.PREPARED, load_params()):
+        typer.echo("This index is of other data than params.yaml now names, which has not run yet.", err=True)
 
 
 @app.command()
@@ -453,6 +482,7 @@ def serve(
             raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
         from gnn_encoder.serving.settings import Limits
 
+        _tell_other_data()
         bounds = {"query": max_query, "hits": max_k, "inputs": max_inputs, "body": max_body, "waiting": max_waiting}
         limits = Limits(**bounds, batch=max_batch, poll=poll, drain=drain)
         command.serve(

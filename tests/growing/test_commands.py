@@ -100,7 +100,7 @@ def test_from_python_in_another_folder(root: Path, tmp_path_factory: pytest.Temp
 
 def test_compact_says_what_it_did(root: Path) -> None:
     call("add", str(jsonl(root / "a.jsonl", {"n1": "one"})))
-    assert call("compact")[1].startswith("gnn_encoder: 1 segment: nothing to merge; 21 passages can be found (")
+    assert call("compact")[1].startswith("gnn_encoder: nothing to merge; 21 passages can be found (")
     call("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
     assert call("compact")[1].startswith("gnn_encoder: 2 segments merged; 22 passages can be found (")
     assert call("compact", "--all")[1].startswith(
@@ -134,6 +134,7 @@ WRONG = [
     ),
     ("add.jsonl", "", "is empty; write one row a line"),
     ("log.tsv", "a\tb\tc\td", "line 1: 4 columns; write at most query, pid, count with a tab between them"),
+    ("log.tsv", '{"query": "oven"}', """line 1, query: '{"query": "oven"}' looks like JSON; write `query`, or"""),
     ("log.tsv", "query\tpid\n?\tp1", "line 2, query: '?' has no word; give it some or remove the line"),
     ("log.tsv", "what\tp1\tmany", "line 1, count: 'many' is not a whole number from 0 on; correct it"),
     ("log.tsv", "what\tp1\nwho\tnobody\nwho\tnone", "line 2, pid: no passage 'nobody' is in data/indexes/gnn_encoder"),
@@ -255,7 +256,7 @@ def test_export_says_that_it_leaves_additions_out(root: Path) -> None:
     assert call("export", "--to", "npy", "out")[2] == ""
     call("delete", "p1")
     code, _, err = call("export", "--to", "npy", "another")
-    assert code == 0 and "gnn_encoder was added to or deleted from since: only the build is exported" in err
+    assert code == 0 and "gnn_encoder has grown since it was built: added and deleted passages do not count here" in err
 
 
 def test_a_damaged_manifest(root: Path) -> None:

@@ -73,7 +73,8 @@ def test_cutting_is_advised_where_texts_are_longer_than_the_model_reads(
     (told,) = hurts(choose(base, data, machine, stages, minutes=None).plan)
     longer = "3% of the texts are longer than the 256 tokens that the model reads: "
     unread = f"passages are cut after 256 tokens: {data.passage_tokens.unread(256):.0%} of the text is never read; "
-    assert told == (longer if tokens == 175 else unread) + "cut them with data.passages={words: 150, overlap: 25}"
+    advice = "cut them: 'data.passages={words: 150, overlap: 25}' behind `init`, with the quotes"
+    assert told == (longer if tokens == 175 else unread) + advice
 
 
 @pytest.mark.parametrize(("queries", "fewest"), [(714, 48), (3000, 80), (12_889, 80)])

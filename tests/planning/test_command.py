@@ -160,3 +160,37 @@ def test_what_was_measured_is_kept_for_the_same_model(monkeypatch: pytest.Monkey
     assert all(rate.short > 0 and rate.long > 0 for rate in rates)
     assert min(found.step, found.step_all, found.gnn_edge, found.multiply, found.load) > 0
     assert machine.from_json(asdict(found)) == found
+
+
+def test_a_setting_that_the_shell_has_cut_is_told() -> None:
+    code, _, err = call(
+        "init", "--data", "beir", "--path", "corpus", "data.passages={words:", "150,", "overlap:", "25}"
+    )
+    assert code == 2 and "'150,' is no KEY=VALUE; put quotes around a setting that has blanks" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["plan", "no.yaml"], "no.yaml: no such file; run from the project's root"),
+        (["inspect", "no.yaml"], "no.yaml: no such file; run from the project's root"),
+        (["init", "--data", "beir", "--path", "no/folder"], "--path is no/folder: no such file or folder"),
+    ],
+)
+def test_what_is_not_there_is_told_before_anything_is_loaded(arguments: list[str], told: str) -> None:
+    code, _, err = call(*arguments)
+    assert code == 2 and err.startswith(f"error: {told}") and err.count("\n") == 1
+
+
+def test_two_passages_are_enough_for_a_trial(root: Path) -> None:
+    (root / "two").mkdir()
+    (root / "two" / "corpus.jsonl").write_text("".join(f'{{"_id": "p{i}", "text": "oven {i}"}}\n' for i in range(2)))
+    (root / "two" / "queries.jsonl").write_text("".join(f'{{"_id": "q{i}", "text": "which {i}"}}\n' for i in range(3)))
+    (root / "two" / "qrels").mkdir()
+    rows = "query-id\tcorpus-id\tscore\n"
+    (root / "two" / "qrels" / "train.tsv").write_text(rows + "q0\tp0\t1\nq1\tp1\t1\n")
+    (root / "two" / "qrels" / "test.tsv").write_text(rows + "q2\tp1\t1\n")
+    code, _, err = call("init", "--data", "beir", "--path", "two", "--minutes", "15")
+    assert code == 0, err
+    section = load_params().train_cross_encoder
+    assert section.range_min < section.range_max

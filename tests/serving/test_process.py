@@ -228,7 +228,8 @@ def test_a_port_in_use_and_what_is_not_built(built: Path, server: Server) -> Non
     done = serve("--poll", "0")
     assert done.returncode == 2 and done.stderr == "error: poll is 0.0: must be above 0\n"
     done = serve("--port", server.url.rpartition(":")[2])
-    assert done.returncode != 0 and "address already in use" in done.stderr
+    assert done.returncode == 2 and "Address already in use; stop the other server" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_hybrid(root: Path, start: Start) -> None:

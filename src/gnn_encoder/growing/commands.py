@@ -30,7 +30,7 @@ from gnn_encoder.growing.segment import (
     append,
     matrix_writer,
 )
-from gnn_encoder.growing.systems import check_system, open_grower
+from gnn_encoder.growing.systems import check_system, check_takes_queries, open_grower
 
 Rows = NDArray[np.int64]
 Making = Callable[[pl.DataFrame, Rows], Made]
@@ -102,7 +102,7 @@ def log(system: str, path: Path) -> Outcome:
     Raises:
         UserError: a row is wrong, a passage is unknown, or the system has no use for queries.
     """
-    check_system(system)
+    check_takes_queries(system)
     with changing(system):
         overlay = open_overlay(system)
         given = read_log(path)

@@ -67,7 +67,7 @@ def compact(system: str, *, whole: bool = False) -> Outcome:
         overlay = open_overlay(system)
         merged = [_alive(overlay, one) for one in overlay.segments if whole or not one.entry.indexed]
         if not merged or (len(merged) == 1 and not whole):
-            return Outcome(f"{len(merged)} segment: nothing to merge", live(overlay))
+            return Outcome("nothing to merge", live(overlay))
         folder = overlay.path(overlay.manifest.following)
         folder.mkdir()
         entry = _merge(overlay, merged, folder)

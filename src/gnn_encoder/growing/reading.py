@@ -122,6 +122,8 @@ def check_file(path: Path) -> None:
     Raises:
         UserError: it is not there, or has nothing in it.
     """
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; name a file in it")
     if not path.is_file():
         raise UserError(f"{path}: no such file; correct the path")
     if path.stat().st_size == 0:
@@ -138,6 +140,8 @@ def _logged(place: Place, line: str) -> tuple[str, str | None, str]:
     if len(columns) > len(COLUMNS):
         raise UserError(f"{place}: {len(columns)} columns; write at most {', '.join(COLUMNS)} with a tab between them")
     text = " ".join(columns[0].split())
+    if text.startswith(("{", "[")):  # a query that is taken in cannot be taken out
+        raise UserError(f"{place}, query: {shorten(text)} looks like JSON; write `query`, or `query<TAB>pid`, a line")
     if not any(map(str.isalnum, text)):
         raise UserError(f"{place}, query: {shorten(columns[0])} has no word; give it some or remove the line")
     pid = check_id(place, "pid", columns[1]) if len(columns) > 1 else None

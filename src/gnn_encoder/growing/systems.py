@@ -3,7 +3,7 @@
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.systems import registry
-from gnn_encoder.growing.made import Grower
+from gnn_encoder.growing.made import Grower, no_use_for_queries
 from gnn_encoder.growing.overlay import Overlay
 
 
@@ -21,6 +21,17 @@ def open_grower(overlay: Overlay) -> Grower:
     from gnn_encoder.growing.plain import PlainGrower, ShiftedGrower
 
     return ShiftedGrower(overlay, params) if system in registry().shifted else PlainGrower(overlay, params)
+
+
+def check_takes_queries(system: str) -> None:
+    """Refuse a system that queries do not change.
+
+    Raises:
+        UserError: as `check_system`, or its passages are encoded alone.
+    """
+    check_system(system)
+    if system not in registry().graphs and system not in registry().shifted:
+        raise no_use_for_queries(system)
 
 
 def check_system(system: str) -> None:

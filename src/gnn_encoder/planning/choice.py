@@ -202,7 +202,7 @@ def _values(wish: Wish, base: Params, facts: Facts, machine: Machine, minutes: f
     chunk = _chunk(wish, base, machine)
     batch = batch_size(n)
     yield from _training("train_retriever", n, batch, wish.retriever_steps, chunk, "finds candidates")
-    yield from _candidates(wish, facts)
+    yield from _candidates(wish, base, facts)
     passes, steps = _passes(n, TEACHER_BATCH, wish.teacher_steps)
     yield Chosen("train_cross_encoder.epochs", passes, f"{steps} steps")
     yield Chosen("train_cross_encoder.batch_size", min(TEACHER_BATCH, max(2, n // 2)), "queries")
@@ -247,11 +247,13 @@ def _training(section: str, n: int, batch: int, wanted: int, chunk: int, why: st
     yield Chosen(f"{section}.chunk_size", chunk, "texts at a time, by their length and the memory")
 
 
-def _candidates(wish: Wish, facts: Facts) -> Iterator[Chosen]:
+def _candidates(wish: Wish, base: Params, facts: Facts) -> Iterator[Chosen]:
     depth = max(2, min(100, facts.passages // 2))
     last = max(2, min(50, depth))
     yield Chosen("bm25.depth", min(50, facts.passages), "candidates per query")
     yield Chosen("mine_candidates.depth", depth, f"of {facts.passages:,} passages")
+    if base.train_cross_encoder.range_min >= last:
+        yield Chosen("train_cross_encoder.range_min", last - 1, "of so few passages")
     yield Chosen("train_cross_encoder.range_max", last, "end of the ranks that its negatives come from")
     yield Chosen("denoise.range_min", 0, "the teacher tells which of the top are relevant though not labelled")
     yield Chosen("denoise.range_max", last, "below stand easy ones")

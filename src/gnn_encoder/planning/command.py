@@ -48,8 +48,10 @@ def fit(
         UserError: the data, a setting or the resulting experiment is wrong; params.yaml then stays as it was.
     """
     for setting in settings:
-        if "=" not in setting:
+        if "=" not in setting and setting.endswith((".yaml", ".yml")):
             raise UserError(f"{setting!r}: a config and --data would choose the same values; give one of the two")
+        if "=" not in setting:
+            raise UserError(f"{setting!r} is no KEY=VALUE; put quotes around a setting that has blanks")
     if minutes is not None and minutes <= 0:
         raise UserError(
             f"--minutes is {minutes:g}: must be above 0; leave it out to take the time that quality asks for"
@@ -102,6 +104,7 @@ def _facts(params: Params) -> Facts:
 
 def _measured(params: Params) -> Machine:
     began = time.perf_counter()
+    sys.stderr.write("measuring this machine, 15 to 40 seconds\n")
     found = measure(params)
     sys.stderr.write(f"measured this machine in {time.perf_counter() - began:.0f} s\n")
     return found

@@ -148,7 +148,7 @@ def hurts(of: Plan) -> list[str]:
 def cutting(longest: int) -> str:
     """The advice to cut texts into passages that a model of so many tokens reads whole."""
     words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
-    return f"cut them with data.passages={{words: {words}, overlap: {words // 6}}}"
+    return f"cut them: 'data.passages={{words: {words}, overlap: {words // 6}}}' behind `init`, with the quotes"
 
 
 def sampled(of: Plan) -> list[str]:

@@ -1,11 +1,14 @@
 """`gnn-encoder serve`: runs the app with uvicorn until it is told to stop, and then answers what it has accepted."""
 
 import logging
+import os
+import socket
 import sys
 from collections.abc import Sequence
 
 import uvicorn
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.serving.app import LOOPBACK, create_app
 from gnn_encoder.serving.settings import Limits
 
@@ -28,10 +31,11 @@ def serve(
         allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
 
     Raises:
-        UserError: a system is unknown or not built.
+        UserError: the address cannot be had, or a system is unknown or not built.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     hosts = [*LOOPBACK, *allowed_hosts] if allowed_hosts or host in LOOPBACK_BINDINGS else None
+    _check_free(host, port)
     app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
     uvicorn.run(
         app,
@@ -42,3 +46,13 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=int(limits.drain),
     )
+
+
+def _check_free(host: str, port: int) -> None:
+    """Look before models are loaded; uvicorn would tell in several lines, and late."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            pass
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # else a name is unknown
+        raise UserError(f"{host}:{port}: {told}; stop the other server, or take another --port") from error

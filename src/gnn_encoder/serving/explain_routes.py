@@ -60,9 +60,7 @@ async def _placed(service: Service, served: Served, query: str, row: int, pid: s
 
 def _note(entry: DenseSystem) -> str:
     if isinstance(entry, GraphSystem):
-        return (
-            "This vector was made after the build, by `gnn-encoder add` or `log`: the graph of the build has no part."
-        )
+        return "`gnn-encoder add` or `log` made this vector after the build; its queries are shown after the next one."
     if isinstance(entry, ShiftedSystem):
         return f"{entry.title} has no graph: it shifts a passage's vector by the mean of its labelled training queries."
     return f"{entry.title} has no graph: no training query takes part in a passage's vector after training."

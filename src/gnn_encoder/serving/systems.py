@@ -177,7 +177,7 @@ class Systems:
         self._changes[name].take()
         self._open[name] = found
         self._refused.pop(name, None)
-        log.info("%s: took over the index that was built anew, of %d passages", name, found.searcher.index.passages)
+        log.info("%s: took over what is new on disk; %d passages can be found", name, found.searcher.index.passages)
         return True
 
     def _opened(self, name: str) -> Served:
