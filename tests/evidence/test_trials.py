@@ -41,6 +41,12 @@ def test_ablations_of_the_paper(params: Params) -> None:
         "one_layer": {"layers": 1},
         "no_mgt": {"masking": "drop_labelled"},
         "no_gnn": {},
+        "gnn_twice": {"gnn_epochs": 2},
+        "joint_0": {"epochs": 1, "encoder_learning_rate": 0.0},
+        "joint_2e6": {"epochs": 1},
+        "joint_2e5": {"epochs": 1, "encoder_learning_rate": 2.0e-5},
+        "joint_only": {"gnn_epochs": 0, "epochs": 2},
+        "no_gnn_twice": {"epochs": 1},
     }
     assert trials_of("ablations", params) == {name: Path("data/trials") / name for name in names}
     assert [name for name, trial in trials.items() if trial.control] == ["no_gnn"]
