@@ -33,7 +33,7 @@ import psutil
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import report_errors
-from gnn_encoder.exporting.command import MODEL, export
+from gnn_encoder.exporting.command import MODELS, export
 
 SYSTEM = "gnn_encoder"
 K = 10
@@ -180,7 +180,7 @@ def main() -> None:
         environment |= {"OMP_NUM_THREADS": str(options.threads)}
     with TemporaryDirectory() as folder:
         exported = Path(folder) / "model"
-        export(SYSTEM, MODEL, exported)
+        export(SYSTEM, MODELS[0], exported)
         ports = {side: free_port() for side in SIDES}
         commands = {"serve": ours(ports["serve"]), "peer": peer(ports["peer"], exported)}
         with (
