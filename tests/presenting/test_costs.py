@@ -45,3 +45,14 @@ def test_no_mark_lies_on_the_edge(axes: Any, label: str, largest: float) -> None
     left, right = axes.get_xlim()
     assert len(marks) == 2 and max(marks) == pytest.approx(largest, rel=0.02)
     assert left == 0 and all(0.02 * right < mark < 0.97 * right for mark in marks)
+
+
+def test_a_band_holds_systems_of_equal_cost_together(axes: Any) -> None:
+    """Their marks are shifted apart, so that without it they would seem to cost different amounts."""
+    costs = COSTS | {"dual_encoder": COSTS["gnn_encoder"]}
+    means = {name: Mean(mean=0.5, half=0.1) for name in costs}
+    paint_costs(axes, means, costs, "RR@10", SIZE)
+    assert [text.get_text() for text in axes.texts] == ["all 1536.4"]
+    (band,) = axes.patches
+    marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "_", "None")]
+    assert [band.get_x() < mark < band.get_x() + band.get_width() for mark in marks] == [True, False, True]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SIZE, LATENCY = "index (bytes a passage)", "encode and search (ms a query)"
 SECOND = "second look-up, ms"
+STEP = 0.015  # between marks of equal cost, as a share of the axis
 NOTE = (
     "One query at a time, medians; training is all stages on the way to the encoder, "
     f"{NOTHING} where one of them was interrupted"
@@ -46,7 +47,13 @@ def cost_panels(means: Means, costs: dict[str, Costs], measure: str) -> list[Pan
 def paint_costs(axes: "Axes", means: dict[str, Mean], costs: dict[str, Costs], measure: str, label: str) -> None:
     """Draw one mark per system. `label`: SIZE or LATENCY, the cost on the x-axis."""
     of = {system: costs[system].bytes_a_passage if label == SIZE else costs[system].latency_ms for system in means}
-    positions = _side_by_side(list(of.values()))
+    values = list(of.values())
+    positions = _side_by_side(values)
+    for value, count in Counter(values).items():
+        if count > 1:
+            _band(
+                axes, value, [x for x, own in zip(positions, values, strict=True) if own == value], STEP * max(values)
+            )
     for (system, mean), x in zip(means.items(), positions, strict=True):
         half = None if mean.half is None else 100 * mean.half
         axes.errorbar(x, 100 * mean.mean, yerr=half, linestyle="", label=wrapped(system), **look(system))
@@ -61,9 +68,17 @@ def _row(system: str, cost: Costs) -> list[str]:
     return [name_of(system), f"{cost.vectors_a_passage:g}", *numbers]
 
 
+def _band(axes: "Axes", value: float, positions: list[float], margin: float) -> None:
+    """A band that holds the marks of systems of equal cost together, with that cost at its top."""
+    low, high = min(positions) - margin, max(positions) + margin
+    axes.axvspan(low, high, color="grey", alpha=0.12, linewidth=0, zorder=0)
+    at = axes.get_xaxis_transform()
+    axes.text(value, 0.99, f"all {value:g}", transform=at, ha="center", va="top", color="dimgrey", fontsize="small")
+
+
 def _side_by_side(values: list[float]) -> list[float]:
     """The values, with equal ones shifted apart a little, so that their marks do not hide one another."""
-    step, counts, places = 0.015 * max(values), Counter(values), Counter[float]()
+    step, counts, places = STEP * max(values), Counter(values), Counter[float]()
     shifted = []
     for value in values:
         shifted.append(value + step * (places[value] - (counts[value] - 1) / 2))
