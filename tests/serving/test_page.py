@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,6 +81,20 @@ def test_typing_shows_both_systems_and_what_moved(page: Any, server: Server, err
     assert "milk" in marks and marks <= {"milk", "milks", "halloumi", "made"}
     expect(page.get_by_role("status")).to_contain_text("Of the first 10")
     assert errors == []
+
+
+def test_who_types_before_the_systems_are_known_is_answered(page: Any, server: Server) -> None:
+    def late(route: Any) -> None:
+        time.sleep(1)
+        route.continue_()
+
+    page.route("**/systems*", late)
+    page.goto(server.url, wait_until="commit")
+    page.get_by_role("searchbox").fill(QUERY)
+    page.keyboard.press("Enter")
+    expect(page.locator(".left .hit")).to_have_count(10, timeout=20_000)
+    expect(page.locator(".right .hit")).to_have_count(10)
+    assert "left=dual_encoder" in page.url and "right=gnn_encoder" in page.url
 
 
 def test_the_address_holds_the_search(page: Any, server: Server) -> None:

@@ -299,6 +299,7 @@ function readAddress() {
 }
 
 function go() {
+  if (titles.size === 0) return; // start() searches for what was typed meanwhile
   const values = new URLSearchParams({ q: query.value.trim(), left: left.value, right: right.value });
   if (location.search !== `?${values}`) history.pushState(null, "", `?${values}`);
   search();
@@ -319,8 +320,11 @@ async function start() {
     query.maxLength = found.limits.query;
     byId("examples").replaceChildren(...found.examples.map(example));
     byId("welcome-title").hidden = found.examples.length === 0;
+    const typed = query.value.trim();
     readAddress();
-    search();
+    if (typed && !query.value) query.value = typed;
+    if (typed) go();
+    else search();
   } catch (error) {
     fail(error, start);
   }
