@@ -74,8 +74,8 @@ def vectors() -> Vectors:
     grown = GrownIndex.open(PassageIndex.open(project.index(SYSTEM)))
     if grown is None:
         return dict(zip(pids, np.asarray(matrix, np.float32), strict=True))
-    found = {pid: row for row, pid in enumerate(pids) if row not in set(grown.overlay.dead.tolist())}
-    result = {pid: np.asarray(matrix[row], np.float32) for pid, row in found.items()}
+    live = grown.overlay.is_live(np.arange(len(pids)))
+    result = {pid: np.asarray(matrix[row], np.float32) for row, pid in enumerate(pids) if live[row]}
     for segment in grown.overlay.segments:
         if segment.entry.passages:
             result |= dict(zip(pl.read_parquet(segment.passages)["pid"], np.asarray(segment.vectors), strict=True))

@@ -175,14 +175,14 @@ def inspect(
       gnn-encoder inspect my-experiment.yaml --sample 1000
     """  # noqa: D301
     with report_errors():
-        _check_paths(path)
         from gnn_encoder.core.experiment import load_experiment
+
+        params = load_experiment(path)
         from gnn_encoder.data.sources import open_source
         from gnn_encoder.inspection.survey import survey
         from gnn_encoder.inspection.text import render
         from gnn_encoder.models.pretrained import Source, load_tokenizer
 
-        params = load_experiment(path)
         encoder = params.encoder
         source = open_source(params.data)
         tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))

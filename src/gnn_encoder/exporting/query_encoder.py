@@ -10,8 +10,9 @@ from tokenizers import Tokenizer
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.models.quick import SETTINGS
 
-SETTINGS, CONFIG, WEIGHTS = "dual_encoder.json", "config.json", "model.safetensors"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
 

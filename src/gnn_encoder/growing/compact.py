@@ -7,7 +7,6 @@ search, so that added passages are found by the same structure, and deleted ones
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import faiss
 import numpy as np
@@ -18,14 +17,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.records import open_parquet
-from gnn_encoder.core.storage.arrays import (
-    ArrayManifest,
-    ArrayWriter,
-    block_size,
-    iterate_blocks,
-    release,
-    write_header,
-)
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, release, write_header
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.growing.commands import NOTHING_DELETED, Outcome, live, open_overlay
 from gnn_encoder.growing.overlay import Overlay, built_factory, changing, commit
@@ -193,7 +185,7 @@ def _write_index(overlay: Overlay, folder: Path) -> None:
     matrix, shape = folder / "matrix", (len(rows), overlay.manifest.dimension)
     with ArrayWriter(matrix, shape, "float32") as writer:
         done = 0
-        for first, block in _vectors(overlay):
+        for first, block in overlay.blocks(project.embeddings(overlay.manifest.system), VECTORS):
             kept = block[overlay.is_live(first + np.arange(len(block)))]
             writer.write(done, kept)
             done += len(kept)
@@ -204,12 +196,3 @@ def _write_index(overlay: Overlay, folder: Path) -> None:
     index = fill(matrix, built_factory(overlay.manifest.system), load_params().seed)
     faiss.write_index(index, str(folder / INDEX))
     shutil.rmtree(matrix)
-
-
-def _vectors(overlay: Overlay) -> Iterator[tuple[int, NDArray[Any]]]:
-    """All vectors, deleted ones among them, each block with its first row."""
-    yield from iterate_blocks(project.embeddings(overlay.manifest.system))
-    for segment in overlay.segments:
-        size = block_size(overlay.manifest.dimension)
-        for first in range(0, segment.entry.passages, size):
-            yield segment.first_row + first, segment.vectors[first : first + size]

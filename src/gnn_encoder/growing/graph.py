@@ -18,6 +18,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.labelled import labelled_first
@@ -59,6 +60,9 @@ class GraphGrower:
         built = built_nodes(overlay, self.source, self.gnn, self.m_de, self.joint, params)
         self.nodes = QueryNodes(overlay, built, self.source)
         self.inform = Informer(self.gnn, self.nodes, self.m_ce, params)
+        self._k = count_rows(self.source.edges) // count_rows(
+            self.source.queries
+        )  # of the built graph: every query has k
         self.new_links = NO_LINKS  # of the queries that `log` takes in; `passage` is a row among all
 
     def add(self, passages: pl.DataFrame, old: Rows) -> Made:
@@ -147,7 +151,7 @@ class GraphGrower:
         """New nodes, numbered from `first` on, as their part holds them; their edges are added to `new_links`."""
         asked = self.m_de.queries(texts.to_list())
         h_q = asked if self.joint is self.m_de else self.joint.queries(texts.to_list())
-        rows, scores = passages_of(self.overlay, self.source.base, asked, self.source.open().k)
+        rows, scores = passages_of(self.overlay, self.source.base, asked, self._k)
         rows, scores, labelled = self._labelled_first(rows, scores, pairs, asked)
         kept = (rows >= 0) & (~labelled | self.params.encode_corpus.labelled_edges)
         if self.gnn.config.graph != "self_loops":

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.core.storage.arrays import block_size, gather, iterate_blocks, open_matrix
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.place import folder_of, manifest_of
@@ -163,6 +163,21 @@ class Overlay:
     def cached(self, base: Path) -> "Cached":
         """M_de's embeddings of all passages; `base`: the folder of those of the built index."""
         return Cached(self, open_matrix(base))
+
+    def blocks(self, base: Path, name: str) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """A matrix of all passages, deleted ones among them, block by block, each with the row of its first passage.
+
+        Args:
+            base: the folder of the built passages' matrix.
+            name: of the segments' array.
+        """
+        yield from iterate_blocks(base)
+        for segment in self.segments:
+            if segment.entry.passages:
+                matrix = segment.matrix(name)
+                size = block_size(matrix.shape[1])
+                for first in range(0, len(matrix), size):
+                    yield segment.first_row + first, np.asarray(matrix[first : first + size], np.float32)
 
     def deletions(self, found: pl.DataFrame, *, for_good: bool) -> pl.DataFrame:
         """The rows of `DELETED` that hide some passages.

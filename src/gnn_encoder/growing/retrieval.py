@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from gnn_encoder.core import project
-from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.growing.encoding import Matrix
 from gnn_encoder.growing.nodes import LINKS, QueryNodes
 from gnn_encoder.growing.overlay import Overlay
@@ -76,7 +75,7 @@ def passages_of(overlay: Overlay, base: str, queries: Matrix, k: int) -> tuple[R
     asked = torch.from_numpy(queries).to(device())
     best = torch.full((len(queries), k), -torch.inf, device=asked.device)
     rows = torch.full((len(queries), k), -1, dtype=torch.int64, device=asked.device)
-    for first, block in _blocks(overlay, base):
+    for first, block in overlay.blocks(project.embeddings(base), CACHED):
         live = np.flatnonzero(overlay.is_live(first + np.arange(len(block))))
         vectors = torch.from_numpy(block[live]).to(asked.device)
         numbers = torch.from_numpy(first + live).to(asked.device)
@@ -87,11 +86,3 @@ def passages_of(overlay: Overlay, base: str, queries: Matrix, k: int) -> tuple[R
             best[part], kept = every[0].topk(k, dim=1)
             rows[part] = every[1].gather(1, kept)
     return rows.cpu().numpy(), best.cpu().numpy()
-
-
-def _blocks(overlay: Overlay, base: str) -> Iterator[tuple[int, Matrix]]:
-    """M_de's embeddings of all passages, with the row of each block's first one."""
-    yield from iterate_blocks(project.embeddings(base))
-    for segment in overlay.segments:
-        if segment.entry.passages:
-            yield from ((segment.first_row, np.asarray(part, np.float32)) for part in [segment.matrix(CACHED)])

@@ -102,6 +102,11 @@ class GrownIndex:
             texts=[(segment.first_row, SegmentTable(segment.passages)) for segment in segments],
         )
 
+    @property
+    def views(self) -> int:
+        """Vectors a passage: systems with several cannot grow."""
+        return 1
+
     def row(self, pid: str, built: int | None) -> int | None:
         """The row of a passage that can be found; None: there is none with this id.
 

@@ -66,7 +66,7 @@ def _described(one: Served) -> SystemAnswer:
         title=one.entry.title,
         graph=isinstance(one.entry, GraphSystem),
         passages=index.passages,
-        views=one.views,
+        views=index.views,
         dimension=index.dimension,
         index=index.factory,
         opened=one.opened,

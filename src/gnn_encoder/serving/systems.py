@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -24,6 +24,9 @@ from gnn_encoder.serving.encoder import Encoders
 from gnn_encoder.serving.passages import PassageTable
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.watch import Change
+
+if TYPE_CHECKING:
+    from gnn_encoder.growing.search import GrownIndex
 
 log = logging.getLogger(__name__)
 EVERY = "all"  # in place of names: every system that is built
@@ -53,20 +56,19 @@ class Served:
         return self.hybrid
 
     @property
-    def views(self) -> int:
-        """Vectors a passage."""
+    def grown(self) -> "GrownIndex | None":
+        """The index, if passages were added to it or deleted from it since it was built."""
         index = self.searcher.index
-        return index.views if isinstance(index, PassageIndex) else 1
+        return None if isinstance(index, PassageIndex) else index
 
     def row(self, pid: str) -> int | None:
         """The row of a passage that can be found; None: there is none."""
-        index, built = self.searcher.index, self.table.row(pid)
-        return built if isinstance(index, PassageIndex) else index.row(pid, built)
+        built = self.table.row(pid)
+        return self.grown.row(pid, built) if self.grown else built
 
     def is_built(self, row: int) -> bool:
         """Whether a row's vector is the built index's, not one that was added or made anew since."""
-        index = self.searcher.index
-        return isinstance(index, PassageIndex) or index.is_built(row)
+        return self.grown is None or self.grown.is_built(row)
 
     def vectors(self, row: int) -> NDArray[np.float32]:
         """The views of a row's passage. *Shape:* (views, d).
@@ -75,9 +77,9 @@ class Served:
             RuntimeError: the index is of a type that does not give its vectors back.
         """
         index = self.searcher.index
-        if not isinstance(index, PassageIndex):
-            return index.vector(row)[None]
-        return np.stack([index.index.reconstruct(row * index.views + view) for view in range(index.views)])
+        if isinstance(index, PassageIndex):
+            return np.stack([index.index.reconstruct(row * index.views + view) for view in range(index.views)])
+        return index.vector(row)[None]
 
     def passage(self, pid: str) -> tuple[int, dict[str, Any]]:
         """The row of a passage and its fields.
