@@ -146,6 +146,7 @@ class Dev(Section):
     depth: Depth  # passages that each of them adds to the pool; the systems that make it share them
     passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
     cached_passages: Annotated[int, Field(ge=0)]  # the same where embeddings are read from a cache: MGT's phase one
+    cached_queries: Count  # dev queries that rank such a corpus there
     evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
 
 
@@ -189,6 +190,7 @@ class TrainCrossEncoder(Section):
     negatives: Count  # candidates a query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
+    pooling: Literal["cls", "mean"] = "cls"  # what the head reads: the [CLS] state, or the mean of all states
     loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
     range_min: Annotated[int, Field(ge=0)] = 0  # first rank of the mined candidates that negatives come from
     range_max: Count | None = None  # the rank after the last one; null: all that were mined

@@ -50,10 +50,13 @@ def train_gnn_encoder(
     near = _open(source, params, labelled_edges=masked, without=None if masked else examples.known_pairs())
     deployed = near if masked and labelled else _open(source, params, labelled_edges=labelled)
     gnn = new_gnn(params, encoder.dimension, near.features)
-    # Phase one reads passages from the cache, so that it ranks a corpus that phase two would have to encode each time.
+    # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     devs = (
-        read_dev_sample(source.base, params, encoder, limit)
-        for limit in (params.dev.cached_passages, params.dev.passages)
+        read_dev_sample(source.base, params, encoder, whole=whole, queries=queries)
+        for whole, queries in (
+            (params.dev.cached_passages, params.dev.cached_queries),
+            (params.dev.passages, params.dev.queries),
+        )
     )
     schedules = (
         _schedule(params, examples, mgt.gnn_epochs, masked=masked),
@@ -148,7 +151,8 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     """The control: M_de trained further without a graph, on the batches of both phases of GNN-encoder in turn."""
     mgt, base = params.mgt, registry().built[MAIN].base
     encoder = load_base(base, params)
-    examples, dev = read_training_examples(params), read_dev_sample(base, params, encoder, params.dev.passages)
+    examples = read_training_examples(params)
+    dev = read_dev_sample(base, params, encoder, whole=params.dev.passages, queries=params.dev.queries)
     schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, masked=False)
     supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -171,7 +175,7 @@ def read_training_examples(params: Params) -> Examples:
     return examples.taught(project.TARGETS, params.mgt.teacher_weight) if params.mgt.targets == "teacher" else examples
 
 
-def read_dev_sample(system: str, params: Params, encoder: DualEncoder, limit: int) -> DevSample:
+def read_dev_sample(system: str, params: Params, encoder: DualEncoder, *, whole: int, queries: int) -> DevSample:
     """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
 
     In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
@@ -180,21 +184,22 @@ def read_dev_sample(system: str, params: Params, encoder: DualEncoder, limit: in
     Args:
         system: the system that serves as M_de.
         encoder: M_de.
-        limit: a corpus of at most so many passages is ranked whole.
+        whole: a corpus of at most so many passages is ranked whole.
+        queries: the dev queries that rank it; a pool is ranked by `dev.queries` of them.
     """
-    queries = project.queries("dev")
-    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-    rows = sample_queries(pairs, params.dev.queries, params.seed)
-    encoder.eval()
-    embedded = embed_queries(encoder, open_queries(queries, encoder), params.encoder.batch_tokens, rows)
+    asked = project.queries("dev")
+    pairs = relevant_pairs(asked, project.POSITIVES, project.PASSAGES)
     n_passages, cached = count_rows(project.PASSAGES), project.embeddings(system)
+    rows = sample_queries(pairs, queries if n_passages <= whole else params.dev.queries, params.seed)
+    encoder.eval()
+    embedded = embed_queries(encoder, open_queries(asked, encoder), params.encoder.batch_tokens, rows)
     check_shape(cached, (n_passages, encoder.dimension))
     retrieved, _ = top_k(cached, embedded, min(params.dev.depth, n_passages), name="dev.depth")
-    if judged_by_answers(queries):
+    if judged_by_answers(asked):
         found = retrieved_pairs(rows, retrieved)
-        hits = answered(found, queries, project.PASSAGES, params.evaluate.answers)
+        hits = answered(found, asked, project.PASSAGES, params.evaluate.answers)
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
-    return dev_sample(rows, pairs, ranked(retrieved, n_passages, limit))
+    return dev_sample(rows, pairs, ranked(retrieved, n_passages, whole))
 
 
 def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:

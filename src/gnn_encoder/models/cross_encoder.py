@@ -1,55 +1,79 @@
-"""The cross-encoder M_ce: it reads query and passage together, and its [CLS] state is the feature of their edge."""
+"""The cross-encoder M_ce: it reads query and passage together, and the vector of both is the feature of their edge."""
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.params import Encoder
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.pooling import pool
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+
+HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
+HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them
 
 
 class CrossEncoder(nn.Module):
-    """A transformer with one logit, whose sigmoid is the score in 0..1 that the thresholds 0.9 and 0.1 apply to."""
+    """A transformer with one logit, whose sigmoid is the score in 0..1 that the thresholds 0.9 and 0.1 apply to.
 
-    def __init__(self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
+    Args:
+        head: reads the mean of the states of both texts, in a model without a head of its own; None: `model` has one,
+            which reads the [CLS] state.
+    """
+
+    def __init__(
+        self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str, head: nn.Linear | None = None
+    ) -> None:
         super().__init__()
         self.model = model
+        self.head = head
         self.tokenizer = tokenizer
         self.template = Template(tokenizer)
         self.dtype = working_dtype(precision)
 
     @classmethod
-    def from_pretrained(cls, source: Source, params: Encoder, *, seed: int = 0) -> Self:
+    def from_pretrained(
+        cls, source: Source, params: Encoder, *, pooling: Literal["cls", "mean"] = "cls", seed: int = 0
+    ) -> Self:
         """Start from a base model, with a new head whose weights are drawn at random with `seed`."""
-        return cls(
-            model=load_model(
-                source, dropout=params.dropout, kind=AutoModelForSequenceClassification, seed=seed, num_labels=1
-            ),
-            tokenizer=load_tokenizer(source),
-            precision=params.precision,
-        ).to(device())
+        how = {"tokenizer": load_tokenizer(source), "precision": params.precision}
+        if pooling == "cls":
+            kind = AutoModelForSequenceClassification
+            model = load_model(source, dropout=params.dropout, kind=kind, seed=seed, num_labels=1)
+            return cls(model=model, **how).to(device())
+        model = load_model(source, dropout=params.dropout, seed=seed)
+        head = nn.Linear(int(model.config.hidden_size), 1)
+        nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
+        nn.init.zeros_(head.bias)
+        return cls(model=model, head=head, **how).to(device())
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto") -> Self:
         """Read a folder written by `save`."""
-        return cls(
-            model=load_model(Source(str(folder)), dropout=0.0, kind=AutoModelForSequenceClassification),
-            tokenizer=load_tokenizer(Source(str(folder))),
-            precision=precision,
-        ).to(device())
+        source, head = Source(str(folder)), None
+        kind = AutoModelForSequenceClassification
+        if (folder / HEAD).exists():
+            weights = load_file(folder / HEAD)
+            head = nn.Linear(weights["weight"].shape[1], 1)
+            head.load_state_dict(weights)
+            kind = AutoModel
+        model = load_model(source, dropout=0.0, kind=kind)
+        return cls(model=model, head=head, tokenizer=load_tokenizer(source), precision=precision).to(device())
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `AutoModelForSequenceClassification` opens."""
+        """Write a folder that `AutoModelForSequenceClassification` opens, or `AutoModel` and a file with the head."""
         if not distributed.is_first():
             return
         self.model.save_pretrained(folder)  # type: ignore[operator]
         self.tokenizer.save_pretrained(folder)
+        if self.head is not None:
+            save_file(self.head.state_dict(), folder / HEAD)
 
     @property
     def dimension(self) -> int:
@@ -58,6 +82,10 @@ class CrossEncoder(nn.Module):
 
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""
+        if self.head is not None:
+            with autocast(self.dtype):
+                found: Tensor = self.head(self.embed(batch).to(self.head.weight.dtype))
+            return found.squeeze(-1).float()
         with autocast(self.dtype):
             logits: Tensor = self.model(**batch.arguments(self.model)).logits
         return logits.squeeze(-1).float()
@@ -67,10 +95,11 @@ class CrossEncoder(nn.Module):
         return torch.sigmoid(self.logits(batch))
 
     def embed(self, batch: Batch) -> Tensor:
-        """[CLS] states of pairs: edge features h_{x-y} of section 3.2. *Shape:* (n, tokens) -> (n, d_e)."""
+        """Edge features h_{x-y} of section 3.2: pairs' [CLS] states, or what the head reads. *Shape:* (n, tokens) -> (n, d_e)."""
+        arguments = batch.arguments(self.model)
         with autocast(self.dtype):
-            states: Tensor = self.model.base_model(**batch.arguments(self.model)).last_hidden_state  # type: ignore[operator]
-        return states[:, 0].float()
+            states: Tensor = self.model.base_model(**arguments).last_hidden_state  # type: ignore[operator]
+        return pool(states, arguments["attention_mask"], "cls" if self.head is None else "mean")
 
     def for_inference(self) -> Self:
         """Drop gradients and hold the weights in the working dtype."""

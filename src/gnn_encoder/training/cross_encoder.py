@@ -62,7 +62,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     base = params.encoder
     same = settings.model in (None, base.model)
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
-    model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
+    model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=params.seed)
     check_length(cast(PreTrainedModel, model.model), f"{section}.max_length", settings.max_length)
     passages, asked, known = open_passages(model), open_queries(project.queries("dev"), model), read_dev_candidates()
     limits = {"max_length": settings.max_length, "batch_tokens": base.batch_tokens}
