@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSequenceClassification, DistilBertConfig, DistilBertModel
 
 from gnn_encoder.core.errors import UserError
@@ -160,6 +161,32 @@ def test_cross_encoder_saved_and_loaded_scores_the_same(
     torch.testing.assert_close(loaded.scores(batch).detach(), torch.sigmoid(logits[:, 0]), rtol=0, atol=1e-6)
     torch.testing.assert_close(loaded.embed(batch).detach(), states[:, 0], rtol=0, atol=1e-6)
     assert loaded.dimension == 32
+
+
+def test_a_cross_encoder_that_pools_by_the_mean(
+    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
+) -> None:
+    source, wanted = Source(str(tiny_model)), settings(tiny_model)
+    model = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
+    model.save(tmp_path / "saved")
+    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    batch = pair_batch(queries, ROWS, passages, ROWS, model.template, 40)
+    peer = AutoModel.from_pretrained(tmp_path / "saved")
+    head = load_file(tmp_path / "saved" / "head.safetensors")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.scores(batch), model.scores(batch), rtol=0, atol=0)
+        states = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
+        means = torch.stack([row[mask.bool()].mean(0) for row, mask in zip(states, batch.attention_mask, strict=True)])
+        torch.testing.assert_close(loaded.embed(batch), means, rtol=0, atol=1e-6)
+        expected = means @ head["weight"][0] + head["bias"]
+        torch.testing.assert_close(loaded.logits(batch), expected, rtol=0, atol=1e-6)
+        again = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
+        torch.testing.assert_close(again.scores(batch), model.scores(batch), rtol=0, atol=0)
+        halved = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
+        torch.testing.assert_close(halved.logits(batch), expected, rtol=0, atol=1e-6)
+    assert model.head.weight.std() > 0.01 and head["bias"].tolist() == [0.0]
+    model.logits(batch).sum().backward()
+    torch.testing.assert_close(model.head.weight.grad, means.sum(0, keepdim=True), rtol=0, atol=1e-4)
 
 
 def test_a_plain_encoder_is_no_trained_cross_encoder(tiny_model: Path) -> None:

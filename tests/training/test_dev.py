@@ -57,7 +57,9 @@ def test_the_sample_that_stage_positives_wrote(
     monkeypatch.chdir(tmp_path)
     table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
     write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [table.to_arrow()])
-    sample = read_dev_sample(41, Dev(queries=2, depth=2, passages=small, cached_passages=0, cached_queries=2, evaluations=2))
+    sample = read_dev_sample(
+        41, Dev(queries=2, depth=2, passages=small, cached_passages=0, cached_queries=2, evaluations=2)
+    )
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"

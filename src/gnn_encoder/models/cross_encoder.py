@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
@@ -42,27 +43,27 @@ class CrossEncoder(nn.Module):
         cls, source: Source, params: Encoder, *, pooling: Literal["cls", "mean"] = "cls", seed: int = 0
     ) -> Self:
         """Start from a base model, with a new head whose weights are drawn at random with `seed`."""
-        how = {"tokenizer": load_tokenizer(source), "precision": params.precision}
+        head: nn.Linear | None = None
         if pooling == "cls":
             kind = AutoModelForSequenceClassification
             model = load_model(source, dropout=params.dropout, kind=kind, seed=seed, num_labels=1)
-            return cls(model=model, **how).to(device())
-        model = load_model(source, dropout=params.dropout, seed=seed)
-        head = nn.Linear(int(model.config.hidden_size), 1)
-        nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
-        nn.init.zeros_(head.bias)
-        return cls(model=model, head=head, **how).to(device())
+        else:
+            model = load_model(source, dropout=params.dropout, seed=seed)
+            head = nn.Linear(int(model.config.hidden_size), 1)
+            nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
+            nn.init.zeros_(head.bias)
+        tokenizer = load_tokenizer(source)
+        return cls(model=model, head=head, tokenizer=tokenizer, precision=params.precision).to(device())
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto") -> Self:
         """Read a folder written by `save`."""
-        source, head = Source(str(folder)), None
-        kind = AutoModelForSequenceClassification
-        if (folder / HEAD).exists():
-            weights = load_file(folder / HEAD)
-            head = nn.Linear(weights["weight"].shape[1], 1)
-            head.load_state_dict(weights)
-            kind = AutoModel
+        source, weights, head = Source(str(folder)), folder / HEAD, None
+        if weights.exists():
+            found = load_file(weights)
+            head = nn.Linear(found["weight"].shape[1], 1)
+            head.load_state_dict(found)
+        kind = AutoModelForSequenceClassification if head is None else AutoModel
         model = load_model(source, dropout=0.0, kind=kind)
         return cls(model=model, head=head, tokenizer=load_tokenizer(source), precision=precision).to(device())
 
@@ -82,10 +83,9 @@ class CrossEncoder(nn.Module):
 
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""
-        if self.head is not None:
-            with autocast(self.dtype):
-                found: Tensor = self.head(self.embed(batch).to(self.head.weight.dtype))
-            return found.squeeze(-1).float()
+        if self.head is not None:  # in float32, since a logit of 16 bits has three digits
+            head = self.head.weight.float(), self.head.bias.float()
+            return F.linear(self.embed(batch), *head).squeeze(-1)
         with autocast(self.dtype):
             logits: Tensor = self.model(**batch.arguments(self.model)).logits
         return logits.squeeze(-1).float()
@@ -95,7 +95,7 @@ class CrossEncoder(nn.Module):
         return torch.sigmoid(self.logits(batch))
 
     def embed(self, batch: Batch) -> Tensor:
-        """Edge features h_{x-y} of section 3.2: pairs' [CLS] states, or what the head reads. *Shape:* (n, tokens) -> (n, d_e)."""
+        """Edge features h_{x-y} (section 3.2): pairs' [CLS] states or means. *Shape:* (n, tokens) -> (n, d_e)."""
         arguments = batch.arguments(self.model)
         with autocast(self.dtype):
             states: Tensor = self.model.base_model(**arguments).last_hidden_state  # type: ignore[operator]
