@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import pair_keys, relevant_pairs
+from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.core.systems import registry
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import Neighbourhood
+from gnn_encoder.graph.network import GNNConfig
 from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.models.device import device
@@ -100,6 +102,18 @@ def open_neighbourhood(
         self_loops_only=self_loops_only,
         labelled=_edges_of(judged, graph) if judged is not None and typed else None,
         device=device(),
+    )
+
+
+def deployed_neighbourhood(source: GraphArtifacts, config: GNNConfig, params: Params) -> Neighbourhood:
+    """The graph that informs the corpus, as a trained network of this `config` reads it."""
+    return open_neighbourhood(
+        source,
+        edge_features=config.edge_features,
+        labelled_edges=params.encode_corpus.labelled_edges,
+        max_neighbours=params.mgt.max_neighbours,
+        self_loops_only=config.graph == "self_loops",
+        typed=config.labelled,
     )
 
 

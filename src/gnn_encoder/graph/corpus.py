@@ -21,7 +21,7 @@ from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.matrix import same_encoder, write_matrix
 from gnn_encoder.encoding.texts import open_passages, open_queries
-from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
+from gnn_encoder.graph.artifacts import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.graph.effect import Effect, effect_of
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
@@ -102,14 +102,7 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
     """
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
-    near = open_neighbourhood(
-        source,
-        edge_features=gnn.config.edge_features,
-        labelled_edges=params.encode_corpus.labelled_edges,
-        max_neighbours=params.mgt.max_neighbours,
-        self_loops_only=gnn.config.graph == "self_loops",
-        typed=gnn.config.labelled,
-    )
+    near = deployed_neighbourhood(source, gnn.config, params)
     queries = embed_queries(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
     return CorpusGNN(gnn.to(near.device), near, queries)
 

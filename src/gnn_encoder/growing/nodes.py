@@ -32,7 +32,7 @@ from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
-from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
+from gnn_encoder.graph.artifacts import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, TextEncoder
 from gnn_encoder.growing.overlay import NODES, Overlay
@@ -159,14 +159,7 @@ def _write_embeddings(
 
     asked = embedded(m_de)
     h_q = asked if joint is m_de else embedded(joint)
-    near = open_neighbourhood(
-        source,
-        edge_features=gnn.config.edge_features,
-        labelled_edges=params.encode_corpus.labelled_edges,
-        max_neighbours=params.mgt.max_neighbours,
-        self_loops_only=gnn.config.graph == "self_loops",
-        typed=gnn.config.labelled,
-    )
+    near = deployed_neighbourhood(source, gnn.config, params)
     informed = near.interactive_queries(gnn, np.arange(len(h_q)), torch.from_numpy(h_q).to(near.device))
     for name, values in ((M_DE, asked), (H_Q, h_q), (H_Q_PRIME, informed.cpu().numpy())):
         np.save(folder / name, values)
