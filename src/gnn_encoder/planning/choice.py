@@ -150,8 +150,8 @@ def harmless() -> list[Concession]:
         ("pair_length", 128),
         ("teacher_steps", 45),
         ("encoder_steps", 60),
-        ("retriever_steps", 25),
-        ("encoder_steps", 40),
+        ("retriever_steps", 20),
+        ("encoder_steps", 32),
         ("patience", 2),
         ("teacher_steps", 25),
     ]
