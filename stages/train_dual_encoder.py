@@ -7,6 +7,7 @@ from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.core.systems import title_of
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.contrastive import QUERY_CENTRIC, PassageCentric
 from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import read_examples
 
@@ -23,9 +24,11 @@ def main(stage: Stage) -> None:
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES))
     if getattr(settings, "targets", "labels") == "teacher":
         examples = examples.taught(Path(item["targets"]), settings.teacher_weight)
-    alpha, title = settings.alpha if item["passage_centric"] else 0.0, title_of(stage.key)
-    how = {"section": item["section"], "queries": Path(item["queries"]), "title": title, "alpha": alpha}
-    train_dual_encoder(encoder, examples, settings, params, stage.scratch, **how)
+    centred = QUERY_CENTRIC
+    if item["passage_centric"]:
+        centred = PassageCentric(settings.alpha, settings.passage_centric_negatives)
+    how = {"section": item["section"], "queries": Path(item["queries"]), "title": title_of(stage.key)}
+    train_dual_encoder(encoder, examples, settings, params, stage.scratch, **how, passage_centric=centred)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from gnn_encoder.training.collectives import gather, sum_value
 from gnn_encoder.training.contrastive import local_share
 
 from ..two_processes import run_two
-from .two_ranks import ALPHAS, batch_of, loss_of, models
+from .two_ranks import LOSSES, batch_of, loss_of, models
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 
@@ -25,14 +25,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_loss_and_gradients_equal_one_big_batch(results: list[dict[str, Any]], alpha: float) -> None:
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_and_gradients_equal_one_big_batch(results: list[dict[str, Any]], name: str) -> None:
     model = models()
-    loss = loss_of(model, batch_of(np.arange(6)), alpha)
+    loss = loss_of(model, batch_of(np.arange(6)), LOSSES[name])
     loss.backward()
     for result in results:
-        assert result["losses"][alpha] == pytest.approx(loss.item(), abs=1e-12)
-        for found, parameter in zip(result["gradients"][alpha], model.parameters(), strict=True):
+        assert result["losses"][name] == pytest.approx(loss.item(), abs=1e-12)
+        for found, parameter in zip(result["gradients"][name], model.parameters(), strict=True):
             assert parameter.grad is not None and float(parameter.grad.abs().max()) > 1e-4
             torch.testing.assert_close(found, parameter.grad, rtol=0, atol=1e-9)
 

@@ -9,10 +9,14 @@ from torch import nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.training.collectives import gather, sum_gradients, sum_value
-from gnn_encoder.training.contrastive import batch_loss, local_share
+from gnn_encoder.training.contrastive import QUERY_CENTRIC, PassageCentric, batch_loss, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 
-ALPHAS = (0.0, 0.3)  # of PAIR's combined loss
+LOSSES = {
+    "query-centric": PassageCentric(),
+    "PAIR's": PassageCentric(0.3),
+    "the released code's": PassageCentric(0.3, "queries"),
+}
 
 
 def examples() -> Examples:
@@ -40,9 +44,9 @@ def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
     return torch.sin(torch.from_numpy(rows)[:, None] * 1.3 + torch.arange(4) * 0.7 + of).double()
 
 
-def loss_of(model: nn.ModuleDict, batch: TrainingBatch, alpha: float = 0.0) -> torch.Tensor:
+def loss_of(model: nn.ModuleDict, batch: TrainingBatch, how: PassageCentric = QUERY_CENTRIC) -> torch.Tensor:
     queries, passages = model["query"](inputs(batch.queries, 0)), model["passage"](inputs(batch.passages, 1))
-    return batch_loss(queries, passages, batch, examples(), 2.0, alpha=alpha)
+    return batch_loss(queries, passages, batch, examples(), 2.0, passage_centric=how)
 
 
 def main(folder: Path) -> None:
@@ -51,15 +55,15 @@ def main(folder: Path) -> None:
         assert distributed.world_size() == 2 and distributed.is_first() == (distributed.rank() == 0)
         unused = nn.Parameter(torch.zeros(2))
         losses, gradients = {}, {}
-        for alpha in ALPHAS:
+        for name, how in LOSSES.items():
             model = models()
-            loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
+            loss = loss_of(model, batch_of(local_share(np.arange(7))), how)  # the seventh is left out
             loss.backward()
             parameters = list(model.parameters())
             sum_gradients([*parameters, unused])
             distributed.barrier()
-            losses[alpha] = sum_value(loss.item())
-            gradients[alpha] = [p.grad for p in parameters]
+            losses[name] = sum_value(loss.item())
+            gradients[name] = [p.grad for p in parameters]
         rows = gather(torch.full((2,), distributed.rank()))
         result = {
             "losses": losses,

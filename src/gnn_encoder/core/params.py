@@ -227,10 +227,13 @@ class Stage(Contrastive):
     epochs: Annotated[float, Field(ge=0)]  # 0: this stage is left out
 
 
-class PairStage(Stage):
+class PairStage(Stage, Taught):
     """One of the two training stages of PAIR."""
 
     alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
+    # What that loss keeps a positive away from: the batch's other passages (PAIR Eq. 5), or its other queries and hard
+    # negatives, as in the authors' code.
+    passage_centric_negatives: Literal["passages", "queries"] = "passages"
 
 
 class Pair(Section):
@@ -247,6 +250,16 @@ class Pair(Section):
     shared: bool  # one set of weights for queries and passages
     pretrain: PairStage
     finetune: PairStage
+
+    @model_validator(mode="after")
+    def _soft_targets_have_a_teacher(self) -> Self:
+        for name in ("pretrain", "finetune"):
+            if getattr(self, name).targets == "teacher" and not self.pseudo_labels:
+                raise ValueError(
+                    f"pair.{name}.targets is 'teacher', but pair.pseudo_labels is false: the teacher scores nothing; "
+                    "set one of the two"
+                )
+        return self
 
 
 class Generator(Section):

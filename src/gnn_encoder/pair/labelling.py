@@ -1,6 +1,7 @@
 """PAIR's training examples: the teacher pseudo-labels candidates of labelled and unlabelled queries (section 3.3)."""
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import polars as pl
 from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.params import Pair, Params
-from gnn_encoder.core.records import UNLABELLED
+from gnn_encoder.core.records import TARGETS, UNLABELLED
 from gnn_encoder.core.storage.tables import candidates_table, read_candidates
 from gnn_encoder.index.candidates import top_passages
 from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
@@ -20,22 +21,38 @@ from gnn_encoder.training.lists import score_lists
 log = logging.getLogger(__name__)
 
 
-def label_labelled(params: Params, work: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+@dataclass(frozen=True)
+class Labelling:
+    """What some queries train with.
+
+    Attributes:
+        examples: an EXAMPLES table.
+        targets: a TARGETS table, the teacher's log odds of all passages that it scored.
+        statistics: counts, and how often pseudo-labels are right.
+    """
+
+    examples: pl.DataFrame
+    targets: pl.DataFrame
+    statistics: dict[str, Any]
+
+
+def label_labelled(params: Params, work: Path) -> Labelling:
     """Examples of the labelled queries, and the counts of `denoise`.
 
-    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives, and there are no
-    counts.
+    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives, and there are
+    neither targets nor counts.
     """
     pair = params.pair
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
     if not pair.pseudo_labels:
-        return examples_from_candidates(pairs, candidates), {}
+        return Labelling(examples_from_candidates(pairs, candidates), pl.DataFrame(TARGETS.empty_table()), {})
     scored = _score(candidates, project.queries("train"), params, work, pairs)
-    return denoise(scored, pairs, positive_threshold=pair.s_pos, negative_threshold=pair.s_neg)
+    table, counts = denoise(scored, pairs, positive_threshold=pair.s_pos, negative_threshold=pair.s_neg)
+    return Labelling(table, _targets(scored), counts)
 
 
-def label_unlabelled(queries: Path, params: Params, work: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+def label_unlabelled(queries: Path, params: Params, work: Path) -> Labelling:
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
     Args:
@@ -49,7 +66,11 @@ def label_unlabelled(queries: Path, params: Params, work: Path) -> tuple[pl.Data
     scored = _score(pl.DataFrame(candidates_table(*found)), queries, params, work)
     examples = pseudo_label(scored, s_pos=pair.s_pos, s_neg=pair.s_neg)
     check_found(scored, examples, pair)
-    return examples, _judge(scored, examples, pair)
+    return Labelling(examples, _targets(scored), _judge(scored, examples, pair))
+
+
+def _targets(scored: pl.DataFrame) -> pl.DataFrame:
+    return scored.select("query", "passage", logit="combined").sort("query", "passage")
 
 
 def _score(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,7 +19,12 @@ from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.dev_score import DevScore
 from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches, steps_of
 from gnn_encoder.training.gradient_cache import Representations
-from gnn_encoder.training.losses import contrastive_loss, distillation_loss, passage_centric_loss
+from gnn_encoder.training.losses import (
+    contrastive_loss,
+    distillation_loss,
+    passage_centric_loss,
+    passage_centric_loss_of_queries,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,23 @@ class Generated:
 
     tokens: TextTokens
     views: int
+
+
+@dataclass(frozen=True)
+class PassageCentric:
+    """How PAIR's passage-centric loss L_P counts.
+
+    Attributes:
+        alpha: its weight (PAIR Eq. 6); 0: the query-centric loss alone.
+        negatives: what a positive is to be less similar to than to its query: the batch's other passages (PAIR Eq. 5),
+            or its other queries and hard negatives, as in the code that PAIR's authors released.
+    """
+
+    alpha: float = 0.0
+    negatives: Literal["passages", "queries"] = "passages"
+
+
+QUERY_CENTRIC = PassageCentric()
 
 
 class Texts:
@@ -113,7 +136,7 @@ def batch_loss(
     examples: Examples,
     scale: float,
     *,
-    alpha: float = 0.0,
+    passage_centric: PassageCentric = QUERY_CENTRIC,
 ) -> Tensor:
     """This rank's share of the batch's mean loss. The passages of all ranks are negatives of each query.
 
@@ -125,7 +148,7 @@ def batch_loss(
     """
     everything = gather(passages)
     scores = scale * queries @ everything.T
-    rows = gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
+    rows = _gather_rows(batch.passages, passages)
     masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
     first = distributed.rank() * len(batch.passages)
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
@@ -137,12 +160,47 @@ def batch_loss(
         # Of the passages that the teacher weighs, many are relevant: Eq. 2 has the others of the batch as negatives.
         loss = (1 - batch.teacher_weight) * contrastive_loss(scores, positive, masked.scatter(1, own, True))
         loss = loss + batch.teacher_weight * distillation_loss(scores.gather(1, own), targets)
+        # Of these, L_P has those that are hard negatives.
+        masked = masked.scatter(1, own, ~torch.from_numpy(examples.is_negative(batch)).to(scores.device))
+    alpha = passage_centric.alpha
     if alpha > 0:
-        to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
         to_passages = scale * passages[: len(queries)] @ everything.T
-        centred = passage_centric_loss(to_passages, to_queries, positive, masked)
+        if passage_centric.negatives == "passages":
+            to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
+            centred = passage_centric_loss(to_passages, to_queries, positive, masked)
+        else:
+            centred = _against_queries(queries, passages, to_passages, masked, batch, examples, scale)
         loss = (1 - alpha) * loss + alpha * centred
     return loss / (len(queries) * distributed.world_size())
+
+
+def _against_queries(
+    queries: Tensor,
+    passages: Tensor,
+    to_passages: Tensor,
+    masked: Tensor,
+    batch: TrainingBatch,
+    examples: Examples,
+    scale: float,
+) -> Tensor:
+    """L_P against all ranks' queries and hard negatives. *Shape:* to_passages, masked (b, all ranks' passages)."""
+    size = len(queries)
+    asked, positives = _gather_rows(batch.queries, queries), batch.passages[:size]
+    relevant = torch.from_numpy(examples.is_known(asked, positives).T).to(masked.device)
+    # Each rank's passages begin with its positives.
+    hard = torch.arange(masked.shape[1], device=masked.device).view(-1, len(batch.passages))[:, size:].reshape(-1)
+    return passage_centric_loss_of_queries(
+        scale * passages[:size] @ gather(queries).T,
+        to_passages[:, hard],
+        torch.arange(size, device=masked.device) + distributed.rank() * size,
+        torch.cat([relevant, masked[:, hard]], dim=1),
+    )
+
+
+def _gather_rows(rows: Rows, like: Tensor) -> Rows:
+    """The rows of all ranks, through the device of `like`."""
+    found: Rows = gather(torch.from_numpy(rows).to(like.device)).cpu().numpy()
+    return found
 
 
 def own_columns(queries: int, each: int, *, device: torch.device) -> Tensor:
@@ -168,7 +226,7 @@ def local_share(items: Rows) -> Rows:
 
 
 class ContrastiveTask:
-    """Training of a dual-encoder by the contrastive loss (and PAIR's, with `alpha`). `score` is its dev score."""
+    """Training of a dual-encoder by `batch_loss`. `score` is its dev score."""
 
     def __init__(
         self,
@@ -182,14 +240,14 @@ class ContrastiveTask:
         chunk_size: int,
         seed: int,
         score: DevScore,
-        alpha: float = 0.0,
+        passage_centric: PassageCentric = QUERY_CENTRIC,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
         self.evaluate = score
         self._encoder, self._texts, self._examples = encoder, texts, examples
         self._batch_size, self._negatives, self._chunk_size, self._seed = batch_size, negatives, chunk_size, seed
         self._per_epoch = len(self._epoch(0))
-        self._epochs, self._alpha = epochs, alpha
+        self._epochs, self._passage_centric = epochs, passage_centric
         encoder.train()
 
     def __len__(self) -> int:
@@ -201,7 +259,8 @@ class ContrastiveTask:
         items = local_share(self._epoch(epoch)[within])
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
         batch = draw_batch(self._examples, items, self._negatives, generator)
-        return contrastive_step(self._encoder, self._texts, batch, self._examples, self._chunk_size, alpha=self._alpha)
+        texts, how = self._texts, self._passage_centric
+        return contrastive_step(self._encoder, texts, batch, self._examples, self._chunk_size, passage_centric=how)
 
     def _epoch(self, epoch: int) -> list[Rows]:
         return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])
@@ -214,12 +273,14 @@ def contrastive_step(
     examples: Examples,
     chunk_size: int,
     *,
-    alpha: float = 0.0,
+    passage_centric: PassageCentric = QUERY_CENTRIC,
 ) -> float:
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     queries = represent_queries(encoder, texts, batch.queries, chunk_size)
     passages = represent_passages_of(encoder, texts, batch, chunk_size)
-    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
+    loss = batch_loss(
+        queries.value, passages.value, batch, examples, encoder.scale, passage_centric=passage_centric
+    )
     loss.backward()
     queries.backward()
     passages.backward()

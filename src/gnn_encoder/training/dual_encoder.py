@@ -11,7 +11,7 @@ from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.training.contrastive import ContrastiveTask, Generated, Texts
+from gnn_encoder.training.contrastive import QUERY_CENTRIC, ContrastiveTask, Generated, PassageCentric, Texts
 from gnn_encoder.training.dev import read_dev_sample
 from gnn_encoder.training.dev_score import DevScore, retrieval_score
 from gnn_encoder.training.examples import Examples, stream
@@ -31,7 +31,7 @@ def train_dual_encoder(
     title: str = "dual-encoder",
     beside: Generated | None = None,
     views: tuple[Inputs, int] | None = None,
-    alpha: float = 0.0,
+    passage_centric: PassageCentric = QUERY_CENTRIC,
 ) -> None:
     """Train by Eq. 2, or by PAIR's Eq. 6, and write the model of the best dev score and `history.csv` into `scratch`.
 
@@ -41,7 +41,7 @@ def train_dual_encoder(
         title: what is trained, in the log.
         beside: as in `Texts`.
         views: what E_P reads in search, and the views of a passage there; None: passages alone.
-        alpha: weight of the passage-centric loss (PAIR Eq. 6); 0: Eq. 2 alone.
+        passage_centric: PAIR's Eq. 6; by default Eq. 2 alone.
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
     examples = examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
@@ -56,7 +56,7 @@ def train_dual_encoder(
         chunk_size=settings.chunk_size,
         seed=stream(params.seed, section),
         score=_dev_score(encoder, params, examples.n_passages, views),
-        alpha=alpha,
+        passage_centric=passage_centric,
     )
     how = Settings(
         name="contrastive",
