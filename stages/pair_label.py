@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
-    """Write examples and soft targets of pre-training and of fine-tuning; queries.parquet holds pre-training's queries."""
+    """Write what pre-training and fine-tuning learn from, and queries.parquet, the queries of pre-training."""
     params, queries = stage.params, project.queries("train")
     labelled = label_labelled(params, stage.work / "labelled")
     _write(stage.scratch, "finetune", labelled)

@@ -101,6 +101,29 @@ def test_a_wrong_value(
     assert message(values, tmp_path) == expected
 
 
+def test_soft_targets_of_pair_need_pseudo_labels(values: dict[str, Any], tmp_path: Path) -> None:
+    values["pair"]["finetune"]["targets"] = "teacher"
+    assert load(values, tmp_path).pair.finetune.targets == "teacher"
+    values["pair"]["pseudo_labels"] = False
+    assert message(values, tmp_path) == (
+        "pair.finetune.targets is 'teacher', but pair.pseudo_labels is false: the teacher scores nothing; "
+        "set one of the two"
+    )
+
+
+def test_a_stage_of_pair(values: dict[str, Any], tmp_path: Path) -> None:
+    """It may be left out, and what it does not name is as in the paper."""
+    values["pair"]["pretrain"]["epochs"] = 0
+    for name in ("targets", "passage_centric_negatives"):
+        del values["pair"]["pretrain"][name]
+    found = load(values, tmp_path).pair.pretrain
+    assert (found.epochs, found.targets, found.passage_centric_negatives) == (0, "labels", "passages")
+    values["pair"]["pretrain"]["passage_centric_negatives"] = "all"
+    assert message(values, tmp_path) == (
+        "pair.pretrain.passage_centric_negatives is 'all': input should be 'passages' or 'queries'"
+    )
+
+
 @pytest.mark.parametrize("gate", ["learnt", 1.5, -1, True, None])
 def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
     values["mgt"]["gate"] = gate

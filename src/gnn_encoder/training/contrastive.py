@@ -160,16 +160,16 @@ def batch_loss(
         # Of the passages that the teacher weighs, many are relevant: Eq. 2 has the others of the batch as negatives.
         loss = (1 - batch.teacher_weight) * contrastive_loss(scores, positive, masked.scatter(1, own, True))
         loss = loss + batch.teacher_weight * distillation_loss(scores.gather(1, own), targets)
-        # Of these, L_P has those that are hard negatives.
+        # L_P has those of them that are hard negatives.
         masked = masked.scatter(1, own, ~torch.from_numpy(examples.is_negative(batch)).to(scores.device))
     alpha = passage_centric.alpha
     if alpha > 0:
         to_passages = scale * passages[: len(queries)] @ everything.T
-        if passage_centric.negatives == "passages":
+        if passage_centric.negatives == "queries":
+            centred = _against_queries(queries, passages, to_passages, masked, batch, examples, scale)
+        else:
             to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
             centred = passage_centric_loss(to_passages, to_queries, positive, masked)
-        else:
-            centred = _against_queries(queries, passages, to_passages, masked, batch, examples, scale)
         loss = (1 - alpha) * loss + alpha * centred
     return loss / (len(queries) * distributed.world_size())
 
@@ -278,9 +278,7 @@ def contrastive_step(
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     queries = represent_queries(encoder, texts, batch.queries, chunk_size)
     passages = represent_passages_of(encoder, texts, batch, chunk_size)
-    loss = batch_loss(
-        queries.value, passages.value, batch, examples, encoder.scale, passage_centric=passage_centric
-    )
+    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, passage_centric=passage_centric)
     loss.backward()
     queries.backward()
     passages.backward()
