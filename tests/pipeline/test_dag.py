@@ -381,6 +381,43 @@ def test_a_control_that_is_still_the_base_has_its_matrix(
     assert made == base
 
 
+@pytest.mark.parametrize("part", ["pretrain", "finetune"])
+def test_pair_learns_from_passages_that_its_teacher_scored(project: Any, part: str) -> None:
+    folder = project.folder / "data" / "pair_labels"
+    examples = pl.read_parquet(folder / f"{part}.parquet")
+    scored = pl.read_parquet(folder / f"{part}_targets.parquet")
+    assert scored.equals(scored.unique(["query", "passage"]).sort("query", "passage"))
+    found = {}
+    for kind in ("positives", "negatives"):
+        lists = examples.select("query", pl.col(kind).alias("passage")).explode("passage").drop_nulls()
+        found[kind] = lists.join(scored, on=["query", "passage"], how="left")
+        assert not lists.is_empty() and found[kind]["logit"].null_count() == 0
+    if part == "pretrain":  # without a label, the score decides; a labelled passage is a positive whatever it is
+        best = found["negatives"].group_by("query").agg(pl.col("logit").max().alias("negative"))
+        assert found["positives"].join(best, on="query").select((pl.col("logit") > pl.col("negative")).all()).item()
+
+
+@pytest.mark.parametrize(
+    ("change", "trained"),
+    [
+        ({"pair__pretrain__targets": "teacher"}, {"pair_pretrained", "pair_no_psr_pretrained"}),
+        ({"pair__pretrain__passage_centric_negatives": "queries"}, {"pair_pretrained"}),
+    ],
+)
+def test_options_of_pair_reach_its_training(
+    stages: Any, run_stage: Callable[..., Any], change: dict[str, str], trained: set[str]
+) -> None:
+    stages.set_params(**change)
+    different = set()
+    for name in ("pair_pretrained", "pair_no_psr_pretrained"):
+        history = stages.folder / "data" / name / "history.csv"
+        before = history.read_text()
+        ran = run_stage(stages, "train_dual_encoder", name)
+        assert ran.status == 0, ran.output
+        different |= {name} if history.read_text() != before else set()
+    assert different == trained
+
+
 def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     page = (copy.folder / "report" / "index.html").read_text()
