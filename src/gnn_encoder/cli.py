@@ -221,7 +221,7 @@ def results(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.core.params import load_params
-        from gnn_encoder.data.prepare import is_prepared
+        from gnn_encoder.data.prepared import is_prepared
         from gnn_encoder.evaluation.measures import parse
         from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
         from gnn_encoder.presenting.compared import read_branch, read_measured
@@ -426,10 +426,10 @@ def _check_paths(experiment: Path, data: Path | None = None) -> None:
 
 
 def _tell_other_data() -> None:
-    """Say so where what is built is of other data than the experiment names. It comes last: it takes half a second."""
+    """Say so where what is built is of other data than the experiment names."""
     from gnn_encoder.core.params import load_params
     from gnn_encoder.core.storage.fingerprint import MANIFEST
-    from gnn_encoder.data.prepare import is_prepared
+    from gnn_encoder.data.prepared import is_prepared
 
     known = Path("params.yaml").is_file() and (project.PREPARED / MANIFEST).is_file()
     if known and not is_prepared(project.PREPARED, load_params()):

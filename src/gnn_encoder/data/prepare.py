@@ -1,6 +1,5 @@
 """Turns a source into the tables of passages, queries and qrels: checked, with the splits cut and sampled."""
 
-import json
 import logging
 import time
 from collections.abc import Iterable, Iterator
@@ -14,10 +13,9 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Data, Params
+from gnn_encoder.core.params import Data
 from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import batched, count_rows, write_table
 from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.rows import Judgement, Place, Source
@@ -27,15 +25,6 @@ log = logging.getLogger(__name__)
 
 # Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
-
-
-def is_prepared(folder: Path, params: Params) -> bool:
-    """Whether stage prepare has written `folder` with the present parameters."""
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
-        return False
-    made = json.loads(manifest.read_text(encoding="utf-8")).get("params", {})
-    return bool(made.get("data") == params.data.model_dump() and made.get("seed") == params.seed)
 
 
 class Split(NamedTuple):

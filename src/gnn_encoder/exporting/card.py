@@ -11,7 +11,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Section, load_params
 from gnn_encoder.core.records import SPLITS, UNLABELLED
 from gnn_encoder.core.systems import UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
-from gnn_encoder.data.prepare import is_prepared
+from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.presenting.compared import read_branch

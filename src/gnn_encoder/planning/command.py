@@ -11,7 +11,7 @@ from gnn_encoder.core import experiment, project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.pipeline import read_stages
-from gnn_encoder.data.prepare import is_prepared
+from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.planning import text
