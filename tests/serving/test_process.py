@@ -21,6 +21,7 @@ import pytest
 
 from gnn_encoder.core import project
 from gnn_encoder.core.storage.arrays import MATRIX
+from gnn_encoder.growing.commands import delete
 from gnn_encoder.index.build import build
 
 from ..project import ROOT
@@ -50,6 +51,28 @@ def test_the_serving_process_has_no_torch(server: Server) -> None:
     body = {"input": QUERY, "model": "gnn_encoder"}
     assert httpx.post(f"{server.url}/v1/embeddings", json=body).status_code == 200
     assert libraries(server) == {"_swigfaiss"}
+
+
+def test_a_search_loads_faiss_without_torch(root: Path) -> None:
+    """Both together crash on macOS. Nor does it wait for libraries that it does not need."""
+    code = (
+        "import sys; from pathlib import Path; from gnn_encoder.cli import app\n"
+        f"app(['search', {QUERY!r}, *sys.argv[1:]], standalone_mode=False)\n"
+        "maps = Path('/proc/self/maps')\n"
+        "mapped = maps.is_file() and 'libtorch' in maps.read_text()\n"
+        "print(mapped, *({'faiss', 'torch', 'transformers', 'polars', 'gnn_encoder.data.prepare'} & set(sys.modules)))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+
+    def loaded(*options: str) -> str:
+        command = [sys.executable, "-c", code, *options]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.count("\n     ") >= 10 and done.stderr == ""
+        return done.stdout.splitlines()[-1]
+
+    assert loaded() == loaded("--system", "dual_encoder") == "False faiss"
+    delete("gnn_encoder", ["city-2"])
+    assert loaded() in ("False faiss polars", "False polars faiss")
 
 
 def test_serving_imports_no_torch(built: Path) -> None:
