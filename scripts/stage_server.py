@@ -89,10 +89,14 @@ def settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def preload() -> None:
-    """Import all that stages import."""
+    """Import all that stages import. Modules for an extra that is not installed, such as serving, are no part of that."""
     package = importlib.import_module(PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
-        importlib.import_module(module.name)
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith(PACKAGE):
+                raise
     for name in LATE:
         importlib.import_module(name)
 

@@ -208,6 +208,23 @@ def test_nothing_looks_for_a_gpu_while_it_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_GPU], env=environment, check=True)
 
 
+WITHOUT_EXTRAS = """
+import sys
+
+for name in ("fastapi", "uvicorn", "starlette", "prometheus_client", "beir", "onnx", "onnxruntime", "ir_datasets"):
+    sys.modules[name] = None
+import stage_server
+stage_server.preload()
+assert "gnn_encoder.training.loop" in sys.modules and "gnn_encoder.serving.app" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+def test_stages_are_loaded_where_extras_are_not_installed() -> None:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}"}
+    subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], env=environment, check=True)
+
+
 # --- where a fork would be another ------------------------------------------------------------------------------------
 
 
