@@ -204,6 +204,29 @@ def test_embeddings_are_the_encoder_s(client: Client) -> None:
     ]
 
 
+def test_tokens_are_counted_while_texts_are_embedded(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = client(limits=Limits(batch=2))
+    encoder = app.app.state.service.systems["gnn_encoder"].searcher.encoder
+    counting = CountingTokenizer(encoder._tokenizer)
+    monkeypatch.setattr(encoder, "_tokenizer", counting)
+    texts = [QUERY, "polo", QUERY]
+    told = app.post("/v1/embeddings", json={"input": texts, "model": "gnn_encoder"}).json()
+    lengths = {text: len(counting.tokenizer.encode(text).ids) for text in texts}
+    assert told["usage"]["prompt_tokens"] == sum(lengths[text] for text in texts)
+    assert sorted(counting.texts) in (sorted({QUERY, "polo"}), sorted([QUERY, "polo", QUERY]))  # in one batch or two
+
+
+class CountingTokenizer:
+    """Notes the texts that it is given."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer, self.texts = tokenizer, []
+
+    def encode_batch_fast(self, texts: list[str]) -> Any:
+        self.texts += texts
+        return self.tokenizer.encode_batch_fast(texts)
+
+
 @pytest.mark.parametrize(
     ("system", "why"), [("gnn_encoder", "come from the graph of queries"), ("dual_encoder", "are those of its index")]
 )

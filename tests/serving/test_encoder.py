@@ -29,7 +29,8 @@ def test_counts_special_tokens_and_cuts(tmp_path: Path) -> None:
     save_encoder(tmp_path, "cls", "dot")
     packed = PackedEncoder.open(tmp_path)
     assert isinstance(packed, PackedEncoder)
-    assert packed.count_tokens(["life", "cover " * 40]) == 3 + 12  # [CLS] life [SEP], and the query length
+    tokens = packed.embed(["life", "cover " * 40]).tokens
+    assert tokens is not None and tokens.tolist() == [3, 12]  # [CLS] life [SEP], and the query length
 
 
 def test_packing_by_hand() -> None:

@@ -15,13 +15,14 @@ from typing import Any
 
 import httpx
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.core import project
 from gnn_encoder.core.storage.arrays import MATRIX
-from gnn_encoder.growing.commands import delete
+from gnn_encoder.growing.commands import add, delete, log, open_overlay
 from gnn_encoder.index.build import build
 
 from ..project import ROOT
@@ -88,16 +89,28 @@ def test_serving_imports_no_torch(built: Path) -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_process_that_explains_has_no_faiss(built: Path) -> None:
+def test_the_process_that_explains_has_no_faiss(root: Path) -> None:
+    """Neither for a passage of the build nor for one that was added, and that a logged query has found."""
+    (root / "new.jsonl").write_text(json.dumps({"_id": "new", "text": "Halloumi is made of milk."}) + "\n")
+    add("gnn_encoder", root / "new.jsonl")
+    (root / "queries.tsv").write_text("cheese that squeaks\tnew\n")
+    log("gnn_encoder", root / "queries.tsv")
     code = (
         "import sys; from gnn_encoder.serving.explaining import Explainers\n"
-        "assert Explainers().answer({'system': 'gnn_encoder'}) == {'found': {}}\n"
-        "print('faiss' in sys.modules, 'torch' in sys.modules)"
+        "explainers = Explainers()\n"
+        f"built = explainers.answer({{'system': 'gnn_encoder', 'row': {row_of('city-2')}, 'pid': 'city-2'}})\n"
+        f"added = explainers.answer({{'system': 'gnn_encoder', 'row': {row_of('new')}, 'pid': 'new'}})\n"
+        "print('faiss' in sys.modules, 'torch' in sys.modules, len(built['found']['attention_to_itself_by_head']),\n"
+        "      'cheese that squeaks' in [one['text'] for one in added['found']['queries']])"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=built, capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout == "False True\n"
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "False True 4 True\n"
+
+
+def row_of(pid: str) -> int:
+    return int(open_overlay("gnn_encoder").find(pl.Series([pid]))["row"][0])
 
 
 def test_sigterm_lets_requests_end_and_then_ends_the_server(start: Start) -> None:

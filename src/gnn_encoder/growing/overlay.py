@@ -33,7 +33,6 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.place import folder_of, manifest_of
 from gnn_encoder.growing.segment import BASE, CACHED, DELETED, GROWN, NOWHERE, Entry, Segment
-from gnn_encoder.index.search import TableRows
 
 Rows = NDArray[np.int64]
 LOCK = "lock"
@@ -153,6 +152,8 @@ class Overlay:
 
     def texts(self, rows: Rows) -> pl.DataFrame:
         """Passages in the order asked for, as `GROWN`. *Shape:* rows (n,)."""
+        from gnn_encoder.index.search import TableRows  # which FAISS comes with, and explanations do without
+
         found: list[dict[str, Any]] = [{}] * len(rows)
         for segment, within, places in self.by_segment(rows):
             table = TableRows(*((project.PASSAGES, PASSAGES) if segment is None else (segment.passages, GROWN)))

@@ -119,10 +119,6 @@ class GrownIndex:
                 return first + place
         return built if built is not None and self.overlay.is_live(np.array([built]))[0] else None
 
-    def is_built(self, row: int) -> bool:
-        """Whether the vector of a row is the built index's; else a command has made it since."""
-        return row < self.overlay.manifest.passages
-
     def vector(self, row: int) -> NDArray[np.float32]:
         """The vector of a row. *Shape:* (d,).
 

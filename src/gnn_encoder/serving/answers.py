@@ -63,12 +63,12 @@ class Placed(Answer):
 class InformingQuery(Answer):
     """A query of the graph that the passage attends to; `attention` is the mean over heads (Eq. 4)."""
 
-    qid: str
+    qid: str | None = Field(description="None for a logged query, which has no id.")
     text: str
     attention: float
-    by_head: list[float]
+    by_head: list[float] = Field(description="Empty where the passage was added, or made anew, since the build.")
     labelled: bool = Field(description="Whether the query is labelled with this passage.")
-    kind: Literal["training", "unlabelled", "generated"]
+    kind: Literal["training", "unlabelled", "generated", "logged"]
 
 
 class GraphPart(Answer):
@@ -78,7 +78,7 @@ class GraphPart(Answer):
     n_queries: int = Field(description="How many queries the passage attends to, shown or not.")
     attention_of_the_others: float = Field(description="To the queries that are not shown.")
     attention_to_itself: float
-    attention_to_itself_by_head: list[float]
+    attention_to_itself_by_head: list[float] = Field(description="Empty as `by_head` is.")
     gate: float = Field(description="How far the filter gate opens (Eq. 9), mean over its columns, 0 to 1.")
     shift: float = Field(description="||h' - h||: how far the graph moved the embedding.")
 

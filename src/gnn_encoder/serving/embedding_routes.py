@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, TypeAdapter
 
 from gnn_encoder.core.systems import DenseSystem, GraphSystem
-from gnn_encoder.serving.encoder import PackedEncoder
+from gnn_encoder.serving.encoder import Embedded
 from gnn_encoder.serving.engine import Work
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.search_routes import EXAMPLE, PROBLEMS, question
@@ -77,8 +77,9 @@ def embedding_routes(service: Service) -> APIRouter:
         texts = [request.input] if isinstance(request.input, str) else request.input
         parts = [texts[first : first + limits.batch] for first in range(0, len(texts), limits.batch)]
         works = [Work(texts=tuple(part), encoder=served.searcher.encoder) for part in parts]
-        vectors = np.concatenate([done.vectors for done in await service.batches.submit(works)])
-        tokens = await run_in_threadpool(_count_tokens, served, texts)
+        embedded = [done.embedded for done in await service.batches.submit(works)]
+        vectors = np.concatenate([part.vectors for part in embedded])
+        tokens = await run_in_threadpool(_count_tokens, served, texts, embedded)
         body = {
             "object": "list",
             "data": [
@@ -115,11 +116,12 @@ def _passages(name: str, entry: DenseSystem) -> str:
     return f"this model embeds queries only: {why}; `gnn-encoder export --to npy --system {name} FOLDER` writes them"
 
 
-def _count_tokens(served: Served, texts: list[str]) -> int:
-    encoder = served.searcher.encoder
-    if isinstance(encoder, PackedEncoder):
-        return encoder.count_tokens(texts)
-    tokenizer: Any = encoder.tokenizer  # type: ignore[attr-defined]
+def _count_tokens(served: Served, texts: list[str], embedded: list[Embedded]) -> int:
+    """Tokens that were read of all texts; torch's encoder does not count them, so that its tokenizer is asked again."""
+    counts = [part.tokens for part in embedded if part.tokens is not None]
+    if counts:
+        return int(np.concatenate(counts).sum())
+    tokenizer: Any = served.searcher.encoder.tokenizer  # type: ignore[attr-defined]
     return sum(len(ids) for ids in tokenizer(texts, truncation=True)["input_ids"])
 
 

@@ -21,6 +21,22 @@ MASKED = np.float32(-1e9)
 
 
 @dataclass(frozen=True)
+class Embedded:
+    """Embeddings of some texts, and how many tokens of each were read, special ones included; None: nobody counted.
+
+    *Shape:* vectors (n, d), tokens (n,).
+    """
+
+    vectors: Floats
+    tokens: NDArray[np.int64] | None
+
+    def take(self, rows: Sequence[int]) -> "Embedded":
+        """Those of some texts. *Shape:* (n, d), (n,) -> (rows, d), (rows,)."""
+        places = np.array(rows, dtype=np.int64)
+        return Embedded(self.vectors[places], None if self.tokens is None else self.tokens[places])
+
+
+@dataclass(frozen=True)
 class Packing:
     """Where the tokens of some texts are.
 
@@ -70,6 +86,10 @@ class PackedEncoder(QuickEncoder):
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """As `DualEncoder.embed_queries`. *Shape:* (n, d)."""
+        return self.embed(texts).vectors
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """The same, with the tokens that were read."""
         ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
         packing = Packing.of(np.array([len(tokens) for tokens in ids]))
         states = self._packed(np.concatenate(ids), packing)  # (tokens, d)
@@ -79,11 +99,7 @@ class PackedEncoder(QuickEncoder):
             vectors /= packing.lengths[:, None].astype(np.float32)
         if self._cosine:
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)
-        return vectors
-
-    def count_tokens(self, texts: Sequence[str]) -> int:
-        """Tokens that the encoder reads of some texts, the special ones included."""
-        return sum(len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(list(texts)))
+        return Embedded(vectors, packing.lengths)
 
     def _packed(self, ids: NDArray[np.int64], packing: Packing) -> Floats:
         w = self._weights
@@ -142,6 +158,13 @@ def gelu(inputs: Floats) -> Floats:
         np.maximum(x, 0, out=x)
         x -= tail
     return inputs
+
+
+def embed(encoder: QueryEncoder, texts: Sequence[str]) -> Embedded:
+    """Embed queries by an encoder of either kind; torch's does not tell what it read."""
+    if isinstance(encoder, PackedEncoder):
+        return encoder.embed(texts)
+    return Embedded(encoder.embed_queries(texts), None)
 
 
 class Encoders:

@@ -8,13 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 import faiss
 import numpy as np
-from numpy.typing import NDArray
 
 from gnn_encoder.searcher import Hit, QueryEncoder, Searcher
+from gnn_encoder.serving.encoder import Embedded, embed
 
 # FAISS multiplies matrices only from 128,000 queries on; on one thread 16 queries are twice as fast that way.
 MATRIX_QUERIES = 8
-Vectors = NDArray[np.float32]
 Item = TypeVar("Item")
 
 
@@ -39,9 +38,9 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """Embeddings of a work's texts and what was found. *Shape:* vectors (texts, d)."""
+    """Embeddings of a work's texts, and what was found for each."""
 
-    vectors: Vectors
+    embedded: Embedded
     hits: list[list[Hit]]
 
 
@@ -61,30 +60,31 @@ class Engine:
 
     def __call__(self, works: Sequence[Work]) -> list[Done | Exception]:
         """Do a batch. A failure of an encoder or an index reaches the works that use it, and no others."""
-        vectors = self._embed(works)
-        hits = self._search(works, vectors)
-        return [_outcome(found, hit) for found, hit in zip(vectors, hits, strict=True)]
+        embedded = self._embed(works)
+        hits = self._search(works, embedded)
+        return [_outcome(found, hit) for found, hit in zip(embedded, hits, strict=True)]
 
-    def _embed(self, works: Sequence[Work]) -> list[Vectors | Exception]:
-        found: list[Vectors | Exception] = [ValueError("not embedded")] * len(works)
+    def _embed(self, works: Sequence[Work]) -> list[Embedded | Exception]:
+        found: list[Embedded | Exception] = [ValueError("not embedded")] * len(works)
         for places in _groups((id(work.encoder) for work in works), range(len(works))):
             texts = list(dict.fromkeys(text for place in places for text in works[place].texts))
             row = {text: number for number, text in enumerate(texts)}
             try:
                 with self._time("embed"):
-                    vectors = works[places[0]].encoder.embed_queries(texts)
+                    embedded = embed(works[places[0]].encoder, texts)
                 for place in places:
-                    found[place] = vectors[[row[text] for text in works[place].texts]]
+                    found[place] = embedded.take([row[text] for text in works[place].texts])
             except Exception as error:  # told to the requests
                 for place in places:
                     found[place] = error
         return found
 
     def _search(
-        self, works: Sequence[Work], vectors: Sequence[Vectors | Exception]
+        self, works: Sequence[Work], embedded: Sequence[Embedded | Exception]
     ) -> list[list[list[Hit]] | Exception]:
         found: list[list[list[Hit]] | Exception] = [[] for _ in works]
-        wanted = [place for place, work in enumerate(works) if work.searcher and isinstance(vectors[place], np.ndarray)]
+        vectors = {place: one.vectors for place, one in enumerate(embedded) if isinstance(one, Embedded)}
+        wanted = [place for place in vectors if works[place].searcher]
         for places in _groups(((id(works[place].searcher), works[place].k) for place in wanted), wanted):
             searcher, k = works[places[0]].searcher, works[places[0]].k
             assert searcher is not None
@@ -111,7 +111,7 @@ def _groups(keys: Iterable[Hashable], items: Iterable[Item]) -> list[list[Item]]
     return list(found.values())
 
 
-def _outcome(vectors: Vectors | Exception, hits: list[list[Hit]] | Exception) -> Done | Exception:
-    if isinstance(vectors, Exception):
-        return vectors
-    return hits if isinstance(hits, Exception) else Done(vectors=vectors, hits=hits)
+def _outcome(embedded: Embedded | Exception, hits: list[list[Hit]] | Exception) -> Done | Exception:
+    if isinstance(embedded, Exception):
+        return embedded
+    return hits if isinstance(hits, Exception) else Done(embedded=embedded, hits=hits)

@@ -31,7 +31,7 @@ def explain_routes(service: Service) -> APIRouter:
         served = service.systems[system]
         row, passage = await asyncio.to_thread(served.passage, pid)
         base = service.systems.beside(system)
-        graph = isinstance(served.entry, GraphSystem) and served.is_built(row)
+        graph = isinstance(served.entry, GraphSystem)
         found = await service.explainer.explain(system, row, pid) if graph else None
         base_row = await asyncio.to_thread(base.row, pid) if base else None
         return ExplainAnswer(
@@ -53,14 +53,12 @@ async def _placed(service: Service, served: Served, query: str, row: int, pid: s
     depth = service.limits.hits
     done = await service.search(served, query, depth)
     hit = next((hit for hit in done.hits[0] if hit.pid == pid), None)
-    score = hit.score if hit else await asyncio.to_thread(pair_score, served, row, done.vectors[0])
+    score = hit.score if hit else await asyncio.to_thread(pair_score, served, row, done.embedded.vectors[0])
     rank = hit.rank if hit else None
     return Placed(system=served.name, title=served.entry.title, score=score, rank=rank, depth=depth)
 
 
 def _note(entry: DenseSystem) -> str:
-    if isinstance(entry, GraphSystem):
-        return "`gnn-encoder add` or `log` made this vector after the build; its queries are shown after the next one."
     if isinstance(entry, ShiftedSystem):
         return f"{entry.title} has no graph: it shifts a passage's vector by the mean of its labelled training queries."
     return f"{entry.title} has no graph: no training query takes part in a passage's vector after training."

@@ -21,9 +21,15 @@ from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_passages
+from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.growing.encoding import TokensInMemory
+from gnn_encoder.growing.labels import logged_queries
+from gnn_encoder.growing.overlay import Overlay, current_index, read_overlay
+from gnn_encoder.growing.place import manifest_of
+from gnn_encoder.growing.segment import CACHED
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 
@@ -49,74 +55,151 @@ class ByHead:
         gnn.passage_attention.weights = noted  # type: ignore[method-assign]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Informed:
+    """What informed a passage; the last of `attention` and `by_head` is the passage itself.
+
+    *Shape:* queries (n,) nodes of the graph, labelled (n,), attention (n + 1,), by_head (n + 1, heads); heads is 0
+    where nothing is known of single ones.
+    """
+
+    queries: NDArray[np.int32]
+    labelled: NDArray[np.bool_]
+    attention: NDArray[np.float32]
+    by_head: NDArray[np.float32]
+    gate: float
+    shift: float
+
+
 class GraphExplainer:
-    """A GNN-encoder's graph and network, open in the project's root."""
+    """A GNN-encoder's graph and network, open in the project's root.
+
+    Passages of the build are explained by the network. Of those that `gnn-encoder add` and `log` have made since, the
+    segment says what informed them.
+    """
 
     def __init__(self, system: str) -> None:
         params = load_params()
         source, model = GraphArtifacts(name=system), project.gnn(system)
-        self._encoder = load_encoder(model, params)
+        self._system, self._encoder = system, load_encoder(model, params)
         self._inform = open_informer(source, model, self._encoder, params)
         self._heads = ByHead()
         self._heads.listen(self._inform._gnn)  # which it keeps to itself: nothing else asks for single heads
         self._nodes, self._table = source.nodes(), source.queries
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-        self._labelled = self._nodes.labelled_pairs(pairs)
+        self._labelled = pairs.filter(pl.col("query") < self._nodes.training)
         encoded = same_encoder(model / "encoder", project.embeddings(source.base))
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
 
     def explain(self, row: int, pid: str) -> dict[str, Any]:
-        """All that is known of the passage in a row.
+        """All that is known of the passage in a row, which numbers those of the build, then those made since.
 
         Raises:
             UserError: the row holds another passage.
         """
-        if row >= count_rows(project.PASSAGES) or _rows_of(project.PASSAGES, ["pid"], [row])[0]["pid"] != pid:
-            raise UserError(f"passage {pid!r} is not in row {row} of {project.PASSAGES}: the project has changed")
+        if row < count_rows(project.PASSAGES):
+            return self._told(self._built(row, pid), None)
+        overlay = read_overlay(self._system, current_index(self._system).index)
+        if overlay is None or row >= overlay.rows:
+            raise _changed(row, pid, manifest_of(self._system))
+        return self._told(self._grown(overlay, row, pid), overlay)
+
+    def _built(self, row: int, pid: str) -> Informed:
+        if _rows_of(project.PASSAGES, ["pid"], [row])[0]["pid"] != pid:
+            raise _changed(row, pid, project.PASSAGES)
         before = self._embedding(row)
         after = self._inform(row, before)
         table = pl.DataFrame(self._inform.explain(np.array([row]), before))
-        asked = table.height - 1  # the last row is the passage itself
-        queries = table["query"].to_numpy()[:asked]
-        order = np.argsort(-table["attention"].to_numpy()[:asked], kind="stable")[:SHOWN]
+        queries = table["query"].to_numpy()[:-1]  # the last row is the passage itself
+        return Informed(
+            queries=queries,
+            labelled=np.isin(queries, self._labelled.filter(passage=row)["query"].to_numpy()),
+            attention=table["attention"].to_numpy(),
+            by_head=self._heads.last,
+            gate=float(table["gate"][0]),
+            shift=_distance(after, before),
+        )
+
+    def _grown(self, overlay: Overlay, row: int, pid: str) -> Informed:
+        ((segment, (within,), _),) = overlay.by_segment(np.array([row]))
+        assert segment is not None
+        (passage,) = _rows_of(segment.passages, ["pid", "title", "text"], [int(within)])
+        if passage["pid"] != pid:
+            raise _changed(row, pid, segment.passages)
+        edges = pl.scan_parquet(segment.edges).filter(pl.col("passage") == int(within)).collect()
+        asked, itself = edges.filter(pl.col("query") >= 0), edges.filter(pl.col("query") < 0)
+        if self._before is None:
+            before = self._embedding_of(passage["title"], passage["text"])
+        else:
+            before = segment.matrix(CACHED)[within]
+        return Informed(
+            queries=asked["query"].to_numpy(),
+            labelled=asked["labelled"].to_numpy(),
+            attention=pl.concat([asked["attention"], itself["attention"]]).to_numpy(),
+            by_head=np.empty((len(asked) + 1, 0), dtype=np.float32),
+            gate=float(itself["gate"][0]),
+            shift=_distance(segment.vectors[within], before),
+        )
+
+    def _told(self, found: Informed, overlay: Overlay | None) -> dict[str, Any]:
+        asked = len(found.queries)
+        order = np.argsort(-found.attention[:asked], kind="stable")[:SHOWN]
+        texts = self._texts(found.queries[order], overlay)
         return {
-            "queries": self._queries(row, queries[order], table["attention"].to_numpy()[order], order),
+            "queries": [
+                {
+                    **texts[node],
+                    "attention": float(found.attention[place]),
+                    "by_head": found.by_head[place].tolist(),
+                    "labelled": bool(found.labelled[place]),
+                    "kind": self._kind(node),
+                }
+                for place, node in zip(order.tolist(), found.queries[order].tolist(), strict=True)
+            ],
             "n_queries": asked,
-            "attention_of_the_others": float(np.delete(table["attention"].to_numpy()[:asked], order).sum()),
-            "attention_to_itself": float(table["attention"][asked]),
-            "attention_to_itself_by_head": self._heads.last[asked].tolist(),
-            "gate": float(table["gate"][0]),
-            "shift": float(np.linalg.norm(after.astype(np.float64) - before)),
+            "attention_of_the_others": float(np.delete(found.attention[:asked], order).sum()),
+            "attention_to_itself": float(found.attention[asked]),
+            "attention_to_itself_by_head": found.by_head[asked].tolist(),
+            "gate": found.gate,
+            "shift": found.shift,
         }
 
-    def _queries(
-        self, row: int, nodes: NDArray[np.int32], attention: NDArray[np.float32], order: NDArray[np.int64]
-    ) -> list[dict[str, Any]]:
-        labelled = set(self._labelled.filter(passage=row)["query"].to_list())
-        texts = _rows_of(self._table, ["qid", "text"], nodes.tolist())
-        return [
-            {
-                "qid": text["qid"],
-                "text": text["text"],
-                "attention": float(attention[place]),
-                "by_head": self._heads.last[order[place]].tolist(),
-                "labelled": node in labelled,
-                "kind": self._kind(node),
-            }
-            for place, (node, text) in enumerate(zip(nodes.tolist(), texts, strict=True))
-        ]
+    def _texts(self, nodes: NDArray[np.int32], overlay: Overlay | None) -> dict[int, dict[str, Any]]:
+        """Id and text of nodes; a logged query has no id."""
+        built, logged = (nodes[there].tolist() for there in (nodes < len(self._nodes), nodes >= len(self._nodes)))
+        found = dict(zip(built, _rows_of(self._table, ["qid", "text"], built), strict=True))
+        if overlay is not None and logged:
+            number = pl.col("query") + len(self._nodes)
+            texts = logged_queries(overlay).select("text", node=number).filter(pl.col("node").is_in(logged)).collect()
+            found |= {node: {"qid": None, "text": text} for text, node in texts.iter_rows()}
+        return found
 
     def _kind(self, node: int) -> str:
         if node < self._nodes.training:
             return "training"
+        if node >= len(self._nodes):
+            return "logged"
         return "generated" if self._nodes.sources[node - self._nodes.training] >= 0 else "unlabelled"
 
     def _embedding(self, row: int) -> NDArray[np.float32]:
-        """h_p. *Shape:* (1, d)."""
+        """h_p of a passage of the build. *Shape:* (1, d)."""
         if self._before is not None:
             return np.asarray(self._before[row : row + 1], dtype=np.float32)
         return embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, np.array([row]))
+
+    def _embedding_of(self, title: str, text: str) -> NDArray[np.float32]:
+        """h_p of a passage that is no row of the build's. *Shape:* (1, d)."""
+        tokens = TokensInMemory([with_title(title, text, self._encoder.tokenizer)], self._encoder.tokenizer)
+        return embed_passages(self._encoder, tokens, self._batch_tokens, np.zeros(1, dtype=np.int64))
+
+
+def _distance(after: NDArray[Any], before: NDArray[Any]) -> float:
+    return float(np.linalg.norm(after.astype(np.float64) - before))
+
+
+def _changed(row: int, pid: str, table: Path) -> UserError:
+    return UserError(f"passage {pid!r} is not in row {row} of {table}: the project has changed")
 
 
 def _rows_of(table: Path, columns: list[str], rows: list[int]) -> list[dict[str, Any]]:

@@ -66,10 +66,6 @@ class Served:
         built = self.table.row(pid)
         return self.grown.row(pid, built) if self.grown else built
 
-    def is_built(self, row: int) -> bool:
-        """Whether a row's vector is the built index's, not one that was added or made anew since."""
-        return self.grown is None or self.grown.is_built(row)
-
     def vectors(self, row: int) -> NDArray[np.float32]:
         """The views of a row's passage. *Shape:* (views, d).
 

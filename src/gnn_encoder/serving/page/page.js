@@ -211,6 +211,7 @@ function graph(found) {
   const heads = Math.max(...found.attention_to_itself_by_head, ...found.queries.flatMap((one) => one.by_head));
   const itself = { text: "the passage itself", attention: found.attention_to_itself, by_head: found.attention_to_itself_by_head };
   const hidden = found.n_queries - found.queries.length;
+  const small = itself.by_head.length ? " Small bars are the attention of each head." : "";
   return [
     element("h4", {}, found.n_queries === 1 ? "The query that shaped it" : `The ${found.n_queries} queries that shaped it`),
     element("ol", { class: "bars" }, ...found.queries.map((one) => bar(one, most, heads)), bar(itself, most, heads)),
@@ -219,15 +220,15 @@ function graph(found) {
     element("div", { class: "gate" },
       element("span", { class: "bar", "aria-hidden": "true" }, element("i", { share: found.gate })),
       element("span", { class: "number" }, `gate ${percent(found.gate)} open`)),
-    element("p", { class: "note" }, `The vector moved by ${found.shift.toFixed(3)}. Small bars are the attention of each head.`),
+    element("p", { class: "note" }, `The vector moved by ${found.shift.toFixed(3)}.${small}`),
   ].filter((part) => part !== null);
 }
 
 function bar(one, most, heads) {
   const kind = one.kind === undefined ? "own" : one.labelled ? "labelled" : "";
-  const tag = one.labelled ? "labelled" : one.kind && one.kind !== "training" ? one.kind : null;
+  const tags = [one.labelled ? "labelled" : null, one.kind === "training" ? null : one.kind].filter(Boolean);
   return element("li", { class: kind },
-    element("span", {}, `${one.text} `, tag ? element("span", { class: "tag" }, tag) : ""),
+    element("span", {}, one.text, ...tags.flatMap((tag) => [" ", element("span", { class: "tag" }, tag)])),
     element("span", { class: "number" }, percent(one.attention)),
     element("span", { class: "bar", "aria-hidden": "true" }, element("i", { share: one.attention / most })),
     element("span", { class: "heads", "aria-hidden": "true" }, ...one.by_head.map((head) => element("i", { share: head / heads }))));
