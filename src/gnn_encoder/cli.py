@@ -451,6 +451,9 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
     ] = None,
+    root_path: Annotated[
+        str, typer.Option(metavar="PATH", help="Where a reverse proxy has the server, such as /find.")
+    ] = "",
     max_query: Annotated[int, typer.Option(min=1, help="Characters of a query.")] = 1_000,
     max_k: Annotated[int, typer.Option(min=1, help="Passages of a result.")] = 100,
     max_inputs: Annotated[int, typer.Option(min=1, help="Texts of one request for embeddings.")] = 256,
@@ -492,6 +495,7 @@ def serve(
             hybrid=hybrid,
             explain=explain,
             allowed_hosts=allow_host or [],
+            root_path=root_path,
             limits=limits,
         )
 

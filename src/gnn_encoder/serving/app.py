@@ -7,6 +7,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 import gnn_encoder
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.embedding_routes import embedding_routes
 from gnn_encoder.serving.engine import Engine
@@ -34,6 +35,7 @@ def create_app(
     hybrid: bool = False,
     explain: bool = False,
     hosts: Sequence[str] | None = LOOPBACK,
+    root_path: str = "",
     limits: Limits = DEFAULTS,
 ) -> FastAPI:
     """Open built systems of the project in the current folder and make the app that serves them.
@@ -45,11 +47,13 @@ def create_app(
         hybrid: whether BM25 can be searched beside them.
         explain: whether the process that explains starts with the app, not with the first question.
         hosts: the names by which clients may call the server; None: any.
+        root_path: where a reverse proxy has the app, such as `/find`. Requests may come with it or without.
         limits: bounds of requests and of what waits.
 
     Raises:
-        UserError: a system is unknown or not built.
+        UserError: a system is unknown or not built, or `root_path` is no path.
     """
+    _check_root_path(root_path)
     service = open_service(systems, hybrid=hybrid, explain=explain, limits=limits)
 
     @asynccontextmanager
@@ -58,7 +62,9 @@ def create_app(
             yield
 
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
-    options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__}
+    options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__, "root_path": root_path}
+    # Redirects would name the host and the path by which a reverse proxy calls, not those of its clients.
+    options |= {"redirect_slashes": False}
     app = FastAPI(title="gnn-encoder", description=DESCRIPTION, lifespan=running, **options)  # type: ignore[arg-type]
     app.state.service = service
     tell_problems(app)
@@ -70,6 +76,11 @@ def create_app(
         app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(Counted, metrics=service.metrics)
     return app
+
+
+def _check_root_path(path: str) -> None:
+    if path and (not path.startswith("/") or path.endswith("/") or "//" in path):
+        raise UserError(f"--root-path is {path!r}: must begin with one slash and end without, such as /find")
 
 
 def open_service(systems: Sequence[str], *, hybrid: bool, explain: bool, limits: Limits) -> Service:

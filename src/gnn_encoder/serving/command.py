@@ -23,20 +23,22 @@ def serve(
     hybrid: bool,
     explain: bool,
     allowed_hosts: Sequence[str],
+    root_path: str,
     limits: Limits,
 ) -> None:
     """Serve the project in the current folder.
 
     Args:
         allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
+        root_path: where a reverse proxy has the server.
 
     Raises:
-        UserError: the address cannot be had, or a system is unknown or not built.
+        UserError: the address cannot be had, or as `create_app`.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     hosts = [*LOOPBACK, *allowed_hosts] if allowed_hosts or host in LOOPBACK_BINDINGS else None
     _check_free(host, port)
-    app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
+    app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, root_path=root_path, limits=limits)
     uvicorn.run(
         app,
         host=host,
