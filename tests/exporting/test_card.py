@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import chdir
+import json
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,17 @@ def test_data_and_parameters_are_the_project_s(own: Path) -> None:
         assert row in text
     assert "The terms of the data and of the base model are not known here." in text and "GPL" not in text
     assert "| `encoder.model` | a folder on the machine that trained it |" in text and str(TINY) not in text
+
+
+def test_data_without_unlabelled_queries_and_with_answers(own: Path) -> None:
+    """What `prepare` writes of data all of whose training queries are used, and of a split that answers judge."""
+    path = project.PREPARED / "statistics.json"
+    counts = json.loads(path.read_text())
+    del counts["unlabelled"], counts["test"]["judgements"]
+    path.write_text(json.dumps(counts | {"test": counts["test"] | {"answers": 1234}}))
+    text = card()
+    assert "120 passages." in text and "without labels" not in text
+    assert "| dev | 15 | 16 |" in text and "| test | 15 | 1,234 answers |" in text
 
 
 def test_tables_of_other_parameters_give_no_counts(own: Path) -> None:

@@ -106,11 +106,15 @@ def _data(params: Params) -> str:
     if not is_prepared(project.PREPARED, params) or not path.is_file():
         return f"Source: {source}. Its tables were not there when this was exported, so that no counts can be given."
     counts = json.loads(path.read_text(encoding="utf-8"))
-    rows = [f"| {split} | {counts[split]['queries']:,} | {counts[split]['judgements']:,} |" for split in SPLITS]
+    rows = [f"| {split} | {counts[split]['queries']:,} | {_judged(counts[split])} |" for split in SPLITS]
     head = f"Source: {source}. {counts['passages']['passages']:,} passages."
-    if unlabelled := counts[UNLABELLED]["queries"]:
-        head += f" Besides the queries below there were {unlabelled:,} without labels."
+    if UNLABELLED in counts:
+        head += f" Besides the queries below there were {counts[UNLABELLED]['queries']:,} without labels."
     return "\n".join([head, "", "| split | queries | judgements |", "|---|---:|---:|", *rows])
+
+
+def _judged(counts: dict[str, float]) -> str:
+    return f"{counts['judgements']:,}" if "judgements" in counts else f"{counts['answers']:,} answers"
 
 
 def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
