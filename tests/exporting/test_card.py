@@ -1,8 +1,8 @@
 """The model card: its front matter is a hub's, and what it says is the project's own record."""
 
+import json
 import shutil
 from contextlib import chdir
-import json
 from pathlib import Path
 
 import pytest

@@ -23,8 +23,19 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8").replace("[384]", "[32]")  # the tiny model's dimension
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = re.sub(r"([\[(])384([\])])", r"\g<1>32\2", text)  # the tiny model's dimension
     return [block["code"] for block in BLOCK.finditer(text) if block["language"] == language]
+
+
+def block_of(page: str, library: str) -> str:
+    """The only block that imports a library, which may not be installed."""
+    (code,) = [code for code in blocks(page, "python") if imports(code, library)]
+    return code
+
+
+def imports(code: str, *libraries: str) -> bool:
+    return any(re.search(rf"^(from|import) {library}\b", code, re.MULTILINE) for library in libraries)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +66,8 @@ def ids(row: Any) -> str:
 def test_python(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     for code in blocks("python.md", "python"):
-        exec(code, names)  # noqa: S102
+        if not imports(code, "haystack"):
+            exec(code, names)  # noqa: S102
     expected = top(Searcher.open(INDEX), ASKED)
     out = capsys.readouterr().out
     assert [line.split()[2] for line in out.splitlines()[:10]] == expected
@@ -71,9 +83,31 @@ def test_python(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert type(names["searcher"].encoder).__name__ == "OnnxQueryEncoder" and top(names["searcher"], ASKED) == expected
 
 
+def test_haystack(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
+    pytest.importorskip("haystack", reason="haystack-ai is not installed")
+    names: dict[str, Any] = {}
+    exec(block_of("python.md", "haystack"), names)  # noqa: S102
+    hits = Searcher.open(INDEX).search(ASKED, 5)
+    found = [(one.id, one.content, one.score, one.meta) for one in names["documents"]]
+    assert found == [(hit.pid, hit.text, hit.score, {"title": hit.title}) for hit in hits]
+
+
+def test_pgvector(exported: Path, postgres: str) -> None:
+    names: dict[str, Any] = {"vectors": Searcher.open(INDEX).encoder.embed_queries([ASKED])}
+    code = block_of("exporting.md", "psycopg")
+    assert "postgresql://localhost/postgres" in code
+    exec(code.replace("postgresql://localhost/postgres", postgres), names)  # noqa: S102
+    hits = Searcher.open(INDEX).search(ASKED, 10)
+    assert [pid for pid, _ in names["found"]] == [hit.pid for hit in hits]
+    assert [score for _, score in names["found"]] == pytest.approx([hit.score for hit in hits], abs=1e-5)
+
+
 def test_exporting(exported: Path) -> None:
     expected, names, engines = top(Searcher.open(INDEX), ASKED), {}, 0
     for code in blocks("exporting.md", "python"):
+        if imports(code, "psycopg"):
+            continue
         names.pop("found", None)
         exec(code, names)  # noqa: S102
         if "found" in names:

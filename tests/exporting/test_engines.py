@@ -14,6 +14,7 @@ from qdrant_client import QdrantClient, models
 
 from gnn_encoder import Searcher
 from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.exporting import command, engines
 
 from .conftest import VIEWS, top
@@ -84,6 +85,33 @@ def test_faiss(system: str, asked: list[str], tmp_path: Path) -> None:
     assert [distinct([ids[row] for row in line]) for line in rows] == found
 
 
+def test_pgvector(system: str, asked: list[str], tmp_path: Path, postgres: str) -> None:
+    """With all vectors compared, and through its HNSW index."""
+    import psycopg
+
+    command.export(system, "parquet", tmp_path / "out")
+    statement = "SELECT pid FROM passages ORDER BY vector <#> %s::vector LIMIT %s"
+    found, vectors = expected(system, asked)
+    with psycopg.connect(postgres) as database:
+        database.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        database.execute("CREATE TEMPORARY TABLE passages (pid text, vector vector(32))")
+        with database.cursor().copy("COPY passages FROM STDIN") as copy:
+            for row in pq.read_table(tmp_path / "out", columns=["pid", "vector"]).to_pylist():
+                copy.write_row((row["pid"], str(row["vector"])))
+
+        def top_ten(vector: np.ndarray) -> list[str]:
+            limits = str(vector.tolist()), K * VIEWS[system]
+            return distinct([pid for (pid,) in database.execute(statement, limits)])
+
+        assert [top_ten(vector) for vector in vectors] == found
+        database.execute("CREATE INDEX ON passages USING hnsw (vector vector_ip_ops)")
+        database.execute("SET LOCAL enable_seqscan = off")
+        database.execute("SET LOCAL hnsw.ef_search = 400")
+        plan = database.execute(f"EXPLAIN {statement}", (str(vectors[0].tolist()), K)).fetchall()
+        assert any("Index Scan using passages_vector_idx" in line for (line,) in plan)
+        assert [top_ten(vector) for vector in vectors] == found
+
+
 def elasticsearch(folder: Path) -> dict[str, Any]:
     """Index the bulk files as the mapping says, and refuse what Elasticsearch would refuse."""
     mapping = json.loads((folder / "mapping.json").read_text())["mappings"]
@@ -95,6 +123,7 @@ def elasticsearch(folder: Path) -> dict[str, Any]:
         assert len(lines) % 2 == 0
         for action, document in zip(lines[::2], lines[1::2], strict=True):
             assert list(action) == ["index"] and list(action["index"]) == ["_id"]
+            assert 0 < len(action["index"]["_id"].encode()) <= 512
             assert mapping["dynamic"] == "strict" and set(document) <= set(fields)
             for name, value in document.items():
                 check = {"text": lambda v, f: isinstance(v, str), "dense_vector": is_vector}[fields[name]["type"]]
@@ -119,6 +148,34 @@ def test_elasticsearch(root: Path, asked: list[str], tmp_path: Path, monkeypatch
     found, vectors = expected("gnn_encoder", asked)
     for pids, vector in zip(found, vectors, strict=True):
         assert [list(documents)[row] for row in np.argsort(-(matrix @ vector), kind="stable")[:K]] == pids
+
+
+def test_elasticsearch_s_mapping(root: Path, tmp_path: Path) -> None:
+    """Every word of it is one that Elasticsearch 8.11 and newer documents."""
+    command.export("gnn_encoder", "elasticsearch", tmp_path / "out")
+    vector = {"type": "dense_vector", "dims": 32, "index": True, "similarity": "max_inner_product"}
+    assert json.loads((tmp_path / "out" / "mapping.json").read_text()) == {
+        "mappings": {
+            "dynamic": "strict",
+            "properties": {
+                "title": {"type": "text"},
+                "text": {"type": "text"},
+                "vector": vector | {"index_options": {"type": "hnsw"}},
+            },
+        }
+    }
+
+
+def test_what_elasticsearch_would_refuse(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "ID_BYTES", 5)
+    with pytest.raises(
+        UserError, match=r"'bread-7'\.\.\.: its id has 7 bytes, Elasticsearch takes at most 5; give shorter"
+    ):
+        command.export("gnn_encoder", "elasticsearch", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(engines, "DIMENSIONS", 31)
+    with pytest.raises(UserError, match="gnn_encoder: vectors have 32 dimensions, Elasticsearch takes at most 31"):
+        command.export("gnn_encoder", "elasticsearch", tmp_path / "out")
 
 
 def test_dot_product_would_be_refused(root: Path, tmp_path: Path) -> None:

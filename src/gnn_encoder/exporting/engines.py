@@ -14,6 +14,7 @@ from gnn_encoder.exporting.vectors import passage_parts
 MAPPING, BULK = "mapping.json", "bulk-{:05d}.ndjson"
 COLLECTION, POINTS = "collection.json", "points.jsonl"
 REQUEST_BYTES = 32 * 2**20  # Elasticsearch takes at most 100 MB a request, and advises less
+ID_BYTES, DIMENSIONS = 512, 4096  # that Elasticsearch takes at most
 
 
 def export_elasticsearch(system: str, folder: Path) -> None:
@@ -23,12 +24,17 @@ def export_elasticsearch(system: str, folder: Path) -> None:
     length is not quite 1, as that of vectors is that are stored in 16 bits.
 
     Raises:
-        UserError: the system has several vectors a passage.
+        UserError: the system has several vectors a passage, or Elasticsearch would refuse an id or the dimension.
     """
     manifest = read_manifest(project.embeddings(system))
     if manifest.views > 1:
         raise UserError(
             f"{system} has several vectors a passage, which one document cannot hold; take qdrant or parquet"
+        )
+    if manifest.shape[1] > DIMENSIONS:
+        raise UserError(
+            f"{system}: vectors have {manifest.shape[1]} dimensions, Elasticsearch takes at most {DIMENSIONS}; "
+            "take qdrant or parquet"
         )
     vector = {"type": "dense_vector", "dims": manifest.shape[1], "index": True, "similarity": "max_inner_product"}
     vector["index_options"] = {"type": "hnsw"}  # the default rounds vectors to 8 bits
@@ -65,6 +71,11 @@ def _passages(system: str, views: int) -> Iterator[tuple[dict[str, str], list[li
 def _actions(system: str) -> Iterator[bytes]:
     """What `_bulk` takes for one passage: a line that names it, and a line with its fields."""
     for row, (vector,) in _passages(system, 1):
+        if len(row["pid"].encode()) > ID_BYTES:
+            raise UserError(
+                f"passage {row['pid'][:40]!r}...: its id has {len(row['pid'].encode())} bytes, Elasticsearch takes at "
+                f"most {ID_BYTES}; give shorter ids, or take qdrant or parquet"
+            )
         document = {"title": row["title"], "text": row["text"], "vector": vector}
         lines = ({"index": {"_id": row["pid"]}}, document)
         yield "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
