@@ -63,9 +63,9 @@ def create_app(
 
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
     options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__, "root_path": root_path}
-    # Redirects would name the host and the path by which a reverse proxy calls, not those of its clients.
-    options |= {"redirect_slashes": False}
     app = FastAPI(title="gnn-encoder", description=DESCRIPTION, lifespan=running, **options)  # type: ignore[arg-type]
+    # Redirects would name the host and the path by which a reverse proxy calls, not those of its clients.
+    app.router.redirect_slashes = False
     app.state.service = service
     tell_problems(app)
     for routes in (search_routes, explain_routes, embedding_routes, status_routes):
