@@ -89,7 +89,7 @@ def settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def preload() -> None:
-    """Import all that stages import. Modules for an extra that is not installed, such as serving, are no part of that."""
+    """Import all that stages import. Modules for an extra that is not installed, such as `serve`, are none of these."""
     package = importlib.import_module(PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
         try:
