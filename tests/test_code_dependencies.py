@@ -5,7 +5,8 @@ A dependency that is not declared never triggers a rerun: the stage's old output
 
 import ast
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,29 @@ from .project import ROOT
 
 MISSING = object()
 PACKAGE = Path("src/gnn_encoder/__init__.py")
+FOLDERS = (Path("src"), Path("stages"))  # where Python looks for a script's modules
+Imports = Callable[[Path], list[Path]]
 
 
 def problems(root: Path) -> list[str]:
     """What dvc.yaml under `root` leaves out or names in vain, one line each."""
     params = load(root / "params.yaml")
+    imports = cache(lambda file: direct_imports(root, file))  # nearly all stages come to import the same files
     return [
-        f"{stage.address}: {problem}" for stage in read_stages(root) for problem in stage_problems(root, stage, params)
+        f"{stage.address}: {problem}"
+        for stage in read_stages(root)
+        for problem in stage_problems(root, stage, params, imports)
     ]
 
 
-def stage_problems(root: Path, stage: Declared, params: dict[str, Any]) -> Iterator[str]:
+def stage_problems(root: Path, stage: Declared, params: dict[str, Any], imports: Imports) -> Iterator[str]:
     scripts = stage_scripts(root, stage.cmd)
     if not scripts:
         yield f"cmd {stage.cmd!r} names no script that exists"
     for script in scripts:
         if script.stem != stage.name:
             yield f"cmd {stage.cmd!r} runs a script of another name, which finds its own declaration"
-    for file in sorted(imported_files(root, scripts)):
+    for file in sorted(imported_files(scripts, imports)):
         if not any(file == dep or dep in file.parents for dep in stage.deps):
             yield f"{file} is imported but is not among deps"
     for dep in dict.fromkeys(stage.deps):
@@ -61,23 +67,27 @@ def stage_scripts(root: Path, cmd: str) -> list[Path]:
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
-def imported_files(root: Path, scripts: list[Path]) -> set[Path]:
-    """`scripts` and every file of the project that they can come to import, in functions too, relative to `root`.
-
-    An `__init__.py` that holds nothing but a docstring decides no result and is left out, and so is the package's own,
-    which imports for its users alone, when they ask.
-    """
+def imported_files(scripts: list[Path], imports: Imports) -> set[Path]:
+    """`scripts` and every file of the project that they can come to import, relative to its root."""
     reached: set[Path] = set()
     waiting = list(scripts)
     while waiting:
         file = waiting.pop()
-        if file in reached or file == PACKAGE:
-            continue
-        reached.add(file)
-        folders = {Path("src"), *(script.parent for script in scripts)}
-        for module in imported_modules(root, file):
-            waiting += [found for folder in folders for found in module_files(root, folder, module)]
-    return {file for file in reached if file.name != "__init__.py" or has_code(root / file)}
+        if file not in reached:
+            reached.add(file)
+            waiting += imports(file)
+    return reached
+
+
+def direct_imports(root: Path, file: Path) -> list[Path]:
+    """Every file of the project that one file can come to import itself, in functions too; both relative to `root`.
+
+    An `__init__.py` that holds nothing but a docstring decides no result and is left out, and so is the package's own,
+    which imports for its users alone, when they ask.
+    """
+    named = imported_modules(root, file)
+    found = {path for module in named for folder in FOLDERS for path in module_files(root, folder, module)}
+    return [path for path in found - {PACKAGE} if path.name != "__init__.py" or has_code(root / path)]
 
 
 def imported_modules(root: Path, file: Path) -> Iterator[str]:
