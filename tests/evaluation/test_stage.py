@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.labels import About, write_about
 from gnn_encoder.evaluation.runs import write_run
 
-from ..project import ROOT, call_stage, declare
+from ..project import call_stage, declare, end_stage
 
 PIDS = pa.chunked_array([["p0", "p1", "p2"]])
 # Passage rows by query: q0's answer is p0, q1's p1, q2's p2.
@@ -37,17 +36,11 @@ RANKINGS = {system: SPECIAL.get(system, OTHERS) for system in (*BRANCH, "gnn_enc
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 
 
-def stage(folder: Path, name: str, argument: str) -> subprocess.CompletedProcess[str]:
-    script = str(ROOT / "stages" / f"{name}.py")
-    return subprocess.run([sys.executable, script, argument], cwd=folder, capture_output=True, text=True)
-
-
 def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedProcess[str]:
-    return stage(folder, "evaluate", branch)
+    return end_stage(folder, "evaluate", branch)
 
 
 def measure(folder: Path, *systems: str) -> None:
-    """Measure systems in this process: so many processes would take a minute to start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for system in systems:
@@ -158,7 +151,7 @@ def test_what_is_better_than_training_is_the_last_line(folder: Path) -> None:
     for split in ("dev", "test"):
         run = folder / project.run_file("bm25", split)
         write_run(run, ["q0", "q1", "q2"], PIDS, np.array([[0], [1], [2]]), np.ones((3, 1)), "bm25")
-    assert stage(folder, "measure", "bm25").returncode == 0
+    assert end_stage(folder, "measure", "bm25").returncode == 0
     last = evaluate(folder).stderr.splitlines()[-1]
     assert last == (
         "BM25 is better than GNN-encoder (test +16.7 [-55.0, +88.4], p = 0.42, dev +16.7 [-55.0, +88.4], p = 0.42): "
@@ -221,11 +214,11 @@ def test_a_split_judged_by_answers(answers: Path) -> None:
 def test_answers_that_are_expressions(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10"], answers="regex")
     write_queries(answers, [["^p.n"], [r"\bpan$"], ["s.?lt|oven"]])
-    assert stage(answers, "measure", "dual_encoder").returncode == 0
+    assert end_stage(answers, "measure", "dual_encoder").returncode == 0
     values = pl.read_parquet(answers / project.measured("dual_encoder") / "values.parquet")
     assert values.filter(split="test")["value"].to_list() == [0.0, 0.5, 1.0]
     write_queries(answers, [["("], [], []])
-    done = stage(answers, "measure", "dual_encoder")
+    done = end_stage(answers, "measure", "dual_encoder")
     assert (done.returncode, done.stderr) == (
         2,
         "error: data/prepared/queries/dev.parquet, query 'q0', answers: '(' is no regular expression "
@@ -236,7 +229,7 @@ def test_answers_that_are_expressions(answers: Path) -> None:
 @pytest.mark.parametrize("name", ["R@5", "nDCG@10", "AP", "RR(rel=2)@10"])
 def test_measures_that_answers_cannot_tell(answers: Path, name: str) -> None:
     set_evaluate(answers, measures=["RR@10", name])
-    done = stage(answers, "measure", "bm25")
+    done = end_stage(answers, "measure", "bm25")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: evaluate.measures has '{name}': the queries are judged by answers")
     assert done.stderr.count("\n") == 1
@@ -246,7 +239,7 @@ def test_a_run_of_other_passages(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10"])
     passages = pa.table([["p0", "p1"], [""] * 2, ["a hot oven", "a pan"]], schema=PASSAGES)
     write_table(answers / project.PASSAGES, PASSAGES, [passages])
-    done = stage(answers, "measure", "bm25")
+    done = end_stage(answers, "measure", "bm25")
     assert done.returncode == 2 and "no passage 'p2', which the run has for query 'q2'" in done.stderr
 
 
@@ -254,7 +247,7 @@ def test_a_bad_run_leaves_everything_as_it_was(folder: Path) -> None:
     before = {path: path.read_bytes() for path in (folder / "data" / "measures").rglob("*") if path.is_file()}
     run = folder / project.run_file("no_gnn", "test")
     run.write_bytes(run.read_bytes()[:40])
-    done = stage(folder, "measure", "no_gnn")
+    done = end_stage(folder, "measure", "no_gnn")
     assert done.returncode == 2
     assert done.stderr.startswith("error: data/runs/no_gnn/test.trec.gz: truncated") and done.stderr.count("\n") == 1
     assert before and {path: path.read_bytes() for path in before} == before
@@ -275,7 +268,7 @@ def test_unknown_measure(folder: Path, name: str, argument: str) -> None:
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["evaluate"]["measures"] = ["RRR@10"]
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    done = stage(folder, name, argument)
+    done = end_stage(folder, name, argument)
     assert (done.returncode, done.stderr) == (
         2,
         "error: evaluate.measures has 'RRR@10': no measure of ir-measures; did you mean RR@10?\n",
