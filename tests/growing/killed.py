@@ -1,11 +1,15 @@
-"""A command of `test_kill.py`, in a process of its own that ends at a certain call of the system, as by kill -9.
+"""Commands of `test_kill.py`, each in a process of its own that ends at a certain call of the system, as by kill -9.
 
-python killed.py FOLDER COMMAND NUMBER: with NUMBER -1 it only counts the calls and prints how many there are.
+An order is a line of JSON, [folder, command, number]: the process ends before that call. With the number -1 it only
+counts them. The answer is a line too: [exit status, calls, or null of one that has not come to its end]. Processes are
+forked from this one, which has loaded what they need and started no thread.
 """
 
+import json
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,26 @@ COMMANDS = {
 TOUCHING = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
 
-def main(folder: str, command: str, number: int) -> None:
+def answer(folder: str, command: str, number: int) -> tuple[int, int | None]:
+    """Fork, and wait for the end."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            os.write(writing, str(run(folder, command, number)).encode())
+            status = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with open(reading) as told:
+        calls = told.read()
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), int(calls) if calls else None
+
+
+def run(folder: str, command: str, number: int) -> int:
     """Run the command; end before call `number` that opens, moves, makes or removes something of the index."""
     os.chdir(folder)
     commands.open_grower = HashGrower
@@ -41,8 +64,9 @@ def main(folder: str, command: str, number: int) -> None:
 
     sys.addaudithook(watch)
     COMMANDS[command]()
-    print(count)
+    return count
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    for line in sys.stdin:
+        print(json.dumps(answer(*json.loads(line))), flush=True)

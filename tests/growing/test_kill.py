@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -59,33 +60,43 @@ def state(folder: Path) -> dict[str, str]:
         return {one["pid"]: one["text"] for one in texts}
 
 
-def run(folder: Path, command: str, number: int = -1) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), command, str(number)], capture_output=True, text=True, check=False
-    )
+Run = Callable[..., tuple[int, int | None]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs a command as killed.py says: `run(folder, command, number)` is its status and how many calls it made."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, SCRIPT], text=True, **pipes) as process:
+
+        def order(folder: Path, command: str, number: int = -1) -> tuple[int, int | None]:
+            print(json.dumps([str(folder), command, number]), file=process.stdin, flush=True)
+            status, calls = json.loads(process.stdout.readline())
+            return status, calls
+
+        yield order
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_kill_leaves_the_old_state_or_the_new_one(command: str, grown: Path, tmp_path: Path) -> None:
+def test_a_kill_leaves_the_old_state_or_the_new_one(command: str, run: Run, grown: Path, tmp_path: Path) -> None:
     before = state(grown)
     if command == "add --again":
         make(grown, {**BUILT, "p40": "text 40"})
     whole = tmp_path / "whole"
     shutil.copytree(grown, whole)
-    done = run(whole, command)
-    assert done.returncode == 0, done.stderr
-    calls, after = int(done.stdout), state(whole)
-    assert calls > MOMENTS
+    status, calls = run(whole, command)
+    assert status == 0 and calls is not None and calls > MOMENTS
+    after = state(whole)
     for number in np.linspace(0, calls - 1, MOMENTS).round().astype(int).tolist():
         copy = tmp_path / f"killed-{number}"
         shutil.copytree(grown, copy, ignore=shutil.ignore_patterns("whole", "killed-*"))
-        assert run(copy, command, number).returncode == -signal.SIGKILL
+        assert run(copy, command, number) == (-signal.SIGKILL, None)
         if index_of(copy) == index_of(whole):  # not so where `--again` has yet to bring it there
             assert state(copy) in (before, after)
             continue_with(copy)
         else:
-            assert run(copy, command).returncode == 0
+            assert run(copy, command)[0] == 0
             assert state(copy) == after
 
 

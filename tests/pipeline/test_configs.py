@@ -1,6 +1,7 @@
 """Every committed experiment of the papers runs, on a tiny corpus in its source's format.
 
-Only sizes and the base model are overridden: what the experiment chooses otherwise is what runs.
+Only sizes and the base model are overridden: what the experiment chooses otherwise is what runs. The ablations that no
+table needs are those of params.yaml in each of the experiments, and each of them runs in one.
 """
 
 import csv
@@ -109,15 +110,22 @@ def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project
     # A user's queries without labels, and thresholds that a teacher of few steps reaches.
     params["data"]["unlabelled"] = tiny["data"]["unlabelled"]
     params["pair"] |= {"s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
-    # The ablations are the experiment's; the sweeps of few queries have small graphs and few folds.
-    own, small = params["evidence"]["trials"], tiny["evidence"]["trials"]
-    params["evidence"]["trials"] = {
-        **{name: trial for name, trial in own.items() if trial["table"] == "ablations"},
-        **{name: trial for name, trial in small.items() if trial["table"] != "ablations"},
-    }
+    params["evidence"] |= {"seeds": 1, "trials": trials(name, params["evidence"]["trials"], tiny["evidence"]["trials"])}
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     return project
+
+
+def trials(name: str, own: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
+    """Of the experiment's ablations those that its tables need, and its part of the others; sweeps of few queries.
+
+    The sweeps are the tiny experiment's, which have small graphs and few folds.
+    """
+    ablations = {trial for trial in own if own[trial]["table"] == "ablations"}
+    others = [trial for trial in own if trial in ablations - tiny.keys()]
+    mine = {*tiny, *others[list(WRITE).index(name) :: len(WRITE)]}
+    sweeps = {trial: value for trial, value in tiny.items() if value["table"] != "ablations"}
+    return {trial: own[trial] for trial in own if trial in ablations & mine} | sweeps
 
 
 @pytest.fixture(scope="module")
