@@ -1,6 +1,7 @@
-"""Two processes of one group on this machine, as torchrun starts them."""
+"""Two processes of one group on this machine, as torchrun starts them, but forked from one that has loaded torch."""
 
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -18,16 +19,22 @@ def run_two(script: Path, folder: Path) -> None:
         "WORLD_SIZE": "2",
         "CUDA_VISIBLE_DEVICES": "",
         "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
     }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(folder)],
-            env=os.environ | group | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    command = [sys.executable, __file__, str(script), str(folder)]
+    done = subprocess.run(command, env=os.environ | group, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def rank(number: int, script: str, folder: str) -> None:
+    """Be one of them."""
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number)}
+    sys.argv = [script, folder]
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    from torch.multiprocessing import start_processes
+
+    runpy.run_path(sys.argv[1])  # loads what both need
+    start_processes(rank, args=tuple(sys.argv[1:]), nprocs=2, start_method="fork")

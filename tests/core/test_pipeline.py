@@ -18,9 +18,10 @@ from gnn_encoder.core.pipeline import Declared, fill, find_stage, lookup, read_s
 from ..project import ROOT, declare
 
 Write = Callable[..., None]
+CONFIGS = [f"configs/{name}.yaml" for name in ("msmarco", "nq", "triviaqa")]
 
 
-@pytest.fixture(scope="module", params=["params.yaml", "tests/tiny/params.yaml"])
+@pytest.fixture(scope="module", params=["params.yaml", "tests/tiny/params.yaml", *CONFIGS])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A DVC repository that holds no more than the declarations, with this experiment."""
     found = tmp_path_factory.mktemp("declared")

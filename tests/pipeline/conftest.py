@@ -219,19 +219,26 @@ def run_stage(server: None, tmp_path: Path) -> Callable[..., Ran]:
     numbers = count()
 
     def run(project: Project, name: str, *arguments: str, **order: Any) -> Ran:
-        stdout, stderr, calls = (tmp_path / f"stage-{next(numbers)}" for _ in range(3))
-        order |= {"folder": str(project.folder), "command": [f"stages/{name}.py", *arguments], "calls": str(calls)}
-        order |= {"environment": project.environment, "ignored": [], "process": os.getpid(), "group": os.getpgrp()}
-        start = time.monotonic()
-        with open(os.devnull) as null, stdout.open("wb") as out, stderr.open("wb") as err:
-            streams = [file.fileno() for file in (null, out, err)]
-            status = ask(project.environment["GNN_ENCODER_SERVER"], order, streams)
-        return Ran(
-            status,
-            stdout.read_text(),
-            stderr.read_text(),
-            time.monotonic() - start,
-            calls.stat().st_size if calls.exists() else 0,
-        )
+        scratch = tmp_path / f"stage-{next(numbers)}"
+        scratch.mkdir()
+        return forked(project, scratch, f"stages/{name}.py", *arguments, **order)
 
     return run
+
+
+def forked(project: Project, scratch: Path, *command: str, **order: Any) -> Ran:
+    """Run a script of the project in a fork of the server; what it prints is kept in `scratch`, an empty folder."""
+    stdout, stderr, calls = (scratch / name for name in ("stdout", "stderr", "calls"))
+    order |= {"folder": str(project.folder), "command": command, "calls": str(calls)}
+    order |= {"environment": project.environment, "ignored": [], "process": os.getpid(), "group": os.getpgrp()}
+    start = time.monotonic()
+    with open(os.devnull) as null, stdout.open("wb") as out, stderr.open("wb") as err:
+        streams = [file.fileno() for file in (null, out, err)]
+        status = ask(project.environment["GNN_ENCODER_SERVER"], order, streams)
+    return Ran(
+        status,
+        stdout.read_text(),
+        stderr.read_text(),
+        time.monotonic() - start,
+        calls.stat().st_size if calls.exists() else 0,
+    )

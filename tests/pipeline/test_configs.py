@@ -8,7 +8,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ import pytest
 import yaml
 
 from gnn_encoder.core.experiment import load_experiment
+from gnn_encoder.core.pipeline import Declared, lookup, read_stages
 from gnn_encoder.data.beir import Beir
 
-from .conftest import ROOT, TINY_PARAMS, Project, Ran
+from .conftest import ROOT, TINY_PARAMS, Project, forked
 
+MISSING = object()
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
     *("query_length", "passage_length", "max_length", "evaluate_every", "evaluations", "dev_fraction"),
@@ -128,25 +130,31 @@ def trials(name: str, own: dict[str, Any], tiny: dict[str, Any]) -> dict[str, An
     return {trial: own[trial] for trial in own if trial in ablations & mine} | sweeps
 
 
-@pytest.fixture(scope="module")
-def experiments(
-    fresh: Project, server: None, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, tuple[Project, Future[Ran]]]]:
-    """All of them at once: most of the time DVC itself is at work, in one thread."""
-    folder = tmp_path_factory.mktemp("experiments")
-    projects = {name: experiment(name, folder / name, fresh, tiny_corpus) for name in WRITE}
-    with ThreadPoolExecutor(len(projects)) as pool:
-        yield {name: (project, pool.submit(project.dvc, "repro")) for name, project in projects.items()}
+def in_order(stages: list[Declared]) -> list[str]:
+    """Addresses of stages, each after those that make what it reads; the report, which reads what there is, last."""
+    made = {path: one.address for one in stages for path in (*one.outs, *one.metrics, *one.plots)}
+
+    def makers(path: Path) -> Iterator[str]:
+        return (maker for one, maker in made.items() if one == path or one in path.parents or path in one.parents)
+
+    sources = {one.address: {maker for path in one.inputs for maker in makers(path)} for one in stages}
+    return sorted(TopologicalSorter(sources).static_order(), key=lambda address: address == "report")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITE)
-def test_the_experiment_runs(name: str, experiments: dict[str, tuple[Project, Future[Ran]]]) -> None:
-    project, running = experiments[name]
+def test_the_experiment_runs(name: str, fresh: Project, server: None, tiny_corpus: Path, tmp_path: Path) -> None:
+    """In one process, without DVC, which reads the same stages: tests/core/test_pipeline.py."""
+    project = experiment(name, tmp_path / name, fresh, tiny_corpus)
     inspected = project.python("-m", "gnn_encoder.cli", "inspect")
     assert inspected.status == 0 and "(Table 6)" in inspected.stdout, inspected.output
-    ran = running.result()
-    print(f"dvc repro of configs/{name}.yaml: {ran.seconds:.0f} s")
+    params, stages = yaml.safe_load((project.folder / "params.yaml").read_text()), list(read_stages(project.folder))
+    assert [key for one in stages for key in one.params if lookup(params, key, MISSING) is MISSING] == []
+    addresses = in_order(stages)
+    assert sorted(addresses) == sorted(one.address for one in stages) and len(addresses) > 90
+    (tmp_path / "streams").mkdir()
+    ran = forked(project, tmp_path / "streams", "tests/pipeline/many_stages.py", *addresses)
+    print(f"all stages of configs/{name}.yaml: {ran.seconds:.0f} s")
     assert ran.status == 0, ran.output[-5000:]
     metrics = json.loads((project.folder / "metrics" / "test.json").read_text())
     assert {"gnn_encoder", "pair", "dual_cross"} < set(metrics)
