@@ -1,4 +1,4 @@
-"""scripts/run_dvc.py changes dvc.lock as DVC does."""
+"""scripts/run_dvc.py reads YAML and changes dvc.lock as DVC does."""
 
 import runpy
 from collections import OrderedDict
@@ -23,6 +23,7 @@ def use_ours(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Reads and writes as run_dvc.py does from now on."""
 
     def use() -> None:
+        monkeypatch.setattr(_yaml, "parse_yaml", OURS["parse_changed"])
         monkeypatch.setattr(_yaml, "parse_yaml_for_update", OURS["parse"])
         monkeypatch.setattr(_yaml, "_dump", OURS["dump"])
 
@@ -59,3 +60,19 @@ def test_other_files_keep_their_comments(tmp_path: Path, use_ours: Callable[[], 
     use_ours()
     add_stages(file)
     assert file.read_text().startswith("# why\nstages:")
+
+
+def test_a_file_that_is_read_again(tmp_path: Path, use_ours: Callable[[], None]) -> None:
+    """It is as it is now, whatever a reader did with what was read before."""
+    file, other = tmp_path / "params.yaml", tmp_path / "other.yaml"
+    use_ours()
+    for text, expected in (("a: [1]\n", {"a": [1]}), ("a: [1]\n", {"a": [1]}), ("a: [2]\n", {"a": [2]}), ("", {})):
+        file.write_text(text)
+        found = load_yaml(str(file))
+        assert found == expected
+        found.setdefault("a", []).append(3)
+    other.write_text("a: [2]\n")
+    assert load_yaml(str(other)) == {"a": [2]}
+    other.write_text("a: [2\n")
+    with pytest.raises(_yaml.YAMLFileCorruptedError):
+        load_yaml(str(other))
