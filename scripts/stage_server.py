@@ -22,6 +22,7 @@ import atexit
 import functools
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -45,7 +46,8 @@ from forked_python import SIGNALS
 Order = dict[str, Any]
 PACKAGE = "gnn_encoder"
 SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
-LATE = ("transformers.models.bert.modeling_bert",)  # what transformers imports with the first model
+# What is imported late: by transformers with the first model, by pyarrow with the first table, by us with a picture.
+LATE = ("transformers.models.bert.modeling_bert", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg")
 OF_A_COMMAND = {"_", "OLDPWD", "PWD", "SHLVL", "DVC_ROOT", "DVC_STAGE"}  # variables that a shell and DVC set for each
 LONGEST_ORDER = 2**20  # bytes; the kernel sends no message as long as this
 
@@ -98,7 +100,8 @@ def preload() -> None:
             if (error.name or "").startswith(PACKAGE):
                 raise
     for name in LATE:
-        importlib.import_module(name)
+        if importlib.util.find_spec(name.partition(".")[0]):  # pyarrow takes pandas only where it is installed
+            importlib.import_module(name)
 
 
 def has_opened_gpu() -> bool:

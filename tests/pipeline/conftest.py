@@ -22,6 +22,8 @@ import yaml
 
 from gnn_encoder.core.experiment import init
 
+from ..project import DECLARED
+
 ROOT = Path(__file__).parents[2]
 ask = runpy.run_path(str(ROOT / "scripts" / "forked_python.py"))["ask"]
 METRICS_LINK = "report/metrics"
@@ -33,6 +35,11 @@ TIMED = (
     *("data/encoding_times/", "data/evidence/tables.md", "data/evidence/manifest.json"),
     *("metrics/evidence/times.json", "plots/evidence/times.csv"),
 )
+# What a stage finds in the project's folder and in tests: the rest need not be copied for it.
+STAGES_READ = {
+    ".": (*DECLARED, *("data", "metrics", "plots", "report", ".scratch", "stages", "scripts", "tests")),
+    "tests": ("tiny",),
+}
 IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
 
 
@@ -194,14 +201,12 @@ def copy_of(tmp_path: Path) -> Callable[..., Project]:
     """Makes a copy of a project under `tmp_path`; without git, DVC and source where only stages are to run."""
 
     def copy(project: Project, *, stages_only: bool = False) -> Project:
-        left_out = (".git", ".dvc", "src", "benchmarks", "configs") if stages_only else ()
+        def left_out(folder: str, names: list[str]) -> set[str]:
+            kept = STAGES_READ.get(Path(folder).relative_to(project.folder).as_posix()) if stages_only else None
+            return set() if kept is None else set(names) - set(kept)
+
         target = tmp_path / "copy"
-        shutil.copytree(
-            project.folder,
-            target,
-            symlinks=True,
-            ignore=lambda folder, names: set(left_out) & set(names) if Path(folder) == project.folder else set(),
-        )
+        shutil.copytree(project.folder, target, symlinks=True, ignore=left_out)
         return Project(target, project.environment)
 
     return copy
