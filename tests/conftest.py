@@ -49,12 +49,25 @@ def tiny_corpus() -> Path:
     return TINY / "beir"
 
 
+PIPELINE = "tests/pipeline"
+CONFIGS = f"{PIPELINE}/test_configs.py"
+
+
 class ByFile(LoadScopeScheduling):
-    """Gives pytest-xdist's workers whole files, and one of them all that builds on the tiny experiment."""
+    """Gives pytest-xdist's workers whole files, and one of them all that builds on the tiny experiment.
+
+    The two units that take minutes are the first, so that no worker is left with one of them in the end.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = Path(nodeid.partition("::")[0])
-        return str(path.parent if path.parent.name == "pipeline" and path.name != "test_configs.py" else path)
+        path = nodeid.partition("::")[0]
+        return PIPELINE if path.startswith(f"{PIPELINE}/") and path != CONFIGS else path
+
+    def _assign_work_unit(self, node: Any) -> None:
+        for scope in (CONFIGS, PIPELINE):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
