@@ -78,8 +78,9 @@ if pip show --quiet "faiss-$other" 2>/dev/null; then # both own the import name:
     pip uninstall --quiet --yes "faiss-$other" "faiss-$accelerator"
 fi
 
+# Python compiles a file when it first imports it, which it does with one of five; compiling all takes pip a minute.
 say "installing PyTorch"
-pip install "$(requirement torch)"
+pip install --no-compile "$(requirement torch)"
 if [ "$accelerator" = gpu ]; then
     say "building torch-scatter (about 5 minutes)"
     pip install "setuptools>=77" wheel
@@ -90,7 +91,7 @@ if [ "$accelerator" = gpu ]; then
 fi
 extras=$(IFS=, && echo "$accelerator${*:+,$*}")
 say "installing gnn-encoder[$extras]"
-pip install --editable ".[$extras]"
+pip install --no-compile --editable ".[$extras]"
 
 mkdir -p "$stamps"
 for extra in "$accelerator" "$@"; do printf '%s\n' "$key" >"$stamps/$extra"; done
