@@ -2,7 +2,7 @@
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.dual_cross.views import QUERIES, view_inputs
+from gnn_encoder.dual_cross.views import QUERIES, view_inputs, write_means
 from gnn_encoder.encoding.corpus import encode_corpus
 from gnn_encoder.encoding.matrix import origin_of
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -10,19 +10,28 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 def main(stage: Stage) -> None:
-    """Encode every pair of a generated query and its passage."""
+    """Encode every passage with each of its generated queries, and alone if that is a view too.
+
+    Where a passage's score is the mean of its views', its vector is their mean; the views then stand in `views/`.
+    """
     params, model = stage.params, project.encoder(stage.key)
-    views = params.dual_cross.views
+    section, dtype = params.dual_cross, params.cache_passages.dtype
     encoder = DualEncoder.load(model, precision=params.encoder.precision).for_inference()
+    origin = origin_of(model, project.PASSAGES, project.GENERATED)
+    matrix = stage.scratch / "views" if section.pool == "mean" else stage.scratch
+    queries, passages = open_queries(QUERIES, encoder), open_passages(encoder)
     encode_corpus(
         encoder,
-        view_inputs(encoder, open_queries(QUERIES, encoder), open_passages(encoder), views),
-        stage.scratch,
-        dtype=params.cache_passages.dtype,
+        view_inputs(encoder, queries, passages, section.views, plain=section.plain_view),
+        matrix,
+        dtype=dtype,
         batch_tokens=params.encoder.batch_tokens,
-        origin=origin_of(model, project.PASSAGES, project.GENERATED),
-        views=views,
+        origin=origin,
+        views=section.vectors,
+        softmax=section.pool_temperature if section.pool == "softmax" else None,
     )
+    if section.pool == "mean":
+        write_means(matrix, stage.scratch, dtype=dtype, origin=origin)
 
 
 if __name__ == "__main__":

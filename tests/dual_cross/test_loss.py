@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch
+from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.training.contrastive import Generated, Texts, contrastive_step
@@ -144,3 +144,40 @@ def test_pairs_of_generated_queries(tiny_model: Path, texts: Texts, generated: T
     assert n == 5 and ids[1 : 1 + n] == query[:n].tolist()
     assert ids[2 + n : 19] == passage[: 17 - n].tolist()
     assert made.token_type_ids[0].tolist() == [0] * (n + 2) + [1] * (18 - n)
+
+
+def test_a_share_of_passages_is_read_alone(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
+    """Which ones, the batch's queries decide: in any part, and again in a training that was resumed."""
+    made = share_texts(tiny_model, texts, generated, 0.25)
+    alone = np.random.default_rng([4, 6]).random(4) < 0.25
+    assert alone.tolist() == [False, True, True, False]
+    batch = TrainingBatch(np.array([4, 6]), np.array([1, 2, 9, 0]))
+    whole = made.passages_of(batch, np.arange(4))
+    for place in range(4):
+        one = made.passages_of(batch, np.array([place]))
+        row = np.array([batch.passages[place]])
+        pair = np.array([[5, 7, 29, 1][place]])
+        expected = (
+            single_batch(texts.passage_tokens, row, made._template, 16)
+            if alone[place]
+            else pair_batch(generated, pair, texts.passage_tokens, row, made._template, PAIR_LENGTH)
+        )
+        for field in ("input_ids", "attention_mask", "token_type_ids"):
+            found, wanted = getattr(one, field), getattr(expected, field)
+            assert found.tolist() == wanted.tolist()
+            assert getattr(whole, field)[place, : wanted.shape[1]].tolist() == wanted[0].tolist()
+        assert whole.attention_mask[place].sum() == expected.attention_mask.sum()
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1.0, 1.0), (0.0, 0.0), (0.25, 0.25)])
+def test_the_share_is_as_large_as_asked(
+    tiny_model: Path, texts: Texts, generated: TextTokens, share: float, expected: float
+) -> None:
+    made = share_texts(tiny_model, texts, generated, share)
+    batches = [TrainingBatch(np.array([row, row + 1]), np.zeros(8, dtype=np.int64)) for row in range(500)]
+    assert np.mean([made._alone(batch) for batch in batches]) == pytest.approx(expected, abs=0.02)
+
+
+def share_texts(model: Path, texts: Texts, generated: TextTokens, share: float) -> Texts:
+    encoder = pair_encoder(model)
+    return Texts(encoder, generated, texts.passage_tokens, Generated(generated, 3), plain_share=share)

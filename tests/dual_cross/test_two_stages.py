@@ -40,6 +40,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     values = tiny_params.model_dump()
     values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
     values["evaluate"]["measures"] = ["RR@10", "R@5"]
+    values["dual_cross"] |= {"views": 2, "plain_view": True, "pool": "mean", "pool_temperature": 0.05}
+    values["dual_cross"]["pretrain"]["plain_share"], values["dual_cross"]["finetune"]["plain_share"] = 0.0, 0.25
     declare(folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.MonkeyPatch.context() as patch:
@@ -195,21 +197,55 @@ def test_models(inside: Path) -> None:
 
 
 def test_views_are_indexed_and_searched(inside: Path) -> None:
-    matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32)
-    assert matrix.shape == (240, 32) and read_manifest(project.embeddings("dual_cross")).views == 2
+    """The passage alone and two pairs, of which the index holds the mean."""
+    matrix = open_matrix(project.views("dual_cross")).astype(np.float32)
+    assert matrix.shape == (360, 32) and read_manifest(project.views("dual_cross")).views == 3
+    means = matrix.reshape(120, 3, 32).mean(axis=1)
+    np.testing.assert_allclose(open_matrix(project.embeddings("dual_cross")).astype(np.float32), means, atol=1e-3)
+    index = PassageIndex.open(project.index("dual_cross"))
+    assert (index.views, index.passages) == (1, 120)
     encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
     queries = encoder.embed_queries(ASKED)
-    best = (queries @ matrix.T).reshape(2, 120, 2).max(axis=2)
+    rows, scores = index.search(queries, 7)
+    expected = queries @ means.T
+    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :7], atol=1e-3)
+    np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, atol=1e-3)
+
+
+@pytest.mark.parametrize(("pool", "softmax"), [("max", None), ("softmax", 0.05)])
+def test_views_are_searched_as_the_parameters_say(
+    inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, softmax: float | None
+) -> None:
+    folder = tmp_path / "project"
+    shutil.copytree(inside, folder)
+    monkeypatch.chdir(folder)
+    values = yaml.safe_load(Path("params.yaml").read_text())
+    values["dual_cross"]["pool"] = pool
+    Path("params.yaml").write_text(yaml.safe_dump(values))
+    for stage in ("encode_views", "build_index"):
+        call_stage(stage, "dual_cross")
+    assert project.views("dual_cross") == project.embeddings("dual_cross")
+    manifest = read_manifest(project.embeddings("dual_cross"))
+    assert (manifest.views, manifest.softmax) == (3, softmax)
+    matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32)
+    queries = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference().embed_queries(ASKED)
+    of_views = (queries @ matrix.T).reshape(2, 120, 3)
+    weights = np.exp(of_views / 0.05)
+    soft = (weights * of_views).sum(axis=2) / weights.sum(axis=2)
+    expected = of_views.max(axis=2) if pool == "max" else soft
     rows, scores = PassageIndex.open(project.index("dual_cross")).search(queries, 7)
-    np.testing.assert_array_equal(rows, np.argsort(-best, axis=1, kind="stable")[:, :7])
-    np.testing.assert_allclose(scores, -np.sort(-best, axis=1)[:, :7], rtol=1e-5)
+    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :7], rtol=1e-4)
+    np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, rtol=1e-4)
+
+
+def test_runs(inside: Path) -> None:
     runs = [project.run_file(system, "dev") for system in SYSTEMS]
     assert all(path.is_file() for path in runs) and runs[0].read_bytes() != runs[1].read_bytes()
 
 
-def reciprocal_rank(views: int) -> float:
+def reciprocal_rank(views: int, pool: str) -> float:
     """RR@10 of the dev queries by the first views, written out."""
-    matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32).reshape(120, 2, 32)[:, :views]
+    matrix = open_matrix(project.views("dual_cross")).astype(np.float32).reshape(120, 3, 32)[:, :views]
     encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
     pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
     judged = pl.read_parquet(project.qrels("dev")).filter(pl.col("grade") > 0)
@@ -218,7 +254,10 @@ def reciprocal_rank(views: int) -> float:
         relevant = set(judged.filter(pl.col("qid") == qid)["pid"])
         if not relevant:
             continue
-        scores = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([query])[0]).max(axis=1)
+        of_views = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([query])[0])
+        weights = np.exp(of_views / 0.05)
+        soft = (weights * of_views).sum(axis=1) / weights.sum(axis=1)
+        scores = {"max": of_views.max(axis=1), "mean": of_views.mean(axis=1), "softmax": soft}[pool]
         ranked = [pids[row] for row in np.argsort(-scores, kind="stable")[:10]]
         values.append(next((1 / rank for rank, pid in enumerate(ranked, 1) if pid in relevant), 0.0))
     return float(np.mean(values))
@@ -227,12 +266,14 @@ def reciprocal_rank(views: int) -> float:
 def test_curve(inside: Path) -> None:
     written = project.VIEWS_CURVE / "dual_cross" / "curve.csv"
     curve = pl.read_csv(written)
-    assert curve.columns == ["views", "RR@10", "R@5", "index_bytes", "milliseconds", "vectors"]
-    assert curve["views"].to_list() == [1, 2]
-    assert curve["RR@10"].to_list() == pytest.approx([reciprocal_rank(1), reciprocal_rank(2)], abs=1e-9)
-    for views, size in curve.select("views", "index_bytes").iter_rows():
-        assert 0 <= size - views * 32 * 4 < 1  # and FAISS's header, over 120 passages
+    assert curve.columns == ["views", "pool", "RR@10", "R@5", "index_bytes", "milliseconds", "vectors"]
+    points = [(1, "max"), *((views, pool) for views in (2, 3) for pool in ("max", "mean", "softmax"))]
+    assert curve.select("views", "pool").rows() == points
+    assert curve["RR@10"].to_list() == pytest.approx([reciprocal_rank(*point) for point in points], abs=1e-9)
+    for views, pool, size in curve.select("views", "pool", "index_bytes").iter_rows():
+        assert 0 <= size - (1 if pool == "mean" else views) * 32 * 4 < 1  # and FAISS's header, over 120 passages
     assert (curve["milliseconds"] > 0).all()
-    assert curve["vectors"].to_list() == [10, 20]
+    assert curve.filter(pool="max")["vectors"].to_list() == [10, 20, 20]
+    assert curve.filter(pool="mean")["vectors"].to_list() == [10, 10]
     assert (project.PLOTS / "dual_cross" / "views.csv").read_bytes() == written.read_bytes()
     assert imread(project.PLOTS / "dual_cross" / "views.png").std() > 0.01

@@ -1,5 +1,6 @@
 """The matrix of views: each pair by itself, in the rows' order, the same bits after an interruption."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import view_inputs
+from gnn_encoder.dual_cross.views import view_inputs, write_means
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, embed_passages, encode_corpus
 from gnn_encoder.encoding.tokens import TextTokens
@@ -108,3 +109,55 @@ def test_queries_of_another_number_of_views(
         UserError, match=r"36 queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
     ):
         view_inputs(encoder, generated, passage_tokens, 4)
+
+
+def test_the_passage_alone_is_the_first_view(
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
+) -> None:
+    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=True)
+    encode_corpus(encoder, inputs, tmp_path / "out", dtype="float32", batch_tokens=64, origin=ORIGIN, views=4)
+    write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "pairs")
+    found = open_matrix(tmp_path / "out").reshape(12, 4, 32)
+    np.testing.assert_allclose(found[:, 1:], open_matrix(tmp_path / "pairs").reshape(12, 3, 32), atol=2e-6)
+    single = tiny_encoder_alone(encoder, passage_tokens)
+    np.testing.assert_allclose(found[:, 0], single, atol=2e-6)
+    assert np.abs(found[:, 0] - found[:, 1]).max() > 1e-3
+
+
+def tiny_encoder_alone(encoder: DualEncoder, passages: TextTokens) -> np.ndarray:
+    """Each passage by itself, cut to 16 tokens. *Shape:* (12, 32)."""
+    vectors = []
+    for row in range(12):
+        tokens = passages.ids[passages.offsets[row] : passages.offsets[row + 1]][:14].tolist()
+        ids = torch.tensor([[*encoder.template.prefix, *tokens, *encoder.template.single_suffix]])
+        with torch.no_grad():
+            states = encoder.passage(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+        vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
+    return np.stack(vectors)
+
+
+@pytest.mark.parametrize(("views", "counted"), [(None, 3), (2, 2)])
+def test_means(
+    encoder: DualEncoder,
+    generated: TextTokens,
+    passage_tokens: TextTokens,
+    tmp_path: Path,
+    views: int | None,
+    counted: int,
+) -> None:
+    write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "views")
+    write_means(tmp_path / "views", tmp_path / "means", dtype="float32", origin=ORIGIN, views=views)
+    expected = open_matrix(tmp_path / "views").reshape(12, 3, 32)[:, :counted].mean(axis=1)
+    np.testing.assert_allclose(open_matrix(tmp_path / "means"), expected, atol=1e-7)
+    assert read_manifest(tmp_path / "means").views == 1
+
+
+def test_the_matrix_says_that_it_is_searched_by_a_softmax(
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
+) -> None:
+    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS)
+    write(encoder, inputs, tmp_path / "soft", softmax=0.05)
+    write(encoder, inputs, tmp_path / "best")
+    soft, best = (read_manifest(tmp_path / name) for name in ("soft", "best"))
+    assert (soft.softmax, best.softmax) == (0.05, None) and soft.fingerprint != best.fingerprint
+    assert "softmax" not in json.loads((tmp_path / "best" / "manifest.json").read_text())

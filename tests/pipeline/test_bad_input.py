@@ -172,8 +172,18 @@ PARAMS = {
     ),
     "no view": (
         params(dual_cross__views=0),
-        "generate_queries",
+        "choose_queries",
         ["dual_cross.views is 0", "or equal to 1"],
+    ),
+    "more views than queries": (
+        params(dual_cross__views=4),
+        "choose_queries",
+        ["dual_cross", "views is 4", "at most generated, 3"],
+    ),
+    "queries that were not generated": (
+        params(dual_cross__generated=4),
+        "choose_queries",
+        ["data/drafts/queries.parquet", "dual_cross.generated = 4", "360"],
     ),
     "no score above s_pos": (
         params(pair__s_pos=0.999999),
@@ -321,6 +331,7 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
         ("data/runs/dual_encoder/dev.trec.gz", "rerank"),
         ("data/graph/gnn_encoder_generated/sources.parquet", "train_mgt gnn_encoder_generated"),
         ("data/pair_labels/pretrain.parquet", "train_dual_encoder pair_pretrained"),
+        ("data/drafts/queries.parquet", "choose_queries"),
         ("data/generated/queries.parquet", "train_dual_cross dual_cross_pretrained"),
         ("data/trials/no_mgt/attention.parquet", "evidence"),
         ("data/trials/k_8/values.parquet", "evidence"),
@@ -399,6 +410,7 @@ FULL = [
     ("train_dual_encoder pair_pretrained", 200),
     ("train_generator", 200),
     ("generate_queries", 0),
+    ("choose_queries", 0),
     ("train_dual_cross dual_cross_pretrained", 200),
     ("encode_views dual_cross", 8),
     ("evaluate gnn_encoder", 16),

@@ -17,12 +17,14 @@ OFTEN = {
     "gnn_encoder.encoding.corpus:WINDOW": 16,
     "gnn_encoder.encoding.pairs:WINDOW": 16,
     "gnn_encoder.dual_cross.generator.generation:WINDOW": 16,
+    "gnn_encoder.dual_cross.choosing:WINDOW": 16,
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.core.storage.arrays:ArrayWriter.write"
 FEATURES = "gnn_encoder.encoding.pairs:write_part"
 SCORES = "gnn_encoder.encoding.pairs:np.save"
 RUN_PARTS = "gnn_encoder.evidence.runs:publish"  # a run's model, then its values
+CHOSEN = "gnn_encoder.dual_cross.choosing:write_part"
 QUERIES = "gnn_encoder.dual_cross.generator.generation:write_part"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
 
@@ -71,7 +73,8 @@ CASES = [
         "pair_pretrained: resuming at step",
     ),
     Case("train_generator", "data/generator", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
-    Case("generate_queries", "data/generated", QUERIES, 3, 1),
+    Case("generate_queries", "data/drafts", QUERIES, 3, 1),
+    Case("choose_queries", "data/generated", CHOSEN, 3, 1),
     Case(
         "train_dual_cross dual_cross_pretrained",
         "data/dual_cross_pretrained",

@@ -13,12 +13,14 @@ from gnn_encoder.encoding import pairs as encoded_pairs
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.tokens import pair_batch, single_batch
+from gnn_encoder.index.pooling import Pool
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.training import dev_score
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import (
+    Views,
     mean_reciprocal_rank,
     no_grad_eval,
     reranked_reciprocal_rank,
@@ -68,7 +70,7 @@ def test_retrieval(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(dev_score, "WINDOW", window)
     encoder = tiny_encoder(tiny_model, dropout=0.5).train()
     inputs = alone(encoder, texts.passage_tokens)
-    found = retrieval_score(encoder, SAMPLE, texts.query_tokens, inputs, 64)
+    found = retrieval_score(encoder, SAMPLE, texts.query_tokens, Views(inputs=inputs), 64)
     assert encoder.training, "and goes on training"
     encoder.eval()
     with torch.no_grad():
@@ -79,7 +81,8 @@ def test_retrieval(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPat
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
 
 
-def test_retrieval_by_the_best_view(texts: Texts, tiny_model: Path) -> None:
+@pytest.mark.parametrize("pool", [Pool("max"), Pool("mean"), Pool("softmax", 0.02)], ids=lambda pool: pool.kind)
+def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
     # View r of a passage is query (r + passage) % 8 read together with it.
     encoder = tiny_encoder(tiny_model).eval()
     views, tokens = 3, (texts.query_tokens, texts.passage_tokens)
@@ -91,15 +94,18 @@ def test_retrieval_by_the_best_view(texts: Texts, tiny_model: Path) -> None:
         template=encoder.template,
         max_length=20,
     )
-    found = retrieval_score(encoder, SAMPLE, tokens[0], inputs, 64, views=views)
-    scores = np.full((3, 5), -np.inf)
+    found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=pool), 64)
+    scores = np.zeros((3, 5, views))
     with torch.no_grad():
         queries = encoder.encode_queries(single_batch(tokens[0], SAMPLE.queries, encoder.template, 10))
         for at, passage in enumerate(SAMPLE.pool):
             for view in range(views):
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
                 vector = encoder.encode_passages(pair_batch(*rows, encoder.template, 20))[0]
-                scores[:, at] = np.maximum(scores[:, at], (queries @ vector).numpy())
+                scores[:, at, view] = (queries @ vector).numpy()
+    weights = np.exp(scores / 0.02)
+    soft = (weights * scores).sum(axis=2) / weights.sum(axis=2)
+    scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2), "softmax": soft}[pool.kind]
     expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
 

@@ -275,11 +275,22 @@ class Generator(Section):
     query_length: Annotated[int, Field(ge=4)]
 
 
+class DualCrossStage(Stage):
+    """One of the two training stages of Dual-Cross-Encoder and of its DPR baseline."""
+
+    # Of the passages that Dual-Cross-Encoder reads in training, so many are read alone, the others beside a query.
+    plain_share: Share
+
+
 class DualCross(Section):
     """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
 
     generator: Generator
-    views: Annotated[int, Field(ge=1, le=127)]  # generated queries a passage
+    generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
+    views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
+    plain_view: bool  # the passage read alone is a view too, the first
+    pool: Literal["max", "mean", "softmax"]  # what a passage's score is, of its views' scores
+    pool_temperature: Annotated[float, Field(gt=0)]  # of the softmax
     queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
     top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
@@ -287,8 +298,19 @@ class DualCross(Section):
     # passage, as in the index.
     beside: Literal["asked", "generated"]
     shared: bool  # one set of weights for queries and passages ("tied")
-    pretrain: Stage  # on generated queries
-    finetune: Stage  # on labelled ones
+    pretrain: DualCrossStage  # on generated queries
+    finetune: DualCrossStage  # on labelled ones
+
+    @model_validator(mode="after")
+    def _kept_of_generated(self) -> Self:
+        if self.views > self.generated:
+            raise ValueError(f"views is {self.views}: must be at most generated, {self.generated}")
+        return self
+
+    @property
+    def vectors(self) -> int:
+        """Views of a passage, the plain one included."""
+        return self.views + self.plain_view
 
 
 class CachePassages(Section):

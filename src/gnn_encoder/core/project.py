@@ -21,6 +21,7 @@ PAIR_TEACHER = DATA / "pair_teacher"
 PAIR_LABELS = DATA / "pair_labels"
 PAIR_SIMILARITY = DATA / "pair_similarity"
 GENERATOR = DATA / "generator"
+DRAFTS = DATA / "drafts"  # all generated queries, of which GENERATED keeps the best
 GENERATED = DATA / "generated"
 VIEWS_CURVE = DATA / "views_curve"
 TRIALS = DATA / "trials"
@@ -57,6 +58,12 @@ def encoder(system: str) -> Path:
 def embeddings(system: str) -> Path:
     """Passage embeddings of a dense system."""
     return DATA / "embeddings" / system
+
+
+def views(system: str) -> Path:
+    """Embeddings of a system's views, one by one, also where `embeddings` has their mean."""
+    apart = embeddings(system) / "views"
+    return apart if apart.is_dir() else embeddings(system)
 
 
 def index(system: str) -> Path:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params
-from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.arrays import Origin, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.dual_cross.views import write_means
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
@@ -27,6 +28,7 @@ from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
+from gnn_encoder.index.pooling import Pool
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
@@ -45,6 +47,7 @@ def quality(
     judge: Callable[[pl.DataFrame], pl.DataFrame],
     *,
     views: int,
+    pool: Pool,
     depth: int,
 ) -> Point:
     """Mean of each measure, by exact search over only the first `views` views of each passage.
@@ -56,9 +59,12 @@ def quality(
         pids: ids of the passages. *Shape:* (passages,).
         judge: turns a run (qid, pid, rank) into values (qid, measure, value).
         views: at most the stored views.
+        pool: what makes a passage's score of its views' scores.
         depth: passages to retrieve per query, at most the whole corpus.
     """
-    passages, _ = top_k(embeddings_folder, queries, min(depth, len(pids)), views=views, name="retrieve.depth")
+    passages, _ = top_k(
+        embeddings_folder, queries, min(depth, len(pids)), views=views, pool=pool, name="retrieve.depth"
+    )
     return mean(judge(as_run(passages, qids, pids)))
 
 
@@ -68,7 +74,9 @@ def cost(
     scratch: Path,
     *,
     views: int,
+    pool: Pool,
     factory: str,
+    dtype: str,
     passages_table: Path,
     seed: int,
 ) -> Point:
@@ -76,11 +84,27 @@ def cost(
 
     The index is built, opened and searched as it is online, with one query at a time on one thread. Encoding the query
     is not timed, since it costs the same with any number of views. The time is the median over `TIMED_QUERIES` queries.
+    For the mean of the views the index holds one vector a passage, of a matrix of `dtype`.
 
     *Shape:* queries (n, d).
     """
-    folder = scratch / f"index-{views}"
-    build(embeddings_folder, folder, factory=factory, pids=passages_table, system="dual_cross", seed=seed, views=views)
+    folder, means = scratch / f"index-{pool.kind}-{views}", scratch / f"means-{views}"
+    indexed, kept = embeddings_folder, views
+    if pool.kind == "mean":
+        made = read_manifest(embeddings_folder)
+        origin = Origin(model_fingerprint=made.model_fingerprint, input_fingerprint=made.input_fingerprint)
+        write_means(embeddings_folder, means, dtype=dtype, origin=origin, views=views)
+        indexed, kept = means, 1
+    build(
+        indexed,
+        folder,
+        factory=factory,
+        pids=passages_table,
+        system="dual_cross",
+        seed=seed,
+        views=kept,
+        pool=pool,
+    )
     index = PassageIndex.open(folder)
     with _one_thread():
         for query in queries[:WARM_UP]:
@@ -92,6 +116,7 @@ def cost(
         "vectors": float(np.mean([vectors for _, vectors in timed])),
     }
     shutil.rmtree(folder)
+    shutil.rmtree(means, ignore_errors=True)
     return point
 
 
@@ -114,19 +139,25 @@ def _one_thread() -> Iterator[None]:
 def curve(system: str, params: Params, work: Path) -> pl.DataFrame:
     """Quality and cost on the dev queries, with only the first view of each passage, with its first two, and so on.
 
+    With several views there is a row for each way to pool them; one view has its own score in all of them.
+
     Args:
         work: scratch folder; numbers of views that an interrupted run measured are kept there.
     """
     encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
     tokens = open_queries(project.queries("dev"), encoder)
     queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
-    counts = range(1, read_manifest(project.embeddings(system)).views + 1)
-    return pl.DataFrame([_point(system, views, queries, params, work) for views in counts])
+    counts = range(1, read_manifest(project.views(system)).views + 1)
+    pools = [Pool("max"), Pool("mean"), Pool("softmax", params.dual_cross.pool_temperature)]
+    points = [(views, pool) for views in counts for pool in (pools if views > 1 else pools[:1])]
+    return pl.DataFrame([_point(system, *point, queries, params, work) for point in points])
 
 
-def _point(system: str, views: int, queries: NDArray[np.float32], params: Params, work: Path) -> Point:
+def _point(
+    system: str, views: int, pool: Pool, queries: NDArray[np.float32], params: Params, work: Path
+) -> dict[str, float | str]:
     """One row of the curve, read from `work` if an interrupted run measured it. *Shape:* queries (n, d)."""
-    kept, matrix = work / f"views-{views}.json", project.embeddings(system)
+    kept, matrix = work / f"views-{pool.kind}-{views}.json", project.views(system)
     measures = list(parse([*params.evaluate.measures, params.evaluate.significance]))
 
     def judge(found: pl.DataFrame) -> pl.DataFrame:
@@ -136,16 +167,18 @@ def _point(system: str, views: int, queries: NDArray[np.float32], params: Params
         qids, pids = (
             pl.Series(read_column(*at)) for at in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
         )
-        measured = quality(matrix, queries, qids, pids, judge, views=views, depth=params.retrieve.depth)
+        measured = quality(matrix, queries, qids, pids, judge, views=views, pool=pool, depth=params.retrieve.depth)
         spent = cost(
             matrix,
             queries,
             work,
             views=views,
+            pool=pool,
             factory=params.index.factory,
+            dtype=params.cache_passages.dtype,
             passages_table=project.PASSAGES,
             seed=params.seed,
         )
-        write_json(kept, {"views": views, **measured, **spent})
-    found: Point = json.loads(kept.read_text())
+        write_json(kept, {"views": views, "pool": pool.kind, **measured, **spent})
+    found: dict[str, float | str] = json.loads(kept.read_text())
     return found

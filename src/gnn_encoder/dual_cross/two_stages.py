@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, Stage
+from gnn_encoder.core.params import DualCrossStage, Params
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.dual_cross.views import QUERIES, check_queries, view_inputs
-from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.index.pooling import Pool
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Generated
+from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import Examples, Ragged, read_examples
 
@@ -62,7 +63,7 @@ def finetune(params: Params, scratch: Path, *, start: Path, examples: Path, titl
 def _train(
     encoder: DualEncoder,
     examples: Examples,
-    settings: Stage,
+    settings: DualCrossStage,
     params: Params,
     scratch: Path,
     queries: Path,
@@ -79,6 +80,7 @@ def _train(
         queries=queries,
         title=title,
         beside=queries_beside(encoder, params),
+        plain_share=settings.plain_share,
         views=views_searched(encoder, params),
     )
 
@@ -97,12 +99,13 @@ def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:
     return generated if section.beside == "generated" else None
 
 
-def views_searched(encoder: DualEncoder, params: Params) -> tuple[Inputs, int] | None:
-    """What E_P reads in search, and how often for each passage; None if it reads passages alone."""
+def views_searched(encoder: DualEncoder, params: Params) -> Views | None:
+    """What E_P reads in search; None if it reads passages alone."""
     if encoder.settings.pair_length is None:
         return None
-    views = params.dual_cross.views
-    return view_inputs(encoder, open_queries(QUERIES, encoder), open_passages(encoder), views), views
+    section, passages = params.dual_cross, open_passages(encoder)
+    inputs = view_inputs(encoder, open_queries(QUERIES, encoder), passages, section.views, plain=section.plain_view)
+    return Views(inputs=inputs, count=section.vectors, pool=Pool(section.pool, section.pool_temperature))
 
 
 def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:

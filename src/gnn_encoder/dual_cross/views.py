@@ -1,16 +1,77 @@
 """Views of the corpus: every passage is encoded together with each of its generated queries (Eq. 9, 10)."""
 
-from gnn_encoder.core import project
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.core import distributed, project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.encoding.inputs import Couples
-from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, read_manifest
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.encoding.inputs import Couples, Singles
+from gnn_encoder.encoding.tokens import Rows, TextTokens, stacked
+from gnn_encoder.index.views import check_views, iterate_views
+from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 QUERIES = project.GENERATED / "queries.parquet"
 
 
-def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int) -> Couples:
+@dataclass(frozen=True, kw_only=True)
+class PlainAndPaired:
+    """The views of passages, of which the first is the passage alone: row r is view r % (1 + paired) of its passage."""
+
+    alone: Singles
+    pairs: Couples
+    paired: int  # views a passage that are read with a query
+
+    def __len__(self) -> int:
+        return len(self.alone) + len(self.pairs)
+
+    def lengths(self, rows: Rows) -> NDArray[np.int64]:
+        """As `Inputs`."""
+        found = np.empty(len(rows), dtype=np.int64)
+        single, paired = self._kinds(rows)
+        found[single] = self.alone.lengths(self._passages(rows[single]))
+        found[paired] = self.pairs.lengths(self._pair_rows(rows[paired]))
+        return found
+
+    def batch(self, rows: Rows) -> Batch:
+        """As `Inputs`."""
+        single, paired = self._kinds(rows)
+        if len(single) == 0:
+            return self.pairs.batch(self._pair_rows(rows))
+        if len(paired) == 0:
+            return self.alone.batch(self._passages(rows))
+        batches = self.alone.batch(self._passages(rows[single])), self.pairs.batch(self._pair_rows(rows[paired]))
+        return stacked(batches, (single, paired), self.alone.template.pad)
+
+    def release(self) -> None:
+        """As `Inputs`."""
+        self.pairs.release()
+
+    def _kinds(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Places of the rows that are passages alone, and of those that are pairs."""
+        alone = rows % (1 + self.paired) == 0
+        return np.flatnonzero(alone), np.flatnonzero(~alone)
+
+    def _passages(self, rows: Rows) -> Rows:
+        return rows // (1 + self.paired)
+
+    def _pair_rows(self, rows: Rows) -> Rows:
+        return self._passages(rows) * self.paired + rows % (1 + self.paired) - 1
+
+
+def view_inputs(
+    encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int, *, plain: bool = False
+) -> Couples | PlainAndPaired:
     """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
+
+    Args:
+        views: generated queries per passage.
+        plain: each passage's views begin with the passage alone, and so are one more.
 
     Raises:
         UserError: the encoder reads passages alone, or there are not exactly `views` queries for each passage.
@@ -22,7 +83,7 @@ def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens,
             "run the stage cache_passages instead"
         )
     check_queries(queries, len(passages), views)
-    return Couples(
+    pairs = Couples(
         first=queries,
         second=passages,
         size=len(queries),
@@ -30,6 +91,10 @@ def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens,
         template=encoder.template,
         max_length=length,
     )
+    if not plain:
+        return pairs
+    alone = Singles(tokens=passages, template=encoder.template, max_length=encoder.settings.passage_length)
+    return PlainAndPaired(alone=alone, pairs=pairs, paired=views)
 
 
 def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
@@ -43,3 +108,24 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
             f"{QUERIES}: {len(queries)} queries, expected {n_passages * views}: dual_cross.views = {views} for each of "
             f"{n_passages} passages; generate them again (`dvc repro`)"
         )
+
+
+def write_means(source: Path, folder: Path, *, dtype: str, origin: Origin, views: int | None = None) -> None:
+    """Write the matrix of the mean of each passage's views; of several ranks the first one writes.
+
+    Args:
+        source: the matrix of views. *Shape:* (passages * views, d).
+        folder: where the means go; blocks that an interrupted run finished there are kept. *Shape:* (passages, d).
+        views: how many views of each passage count, the first ones; by default all.
+    """
+    if distributed.is_first():
+        stored = read_manifest(source)
+        shape = (stored.shape[0] // stored.views, stored.shape[1])
+        with ArrayWriter(folder, shape, dtype) as writer:
+            for first, block in iterate_views(source, views):
+                if first not in writer.done:
+                    writer.write(first, block.mean(axis=1))
+        made = asdict(origin)
+        mark = fingerprint(dtype=dtype, pool="mean", views=check_views(views, stored.views), **made)
+        writer.finish(ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made))
+    distributed.barrier()

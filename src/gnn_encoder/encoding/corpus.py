@@ -52,6 +52,7 @@ def encode_corpus(
     origin: Origin,
     transform: Transform = unchanged,
     views: int = 1,
+    softmax: float | None = None,
 ) -> None:
     """Write the passage matrix of a corpus.
 
@@ -62,6 +63,7 @@ def encode_corpus(
         transform: applied to each window's embeddings before they are written, as `transform(first, embeddings)`, with
             `first` the window's first row.
         views: rows of the matrix per passage.
+        softmax: as in `ArrayManifest`.
     """
     rows = len(inputs)
     if distributed.is_first():
@@ -83,7 +85,7 @@ def encode_corpus(
             bar.update(size * distributed.world_size())
     distributed.barrier()
     if distributed.is_first():
-        _finish(writer, (rows, encoder.dimension), dtype, origin, views)
+        _finish(writer, (rows, encoder.dimension), dtype, origin, views, softmax)
 
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
@@ -94,15 +96,21 @@ def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, 
             for first, block in iterate_blocks(source, WINDOW):
                 if first not in writer.done:
                     writer.write(first, transform(first, block))
-        _finish(writer, shape, dtype, origin, views=1)
+        _finish(writer, shape, dtype, origin)
     distributed.barrier()
 
 
-def _finish(writer: ArrayWriter, shape: tuple[int, int], dtype: str, origin: Origin, views: int) -> None:
+def _finish(
+    writer: ArrayWriter,
+    shape: tuple[int, int],
+    dtype: str,
+    origin: Origin,
+    views: int = 1,
+    softmax: float | None = None,
+) -> None:
     made = asdict(origin)
-    writer.finish(
-        ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=fingerprint(dtype=dtype, **made), **made)
-    )
+    mark = fingerprint(dtype=dtype, **made) if softmax is None else fingerprint(dtype=dtype, softmax=softmax, **made)
+    writer.finish(ArrayManifest(shape=shape, dtype=dtype, views=views, softmax=softmax, fingerprint=mark, **made))
 
 
 def embed_queries(

@@ -8,6 +8,7 @@ and a pair for the cross-encoder all come from the same ids.
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,17 @@ def pair_batch(
     end = (a + b + specials)[:, None]
     types = np.where((column >= (begin + a + middle)[:, None]) & (column < end), template.second_type, 0)
     return _batch(matrix, column < end, types)
+
+
+def stacked(batches: Sequence[Batch], rows: Sequence[Rows], pad: int) -> Batch:
+    """Batches of different widths as one; text i of batch b becomes row `rows[b][i]`. *Shape:* rows together (n,)."""
+    size, width = sum(map(len, rows)), max(batch.input_ids.shape[1] for batch in batches)
+    ids, mask, types = (np.full((size, width), fill, dtype=np.int64) for fill in (pad, 0, 0))
+    for batch, at in zip(batches, rows, strict=True):
+        columns = batch.input_ids.shape[1]
+        ids[at, :columns], mask[at, :columns] = batch.input_ids.numpy(), batch.attention_mask.numpy()
+        types[at, :columns] = batch.token_type_ids.numpy()
+    return Batch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(types))
 
 
 def _put(matrix: NDArray[np.int64], at: NDArray[np.int64], ids: list[int]) -> None:

@@ -17,6 +17,7 @@ from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.index.pooling import Pool, pool_of
 from gnn_encoder.index.views import check_views, iterate_views
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ def build(
     system: str,
     seed: int,
     views: int | None = None,
+    pool: Pool | None = None,
 ) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
 
@@ -47,6 +49,7 @@ def build(
         system: The system that the embeddings are of.
         seed: Chooses the sample that an index with quantisers is trained on.
         views: How many views of each passage to index, the first ones; by default all that the matrix has.
+        pool: How the index is searched, by the maximum or a softmax; by default as the matrix was made for.
 
     Raises:
         UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
@@ -57,11 +60,13 @@ def build(
         raise UserError(
             f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
         )
+    pool = pool or pool_of(matrix.softmax)
+    softmax = pool.temperature if pool.kind == "softmax" else None
     folder.mkdir(parents=True, exist_ok=True)
     index = fill(embeddings_folder, factory, seed, views=views)
     faiss.write_index(index, str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
-    manifest = {
+    manifest: dict[str, object] = {
         "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
         "factory": factory,
         "passages": n_passages,
@@ -69,6 +74,8 @@ def build(
         "dimension": matrix.shape[1],
         "system": system,
     }
+    if softmax is not None:
+        manifest["softmax"] = softmax
     write_json(folder / MANIFEST, manifest)
 
 

@@ -17,6 +17,7 @@ from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index import build, exact
+from gnn_encoder.index.pooling import pool_of
 from gnn_encoder.index.views import Found, Rows, Scores, search_views
 
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
@@ -36,6 +37,7 @@ class PassageIndex:
     views: int
     dimension: int
     index: Any  # faiss.Index
+    softmax: float | None = None  # a passage's score is a softmax of its views' with this temperature; None: the best
 
     @classmethod
     def open(cls, folder: Path) -> "PassageIndex":
@@ -71,7 +73,8 @@ class PassageIndex:
     def find(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> Found:
         """As `search`, but the result also holds how many vectors were fetched for each query."""
         exact.check_k(k, self.passages, name)
-        return search_views(self.index, self.views, exact.check_queries(queries, self.dimension), k)
+        queries = exact.check_queries(queries, self.dimension)
+        return search_views(self.index, self.views, queries, k, pool_of(self.softmax))
 
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
@@ -130,7 +133,7 @@ def top_k(
     exact.check_k(k, matrix.shape[0] // matrix.views, name)
     queries = exact.check_queries(queries, matrix.shape[1])
     index = build.fill(embeddings_folder, factory, seed, name=factory_name)
-    found = search_views(index, matrix.views, queries, k)
+    found = search_views(index, matrix.views, queries, k, pool_of(matrix.softmax))
     if (found.passages < 0).any():
         raise UserError(
             f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "
@@ -148,7 +151,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{folder / MANIFEST}: not valid JSON ({error}); build the index again") from error
     expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
-    if not isinstance(fields, dict) or set(fields) != expected:
+    if not isinstance(fields, dict) or set(fields) - {"softmax"} != expected:
         raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
     return fields
 

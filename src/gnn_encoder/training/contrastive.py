@@ -7,12 +7,13 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoding.batching import encode_by_length
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch, stacked
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
@@ -58,6 +59,7 @@ class Texts:
     Args:
         beside: generated queries that a Dual-Cross-Encoder reads together with the passages; None: it reads a passage
             together with the training query that the passage was drawn for.
+        plain_share: of the passages that it would read together with a query, so many are read alone.
         batch_tokens: padded tokens that the encoder reads at a time; None: a batch as a whole.
     """
 
@@ -68,11 +70,12 @@ class Texts:
         passages: TextTokens,
         beside: Generated | None = None,
         *,
+        plain_share: float = 0.0,
         batch_tokens: int | None = None,
     ) -> None:
         self._template, self._settings = encoder.template, encoder.settings
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
-        self._batch_tokens = batch_tokens
+        self._plain_share, self._batch_tokens = plain_share, batch_tokens
 
     def read_by(self, encode: Callable[[Batch], Tensor]) -> Callable[[Batch], Tensor]:
         """The encoder that reads at most `batch_tokens` at a time."""
@@ -87,17 +90,35 @@ class Texts:
         return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
 
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
-        """The passages `batch.passages[part]` as E_P reads them: alone, or each together with a query.
+        """The passages `batch.passages[part]` as E_P reads them: alone, or together with a query.
 
-        That query is the one that the passage was drawn for, as positive or hard negative. This is the mapping
+        A Dual-Cross-Encoder reads `plain_share` of them alone, drawn at random, and each of the others with a query.
+        That is the query that the passage was drawn for, as positive or hard negative. This is the mapping
         f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one of the passage's own
         generated queries, as in the index; if the training query was itself generated from the passage, it is another
         one than that (unless there is only one view).
         """
-        rows, length, asked = batch.passages[part], self._settings.pair_length, batch.asked[part]
-        if length is None:
+        rows, asked = batch.passages[part], batch.asked[part]
+        alone = self._alone(batch)[part]
+        if alone.all():
             return self.passages(rows)
-        first, first_rows = self.query_tokens, asked
+        if not alone.any():
+            return self._pairs(rows, asked)
+        single, paired = np.flatnonzero(alone), np.flatnonzero(~alone)
+        batches = self.passages(rows[single]), self._pairs(rows[paired], asked[paired])
+        return stacked(batches, (single, paired), self._template.pad)
+
+    def _alone(self, batch: TrainingBatch) -> NDArray[np.bool_]:
+        """Which of a batch's passages are read alone, whichever part of it is asked for. *Shape:* (passages,)."""
+        if self._settings.pair_length is None:
+            return np.ones(len(batch.passages), dtype=bool)
+        # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
+        return np.random.default_rng(batch.queries).random(len(batch.passages)) < self._plain_share
+
+    def _pairs(self, rows: Rows, asked: Rows) -> Batch:
+        """Passages, each together with a query. *Shape:* (n,) each -> (n, tokens)."""
+        first, first_rows, length = self.query_tokens, asked, self._settings.pair_length
+        assert length is not None
         if self._beside is not None:
             # A generated training query in row r is view r % views of its passage: the next view is another query.
             first, views = self._beside.tokens, self._beside.views

@@ -1,6 +1,7 @@
 """The dev score of an encoder while it trains: RR@10 of the dev sample, by retrieval or by reranking."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.index.pooling import BEST, Pool
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
@@ -25,26 +27,35 @@ DEPTH = 10
 QUERIES_AT_A_TIME = 512  # that rank the pool together
 
 
+@dataclass(frozen=True, kw_only=True)
+class Views:
+    """What E_P reads in search: rows r * count to (r + 1) * count - 1 are passage r, whose score `pool` makes."""
+
+    inputs: Inputs
+    count: int = 1
+    pool: Pool = BEST
+
+
 def retrieval_score(
-    encoder: DualEncoder, sample: DevSample, queries: TextTokens, passages: Inputs, batch_tokens: int, *, views: int = 1
+    encoder: DualEncoder, sample: DevSample, queries: TextTokens, read: Views, batch_tokens: int
 ) -> float:
     """RR@10 of the sampled queries, each of which ranks the pool by the dot product of embeddings.
 
     Args:
         queries: tokens of the dev queries.
-        passages: what E_P reads; rows r * views to (r + 1) * views - 1 are passage r.
-        views: vectors a passage; its score is that of the best one.
+        read: the passages as E_P reads them.
     """
-    rows = (sample.pool[:, None] * views + np.arange(views)).reshape(-1)
+    rows = (sample.pool[:, None] * read.count + np.arange(read.count)).reshape(-1)
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
         windows = (rows[first : first + WINDOW] for first in range(0, len(rows), WINDOW))
         parts = [
-            encode_prepared(prepare_rows(passages, part, batch_tokens), len(part), encoder.encode_passages)
+            encode_prepared(prepare_rows(read.inputs, part, batch_tokens), len(part), encoder.encode_passages)
             for part in windows
         ]
     vectors = torch.from_numpy(np.concatenate(parts)).to(device())
-    return mean_reciprocal_rank(torch.from_numpy(asked).to(device()), vectors, sample.relevant, views=views)
+    of_queries = torch.from_numpy(asked).to(device())
+    return mean_reciprocal_rank(of_queries, vectors, sample.relevant, views=read.count, pool=read.pool)
 
 
 def reranking_score(
@@ -102,23 +113,36 @@ def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
 
 
 def mean_reciprocal_rank(
-    queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = DEPTH, *, views: int = 1
+    queries: Tensor,
+    passages: Tensor,
+    relevant: NDArray[np.bool_],
+    depth: int = DEPTH,
+    *,
+    views: int = 1,
+    pool: Pool = BEST,
 ) -> float:
     """MRR@depth: the mean of `reciprocal_ranks`."""
-    return float(reciprocal_ranks(queries, passages, relevant, depth, views=views).mean())
+    return float(reciprocal_ranks(queries, passages, relevant, depth, views=views, pool=pool).mean())
 
 
 def reciprocal_ranks(
-    queries: Tensor, passages: Tensor, relevant: NDArray[np.bool_], depth: int = DEPTH, *, views: int = 1
+    queries: Tensor,
+    passages: Tensor,
+    relevant: NDArray[np.bool_],
+    depth: int = DEPTH,
+    *,
+    views: int = 1,
+    pool: Pool = BEST,
 ) -> NDArray[np.float64]:
-    """RR@depth of the queries, each of which ranks all passages by their best view's dot product.
+    """RR@depth of the queries, each of which ranks all passages by what `pool` makes of their views' dot products.
 
     *Shape:* queries (q, d), passages (p * views, d), relevant (q, p) -> (q,).
     """
     ranks = []
     for first in range(0, len(queries), QUERIES_AT_A_TIME):
         scores = queries[first : first + QUERIES_AT_A_TIME] @ passages.T
-        scores = scores.unflatten(1, (-1, views)).amax(dim=2) if views > 1 else scores
+        if views > 1:
+            scores = torch.from_numpy(pool.scores(scores.unflatten(1, (-1, views)).cpu().numpy()))
         top = scores.topk(min(depth, scores.shape[1]), dim=1).indices.cpu().numpy()
         hits = np.take_along_axis(relevant[first : first + QUERIES_AT_A_TIME], top, axis=1)
         ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))

@@ -8,12 +8,11 @@ from gnn_encoder.core.judgements import pair_counts
 from gnn_encoder.core.params import Contrastive, Params
 from gnn_encoder.core.stage import WORK
 from gnn_encoder.encoding.corpus import alone
-from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import QUERY_CENTRIC, ContrastiveTask, Generated, PassageCentric, Texts
 from gnn_encoder.training.dev import read_dev_sample
-from gnn_encoder.training.dev_score import DevScore, retrieval_score
+from gnn_encoder.training.dev_score import DevScore, Views, retrieval_score
 from gnn_encoder.training.examples import Examples, stream
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
@@ -30,7 +29,8 @@ def train_dual_encoder(
     queries: Path,
     title: str = "dual-encoder",
     beside: Generated | None = None,
-    views: tuple[Inputs, int] | None = None,
+    plain_share: float = 0.0,
+    views: Views | None = None,
     passage_centric: PassageCentric = QUERY_CENTRIC,
 ) -> None:
     """Train by Eq. 2, or by PAIR's Eq. 6, and write the model of the best dev score and `history.csv` into `scratch`.
@@ -39,8 +39,8 @@ def train_dual_encoder(
         section: the section of params.yaml that holds `settings`; trainings that share it draw the same batches.
         queries: the table whose rows `examples` refer to.
         title: what is trained, in the log.
-        beside: as in `Texts`.
-        views: what E_P reads in search, and the views of a passage there; None: passages alone.
+        beside, plain_share: as in `Texts`.
+        views: what E_P reads in search; None: passages alone.
         passage_centric: PAIR's Eq. 6; by default Eq. 2 alone.
     """
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -48,7 +48,7 @@ def train_dual_encoder(
     tables = open_queries(queries, encoder), open_passages(encoder)
     task = ContrastiveTask(
         encoder,
-        Texts(encoder, *tables, beside, batch_tokens=params.encoder.batch_tokens),
+        Texts(encoder, *tables, beside, plain_share=plain_share, batch_tokens=params.encoder.batch_tokens),
         examples,
         epochs=settings.epochs,
         batch_size=settings.batch_size,
@@ -71,7 +71,7 @@ def train_dual_encoder(
     write_history(scratch / "history.csv", history)
 
 
-def _dev_score(encoder: DualEncoder, params: Params, n_passages: int, views: tuple[Inputs, int] | None) -> DevScore:
-    inputs, count = views or (alone(encoder, open_passages(encoder)), 1)
+def _dev_score(encoder: DualEncoder, params: Params, n_passages: int, views: Views | None) -> DevScore:
+    read = views or Views(inputs=alone(encoder, open_passages(encoder)))
     queries, sample = open_queries(project.queries("dev"), encoder), read_dev_sample(n_passages, params.dev)
-    return partial(retrieval_score, encoder, sample, queries, inputs, params.encoder.batch_tokens, views=count)
+    return partial(retrieval_score, encoder, sample, queries, read, params.encoder.batch_tokens)

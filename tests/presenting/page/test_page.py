@@ -163,7 +163,7 @@ def test_nothing_has_run(empty: Path, params: Params) -> None:
         "dvc repro compare",
         "dvc repro pair_similarity",
         "dvc repro pair_label",
-        "dvc repro generate_queries",
+        "dvc repro choose_queries",
         "dvc repro views_curve",
         "dvc repro evidence",
     ):

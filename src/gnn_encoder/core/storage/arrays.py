@@ -38,6 +38,7 @@ class ArrayManifest(Origin):
     dtype: str
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
+    softmax: float | None = None  # a passage's score is a softmax of its views' with this temperature; None: the best
     complete: bool = True
 
 
@@ -84,7 +85,10 @@ class ArrayWriter:
         """Delete the journals and write the manifest, which marks the matrix as complete."""
         for journal in self._folder.glob("done-*.txt"):
             journal.unlink()
-        write_json(self._folder / MANIFEST, asdict(manifest))
+        fields = asdict(manifest)
+        if manifest.softmax is None:  # nor have matrices of one vector a passage that field
+            del fields["softmax"]
+        write_json(self._folder / MANIFEST, fields)
 
     def _open_journal(self) -> TextIO:
         path = self._folder / f"done-{self._rank}.txt"

@@ -49,7 +49,7 @@ def dual_cross(section: Evaluate) -> Section:
     if quality:
         found.tables += blocks(quality, "Generated queries compared with the dev queries")
     else:
-        found.miss("No queries have been generated", "dvc repro generate_queries")
+        found.miss("No queries have been generated", "dvc repro choose_queries")
     (tested,) = parse([section.significance])
     curves = [path for name in registry().views if (path := project.VIEWS_CURVE / name / "curve.csv").is_file()]
     for curve in map(pl.read_csv, curves):

@@ -1,0 +1,39 @@
+"""A passage's score from those of its views, by hand."""
+
+import numpy as np
+import pytest
+
+from gnn_encoder.index.pooling import BEST, Pool, pool_of
+
+OF_VIEWS = np.array([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -5.0], [0.0, 0.25]]], dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        (Pool("max"), [[3, 2], [-1, 0.25]]),
+        (Pool("mean"), [[2, 2], [-3, 0.125]]),
+        # exp(s / 2) of 1 and 3 is as 1 to e = 2.71828: (1 + 3 e) / (1 + e); of -1 and -5 as e^2 = 7.38906 to 1.
+        (Pool("softmax", 2.0), [[2.4621172, 2], [-1.4768117, 0.1328016]]),
+    ],
+)
+def test_scores(pool: Pool, expected: list[list[float]]) -> None:
+    found = pool.scores(OF_VIEWS)
+    assert found.dtype == np.float32 and found.shape == (2, 2)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_softmax_lies_between_the_mean_and_the_maximum() -> None:
+    scores = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    best, mean, soft = (pool.scores(scores) for pool in (BEST, Pool("mean"), Pool("softmax", 0.5)))
+    assert (mean < soft).all() and (soft < best).all()
+    np.testing.assert_allclose(Pool("softmax", 1e-4).scores(scores), best, atol=1e-5)
+    np.testing.assert_allclose(Pool("softmax", 1e5).scores(scores), mean, atol=1e-4)
+
+
+def test_high_scores_at_a_low_temperature_do_not_overflow() -> None:
+    assert Pool("softmax", 1e-3).scores(np.array([[400.0, 399.0]], dtype=np.float32)).tolist() == [400.0]
+
+
+def test_of_a_manifest() -> None:
+    assert pool_of(None) == Pool("max") and pool_of(0.05) == Pool("softmax", 0.05)
