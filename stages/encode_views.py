@@ -2,7 +2,7 @@
 
 from gnn_encoder.core import project
 from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.dual_cross.views import QUERIES, view_inputs, write_means
+from gnn_encoder.dual_cross.views import QUERIES, pool_of, view_inputs, write_means
 from gnn_encoder.encoding.corpus import encode_corpus
 from gnn_encoder.encoding.matrix import origin_of
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -31,7 +31,7 @@ def main(stage: Stage) -> None:
         softmax=section.pool_temperature if section.pool == "softmax" else None,
     )
     if section.pool == "mean":
-        write_means(matrix, stage.scratch, dtype=dtype, origin=origin)
+        write_means(matrix, stage.scratch, pool_of(section), dtype=dtype, origin=origin)
 
 
 if __name__ == "__main__":

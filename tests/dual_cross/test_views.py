@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
+from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.views import view_inputs, write_means
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, embed_passages, encode_corpus
@@ -146,8 +147,10 @@ def test_means(
     counted: int,
 ) -> None:
     write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "views")
-    write_means(tmp_path / "views", tmp_path / "means", dtype="float32", origin=ORIGIN, views=views)
-    expected = open_matrix(tmp_path / "views").reshape(12, 3, 32)[:, :counted].mean(axis=1)
+    pool = Pool("mean", plain=0.4)
+    write_means(tmp_path / "views", tmp_path / "means", pool, dtype="float32", origin=ORIGIN, views=views)
+    found = open_matrix(tmp_path / "views").reshape(12, 3, 32)
+    expected = 0.4 * found[:, 0] + 0.6 * found[:, 1:counted].mean(axis=1)
     np.testing.assert_allclose(open_matrix(tmp_path / "means"), expected, atol=1e-7)
     assert read_manifest(tmp_path / "means").views == 1
 

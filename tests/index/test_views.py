@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.index import build as build_module
 from gnn_encoder.index import exact
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill
-from gnn_encoder.index.pooling import Pool
 from gnn_encoder.index.search import PassageIndex, top_k
 from gnn_encoder.index.views import best_views, search_views
 

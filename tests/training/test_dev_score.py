@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from gnn_encoder.core.params import Params
+from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.encoding import pairs as encoded_pairs
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.tokens import pair_batch, single_batch
-from gnn_encoder.index.pooling import Pool
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.training import dev_score

@@ -17,6 +17,7 @@ Epochs = Annotated[float, Field(gt=0)]  # passes over the queries; 0.5: a random
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 Share = Annotated[float, Field(ge=0, le=1)]
 Weights = Annotated[list[float], Field(min_length=1)]
+PoolKind = Literal["max", "mean", "softmax"]  # how the scores of a passage's views make its score: core/view_pool.py
 Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
 
 
@@ -289,8 +290,9 @@ class DualCross(Section):
     generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
     views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
     plain_view: bool  # the passage read alone is a view too, the first
-    pool: Literal["max", "mean", "softmax"]  # what a passage's score is, of its views' scores
+    pool: PoolKind  # what a passage's score is, of its views' scores
     pool_temperature: Annotated[float, Field(gt=0)]  # of the softmax
+    plain_weight: Fraction | None  # of the plain view in the mean; null: as that of any other
     queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
     top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage

@@ -8,7 +8,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import faiss
 import numpy as np
@@ -16,11 +18,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
+from gnn_encoder.core.params import Params, PoolKind
 from gnn_encoder.core.storage.arrays import Origin, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.dual_cross.views import write_means
+from gnn_encoder.core.view_pool import Pool
+from gnn_encoder.dual_cross.views import pool_of, write_means
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
@@ -28,7 +31,6 @@ from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
-from gnn_encoder.index.pooling import Pool
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 
@@ -93,7 +95,7 @@ def cost(
     if pool.kind == "mean":
         made = read_manifest(embeddings_folder)
         origin = Origin(model_fingerprint=made.model_fingerprint, input_fingerprint=made.input_fingerprint)
-        write_means(embeddings_folder, means, dtype=dtype, origin=origin, views=views)
+        write_means(embeddings_folder, means, pool, dtype=dtype, origin=origin, views=views)
         indexed, kept = means, 1
     build(
         indexed,
@@ -148,7 +150,8 @@ def curve(system: str, params: Params, work: Path) -> pl.DataFrame:
     tokens = open_queries(project.queries("dev"), encoder)
     queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
     counts = range(1, read_manifest(project.views(system)).views + 1)
-    pools = [Pool("max"), Pool("mean"), Pool("softmax", params.dual_cross.pool_temperature)]
+    asked = pool_of(params.dual_cross)
+    pools = [replace(asked, kind=kind) for kind in get_args(PoolKind)]
     points = [(views, pool) for views in counts for pool in (pools if views > 1 else pools[:1])]
     return pl.DataFrame([_point(system, *point, queries, params, work) for point in points])
 

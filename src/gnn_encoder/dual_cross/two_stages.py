@@ -11,9 +11,8 @@ import numpy as np
 from gnn_encoder.core import project
 from gnn_encoder.core.params import DualCrossStage, Params
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.dual_cross.views import QUERIES, check_queries, view_inputs
+from gnn_encoder.dual_cross.views import QUERIES, check_queries, pool_of, view_inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
-from gnn_encoder.index.pooling import Pool
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Generated
 from gnn_encoder.training.dev_score import Views
@@ -105,7 +104,7 @@ def views_searched(encoder: DualEncoder, params: Params) -> Views | None:
         return None
     section, passages = params.dual_cross, open_passages(encoder)
     inputs = view_inputs(encoder, open_queries(QUERIES, encoder), passages, section.views, plain=section.plain_view)
-    return Views(inputs=inputs, count=section.vectors, pool=Pool(section.pool, section.pool_temperature))
+    return Views(inputs=inputs, count=section.vectors, pool=pool_of(section))
 
 
 def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed, project
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.params import DualCross
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.encoding.inputs import Couples, Singles
 from gnn_encoder.encoding.tokens import Rows, TextTokens, stacked
 from gnn_encoder.index.views import check_views, iterate_views
@@ -17,6 +19,11 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 QUERIES = project.GENERATED / "queries.parquet"
+
+
+def pool_of(section: DualCross) -> Pool:
+    """How the views' scores make a passage's."""
+    return Pool(section.pool, section.pool_temperature, section.plain_weight if section.plain_view else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +117,14 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
         )
 
 
-def write_means(source: Path, folder: Path, *, dtype: str, origin: Origin, views: int | None = None) -> None:
+def write_means(
+    source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin, views: int | None = None
+) -> None:
     """Write the matrix of the mean of each passage's views; of several ranks the first one writes.
 
     Args:
         source: the matrix of views. *Shape:* (passages * views, d).
+        pool: weighs the views.
         folder: where the means go; blocks that an interrupted run finished there are kept. *Shape:* (passages, d).
         views: how many views of each passage count, the first ones; by default all.
     """
@@ -124,8 +134,9 @@ def write_means(source: Path, folder: Path, *, dtype: str, origin: Origin, views
         with ArrayWriter(folder, shape, dtype) as writer:
             for first, block in iterate_views(source, views):
                 if first not in writer.done:
-                    writer.write(first, block.mean(axis=1))
+                    writer.write(first, np.einsum("pvd,v->pd", block, pool.weights(block.shape[1])))
         made = asdict(origin)
-        mark = fingerprint(dtype=dtype, pool="mean", views=check_views(views, stored.views), **made)
+        weights = pool.weights(check_views(views, stored.views)).tolist()
+        mark = fingerprint(dtype=dtype, weights=weights, **made)
         writer.finish(ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made))
     distributed.barrier()

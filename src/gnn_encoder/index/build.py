@@ -17,7 +17,7 @@ from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
-from gnn_encoder.index.pooling import Pool, pool_of
+from gnn_encoder.core.view_pool import Pool, searched_pool
 from gnn_encoder.index.views import check_views, iterate_views
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def build(
         raise UserError(
             f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
         )
-    pool = pool or pool_of(matrix.softmax)
+    pool = pool or searched_pool(matrix.softmax)
     softmax = pool.temperature if pool.kind == "softmax" else None
     folder.mkdir(parents=True, exist_ok=True)
     index = fill(embeddings_folder, factory, seed, views=views)

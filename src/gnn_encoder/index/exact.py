@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import block_size, read_manifest
-from gnn_encoder.index.pooling import Pool, pool_of
+from gnn_encoder.core.view_pool import Pool, searched_pool
 from gnn_encoder.index.views import (
     MERGE_ENTRIES,
     Rows,
@@ -59,7 +59,7 @@ def top_k(
     n_rows, dimension = manifest.shape
     n_passages = n_rows // manifest.views
     check_k(k, n_passages, name)
-    views, pool = check_views(views, manifest.views), pool or pool_of(manifest.softmax)
+    views, pool = check_views(views, manifest.views), pool or searched_pool(manifest.softmax)
     queries = check_queries(queries, dimension)
     passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
     scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
@@ -83,7 +83,7 @@ def _apart(block: NDArray[np.float32], pool: Pool) -> Iterator[NDArray[np.float3
         for view in range(block.shape[1]):
             yield np.ascontiguousarray(block[:, view])
     elif pool.kind == "mean":  # the mean of inner products is the inner product with the mean
-        yield block.mean(axis=1)
+        yield np.einsum("pvd,v->pd", block, pool.weights(block.shape[1]))
     else:
         yield block
 

@@ -16,8 +16,8 @@ from gnn_encoder.core.records import open_table
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index import build, exact
-from gnn_encoder.index.pooling import pool_of
 from gnn_encoder.index.views import Found, Rows, Scores, search_views
 
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
@@ -74,7 +74,7 @@ class PassageIndex:
         """As `search`, but the result also holds how many vectors were fetched for each query."""
         exact.check_k(k, self.passages, name)
         queries = exact.check_queries(queries, self.dimension)
-        return search_views(self.index, self.views, queries, k, pool_of(self.softmax))
+        return search_views(self.index, self.views, queries, k, searched_pool(self.softmax))
 
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
@@ -133,7 +133,7 @@ def top_k(
     exact.check_k(k, matrix.shape[0] // matrix.views, name)
     queries = exact.check_queries(queries, matrix.shape[1])
     index = build.fill(embeddings_folder, factory, seed, name=factory_name)
-    found = search_views(index, matrix.views, queries, k, pool_of(matrix.softmax))
+    found = search_views(index, matrix.views, queries, k, searched_pool(matrix.softmax))
     if (found.passages < 0).any():
         raise UserError(
             f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import block_size, iterate_blocks, read_manifest
-from gnn_encoder.index.pooling import BEST, Pool
+from gnn_encoder.core.view_pool import BEST, Pool
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]

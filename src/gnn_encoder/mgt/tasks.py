@@ -28,6 +28,7 @@ from gnn_encoder.training.contrastive import (
 )
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import (
+    Views,
     mean_reciprocal_rank,
     no_grad_eval,
     reciprocal_ranks,
@@ -229,8 +230,8 @@ class NoGNNTask:
 
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""
-        passages, given = alone(self._encoder, self._texts.passage_tokens), self._supervision
-        return retrieval_score(self._encoder, given.dev, given.dev_texts, passages, self._batch_tokens)
+        read, given = Views(inputs=alone(self._encoder, self._texts.passage_tokens)), self._supervision
+        return retrieval_score(self._encoder, given.dev, given.dev_texts, read, self._batch_tokens)
 
 
 def _on(like: Tensor, values: NDArray[Any]) -> Tensor:

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.index.pooling import BEST, Pool
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device

@@ -1,10 +1,11 @@
 """What the scores of a passage's views make together: their maximum, their mean, or a softmax between the two."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gnn_encoder.core.params import PoolKind
 
 
 @dataclass(frozen=True)
@@ -12,29 +13,38 @@ class Pool:
     """The score of a passage with views d_j^1 ... d_j^v for a query q, from s_i = q^T d_j^i.
 
     max      s(q, d_j) = max_i s_i        (Dual-Cross-Encoder Eq. 11)
-    mean     s(q, d_j) = 1/v sum_i s_i = q^T (1/v sum_i d_j^i): one vector a passage does it
+    mean     s(q, d_j) = sum_i w_i s_i = q^T (sum_i w_i d_j^i): one vector a passage does it; w_i = 1/v, or `plain` for
+             the first view, which is the passage alone, and what is left for the others in equal parts
     softmax  s(q, d_j) = sum_i a_i s_i,  a = softmax(s / temperature): near the maximum where the temperature is low,
              near the mean where it is high
     """
 
-    kind: Literal["max", "mean", "softmax"] = "max"
+    kind: PoolKind = "max"
     temperature: float = 1.0  # of the softmax
+    plain: float | None = None  # weight of the first view in the mean; None: as that of any other
 
     def scores(self, of_views: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of passages from those of their views. *Shape:* (..., views) -> (...)."""
         if self.kind == "max":
             found: NDArray[np.float32] = of_views.max(axis=-1)
         elif self.kind == "mean":
-            found = of_views.mean(axis=-1)
+            found = of_views @ self.weights(of_views.shape[-1])
         else:
             weights = np.exp((of_views - of_views.max(axis=-1, keepdims=True)) / self.temperature)
             found = (weights * of_views).sum(axis=-1) / weights.sum(axis=-1)
         return found
 
+    def weights(self, views: int) -> NDArray[np.float32]:
+        """Of the views in their mean; they sum to 1. *Shape:* (views,)."""
+        weights = np.full(views, 1 / views, dtype=np.float32)
+        if self.plain is not None and views > 1:
+            weights[0], weights[1:] = self.plain, (1 - self.plain) / (views - 1)
+        return weights
+
 
 BEST = Pool()
 
 
-def pool_of(softmax: float | None) -> Pool:
+def searched_pool(softmax: float | None) -> Pool:
     """The pool of a matrix or an index of views: a softmax of this temperature, or the maximum."""
     return BEST if softmax is None else Pool("softmax", softmax)
