@@ -1,0 +1,72 @@
+"""Keep what tells of a long run: its parameters, dvc.lock, measures, pictures, and the minutes of its stages.
+
+    python scripts/keep_results.py results/insuranceqa --date 2026-01-31
+
+Run it in the clone that ran the experiment and nothing else, after any branch: it takes those that have been evaluated.
+The artifacts stay where they are. No number is typed in.
+
+    README.md      every system and measure, the claim, the machine, minutes of each stage
+    params.yaml    the experiment
+    dvc.lock       what it read and made, with hashes
+    metrics/       as at the top of the repository
+    plots/         the pictures
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from update_readme import machine, measured, quality
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import load_params
+from gnn_encoder.core.stage import TIMES
+from gnn_encoder.presenting.tables import Table, titled
+
+LONG = 60  # seconds
+KEPT = {"metrics": "*.json", "plots": "*.png"}  # of each folder
+
+
+def minutes() -> Table:
+    """How long artifacts took, the longest first; nothing is known of those whose stage was killed in between."""
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8"))["seconds"] for path in TIMES.glob("*.json")}
+    long = sorted((-time, name) for name, time in found.items() if time is not None and time >= LONG)
+    rows = [[name, f"{-time / 60:.1f}"] for time, name in long]
+    rows += [[name, "killed in between"] for name, time in sorted(found.items()) if time is None]
+    return Table(title="Minutes of stages that took one or more", columns=["artifact", "minutes"], rows=rows)
+
+
+def text(experiment: str, date: str) -> str:
+    """The folder's README.md."""
+    statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
+    told = (
+        f"{statistics['train']['queries']:,} training queries, seed {load_params().seed}, on {machine()}; {date}. A "
+        "difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's "
+        "correction, and ▲ and ▼ mark p below 0.05."
+    )
+    return (
+        f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml` and `bash scripts/reproduce.sh`.\n\n"
+        f"{quality(measured(), told)}\n\n{titled(minutes())}\n"
+    )
+
+
+def keep(folder: Path, date: str) -> None:
+    """Write the folder anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in ("params.yaml", "dvc.lock"):
+        shutil.copy(name, folder / name)
+    for name, pattern in KEPT.items():
+        for path in Path(name).rglob(pattern):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / path)
+    (folder / "README.md").write_text(text(folder.name, date), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="results/NAME, with NAME that of the experiment in configs/")
+    parser.add_argument("--date", required=True, help="the day")
+    arguments = parser.parse_args()
+    keep(arguments.folder, arguments.date)
