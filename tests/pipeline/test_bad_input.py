@@ -178,7 +178,7 @@ PARAMS = {
     "more views than queries": (
         params(dual_cross__views=4),
         "choose_queries",
-        ["dual_cross", "views is 4", "at most generated, 3"],
+        ["dual_cross.views is 4", "at most dual_cross.generated, 3"],
     ),
     "queries that were not generated": (
         params(dual_cross__generated=4),

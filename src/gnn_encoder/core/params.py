@@ -306,7 +306,9 @@ class DualCross(Section):
     @model_validator(mode="after")
     def _kept_of_generated(self) -> Self:
         if self.views > self.generated:
-            raise ValueError(f"views is {self.views}: must be at most generated, {self.generated}")
+            raise ValueError(
+                f"dual_cross.views is {self.views}: must be at most dual_cross.generated, {self.generated}"
+            )
         return self
 
     @property
