@@ -40,11 +40,8 @@ def minutes() -> Table:
 def text(experiment: str, date: str) -> str:
     """The folder's README.md."""
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    told = (
-        f"{statistics['train']['queries']:,} training queries, seed {load_params().seed}, on {machine()}; {date}. A "
-        "difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's "
-        "correction, and ▲ and ▼ mark p below 0.05."
-    )
+    queries, seed = statistics["train"]["queries"], load_params().seed
+    told = f"{queries:,} training queries, seed {seed}, on {machine()}; {date}."
     return (
         f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml` and `bash scripts/reproduce.sh`.\n\n"
         f"{quality(measured(), told)}\n\n{titled(minutes())}\n"

@@ -45,6 +45,10 @@ SYSTEMS = (
     *("dual_encoder_distilled", "gnn_encoder_distilled", "pair", "dual_cross"),
 )
 MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
+HOW_TO_READ = (
+    "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction, "
+    "and ▲ and ▼ mark p below 0.05."
+)
 
 
 def machine() -> str:
@@ -73,12 +77,15 @@ def chosen(found: Results) -> Results:
 
 
 def quality(found: list[Results], told: str) -> str:
-    """Tables with differences from M_de and from a system's own baseline; below them the claim, and what all are of."""
+    """Tables with differences from M_de and from a system's own baseline; below them the claim, and what all are of.
+
+    Args:
+        told: what the results are of.
+    """
     tested, claim = load_params().evaluate.significance, read_claim()
     sentences = [claim_sentence(claim), advice(claim)] if claim else []
-    return "\n\n".join(
-        [*(titled(results_table(one, tested)) for one in found if one.rows), *filter(None, sentences), told]
-    )
+    tables = (titled(results_table(one, tested)) for one in found if one.rows)
+    return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
 
 
 def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
@@ -87,11 +94,9 @@ def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
     train, seed = statistics["train"]["queries"], load_params().seed
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
     sentences = (
-        f"Measured on InsuranceQA with the default `params.yaml` ({train} training queries, the whole corpus, "
+        f"Measured on InsuranceQA with the default `params.yaml` ({train:,} training queries, the whole corpus, "
         f"seed {seed}) on {machine()}, on {date}.",
         f"`dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes{whole}.",
-        "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's "
-        "correction, and ▲ and ▼ mark p below 0.05.",
     )
     return " ".join(sentences)
 

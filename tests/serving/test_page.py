@@ -92,7 +92,7 @@ def test_who_types_before_the_systems_are_known_is_answered(page: Any, server: S
         route.continue_()
 
     page.route("**/systems*", late)
-    page.goto(server.url, wait_until="commit")
+    page.goto(server.url, wait_until="domcontentloaded")  # page.js has run, its first request is under way
     page.get_by_role("searchbox").fill(QUERY)
     page.keyboard.press("Enter")
     expect(page.locator(".left .hit")).to_have_count(10, timeout=20_000)
