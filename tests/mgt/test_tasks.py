@@ -18,7 +18,7 @@ from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, su
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
-from gnn_encoder.training.dev_score import mean_reciprocal_rank
+from gnn_encoder.training.dev_score import reciprocal_ranks
 from gnn_encoder.training.examples import Examples, TrainingBatch
 
 from ..texts import text, write_queries
@@ -121,7 +121,7 @@ class World:
 
     def dev_score(self, h_q: Tensor, passages: Tensor) -> float:
         dev = self.supervision.dev
-        return mean_reciprocal_rank(h_q[dev.queries], passages, dev.relevant)
+        return float(reciprocal_ranks(h_q[dev.queries], passages, dev.relevant).mean())
 
 
 @pytest.fixture(params=SOURCES)

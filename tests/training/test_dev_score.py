@@ -21,8 +21,8 @@ from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import (
     Views,
-    mean_reciprocal_rank,
     no_grad_eval,
+    reciprocal_ranks,
     reranked_reciprocal_rank,
     reranking_score,
     retrieval_score,
@@ -36,28 +36,28 @@ CANDIDATE = {"query": pl.Int32, "passage": pl.Int32, "relevant": pl.Boolean}
 CANDIDATES = [(1, 0, True), (1, 4, False), (1, 9, False), (4, 2, False), (4, 5, True), (4, 7, True), (6, 3, False)]
 
 
-def test_mean_reciprocal_rank_by_hand() -> None:
+def test_reciprocal_ranks_by_hand() -> None:
     # Query i's scores are row i of these; the passages are the unit vectors.
     scores = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])
     relevant = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=bool)  # ranks 1, 3, 2, none
-    assert mean_reciprocal_rank(scores, torch.eye(4), relevant) == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
-    assert mean_reciprocal_rank(scores, torch.eye(4), relevant, depth=2) == pytest.approx((1 + 0 + 1 / 2 + 0) / 4)
+    assert reciprocal_ranks(scores, torch.eye(4), relevant).mean() == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
+    assert reciprocal_ranks(scores, torch.eye(4), relevant, depth=2).mean() == pytest.approx((1 + 0 + 1 / 2 + 0) / 4)
 
 
 def test_ranks_past_ten_count_for_nothing() -> None:
     scores = -torch.arange(12.0)[None]
     for rank, expected in ((10, 1 / 10), (11, 0.0)):
         relevant = np.arange(12)[None] == rank - 1
-        assert mean_reciprocal_rank(scores, torch.eye(12), relevant) == pytest.approx(expected)
+        assert reciprocal_ranks(scores, torch.eye(12), relevant).mean() == pytest.approx(expected)
 
 
 def test_queries_are_ranked_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     queries, passages = (torch.randn(n, 6, generator=generator) for n in (20, 30))
     relevant = np.random.default_rng(0).random((20, 30)) < 0.1
-    whole = mean_reciprocal_rank(queries, passages, relevant)
+    whole = reciprocal_ranks(queries, passages, relevant).mean()
     monkeypatch.setattr(dev_score, "QUERIES_AT_A_TIME", 7)
-    assert mean_reciprocal_rank(queries, passages, relevant) == pytest.approx(whole) and 0 < whole < 1
+    assert reciprocal_ranks(queries, passages, relevant).mean() == pytest.approx(whole) and 0 < whole < 1
 
 
 def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:

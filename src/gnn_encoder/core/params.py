@@ -215,10 +215,11 @@ class Denoise(Section):
 
     range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that are considered; 0 is the best
     range_max: Count  # the rank after the last one that is considered
-    candidates: Count  # candidates that are scored for each query, spread evenly over these ranks
+    candidates: Count  # candidates that are scored for each query, most of them from the first of these ranks
     positive_threshold: Fraction
     negative_threshold: Fraction
-    # Negatives score below this share of what their query's best labelled passage scores; null: negative_threshold.
+    # Negatives score below this share of what their query's best labelled passage scores, and not above
+    # positive_threshold; null: below negative_threshold.
     relative: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
@@ -244,7 +245,7 @@ class Pair(Section):
     # Of the queries that data.train_queries leaves out, so many have their labels hidden, as a share of all.
     unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]
     depth: Depth  # candidates a query from the first retriever
-    candidates: Count  # how many of these M_ce scores, spread evenly over their ranks
+    candidates: Count  # how many of these the teacher scores, most of them from the top
     s_pos: Fraction  # pseudo-positives score above
     s_neg: Fraction  # hard negatives score below
     pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)

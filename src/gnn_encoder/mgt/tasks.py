@@ -29,7 +29,6 @@ from gnn_encoder.training.contrastive import (
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import (
     Views,
-    mean_reciprocal_rank,
     no_grad_eval,
     reciprocal_ranks,
     retrieval_score,
@@ -206,7 +205,7 @@ class JointTask:
                 parts.append(
                     self._deployed.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
                 )
-        return mean_reciprocal_rank(queries, torch.cat(parts), dev.relevant)
+        return float(reciprocal_ranks(queries, torch.cat(parts), dev.relevant).mean())
 
 
 class NoGNNTask:

@@ -21,7 +21,7 @@ HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws the
 
 
 class CrossEncoder(nn.Module):
-    """A transformer with one logit, whose sigmoid is the score in 0..1 that the thresholds 0.9 and 0.1 apply to.
+    """A transformer with one logit for a query and a passage. What its score means: `training/teacher.py`.
 
     Args:
         head: reads the mean of the states of both texts, in a model without a head of its own; None: `model` has one,

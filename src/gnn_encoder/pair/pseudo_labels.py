@@ -1,4 +1,4 @@
-"""Pseudo-labels by the teacher M_ce, and how often they are right (PAIR, sections 3.3 and 4.6)."""
+"""Pseudo-labels by the teacher's scores, and how often they are right (PAIR, sections 3.3 and 4.6)."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import polars as pl
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Pair
+from gnn_encoder.training.examples import examples_table
 
 THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
 
@@ -14,16 +15,13 @@ def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.Data
     """Turn scored candidates of unlabelled queries into the EXAMPLES table.
 
     A candidate scored above `s_pos` is a positive, one scored below `s_neg` is a hard negative, and the others are
-    neither. A query without a positive is left out. A query without a negative has an empty list, and training draws
-    random passages for it.
+    neither.
 
     Args:
-        scored: columns query, passage, score (M_ce's, 0..1).
+        scored: columns query, passage, score (the teacher's, 0..1).
     """
-    positives = _lists(scored.filter(pl.col("score") > s_pos), "positives")
-    negatives = _lists(scored.filter(pl.col("score") < s_neg), "negatives")
-    table = positives.join(negatives, on="query", how="left").sort("query")
-    return table.with_columns(pl.col("negatives").fill_null([]))
+    ordered = scored.sort("query", "passage")
+    return examples_table(ordered.filter(pl.col("score") > s_pos), ordered.filter(pl.col("score") < s_neg))
 
 
 def check_found(scored: pl.DataFrame, labelled: pl.DataFrame, pair: Pair) -> None:
@@ -66,7 +64,3 @@ def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: 
 def _share(part: pl.Series, whole: pl.Series) -> float | None:
     count = int(whole.sum())
     return int(part.sum()) / count if count else None
-
-
-def _lists(pairs: pl.DataFrame, name: str) -> pl.DataFrame:
-    return pairs.sort("query", "passage").group_by("query", maintain_order=True).agg(pl.col("passage").alias(name))

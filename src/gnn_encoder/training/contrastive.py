@@ -176,12 +176,9 @@ def batch_loss(
     if batch.targets is None:
         loss = contrastive_loss(scores, positive, masked)
     else:
-        targets = torch.from_numpy(batch.targets).to(scores.device)
-        own = first + own_columns(*targets.shape, device=scores.device)
-        # Of the passages that the teacher weighs, many are relevant: Eq. 2 has the others of the batch as negatives.
-        loss = (1 - batch.teacher_weight) * contrastive_loss(scores, positive, masked.scatter(1, own, True))
-        loss = loss + batch.teacher_weight * distillation_loss(scores.gather(1, own), targets)
-        # L_P has those of them that are hard negatives.
+        own = first + own_columns(*batch.targets.shape, device=scores.device)
+        loss = _taught_loss(scores, positive, masked, own, batch)
+        # In L_P a query's own passages count that are hard negatives: of the others it is not known.
         masked = masked.scatter(1, own, ~torch.from_numpy(examples.is_negative(batch)).to(scores.device))
     alpha = passage_centric.alpha
     if alpha > 0:
@@ -193,6 +190,15 @@ def batch_loss(
             centred = passage_centric_loss(to_passages, to_queries, positive, masked)
         loss = (1 - alpha) * loss + alpha * centred
     return loss / (len(queries) * distributed.world_size())
+
+
+def _taught_loss(scores: Tensor, positive: Tensor, masked: Tensor, own: Tensor, batch: TrainingBatch) -> Tensor:
+    """(1 - lambda) L_Q + lambda L_T. *Shape:* scores, masked (b, all ranks' passages), positive (b,), own (b, each)."""
+    targets = torch.from_numpy(batch.targets).to(scores.device)
+    # Many of the passages that the teacher weighs are relevant. So L_Q has the others of the batch as negatives.
+    labelled = contrastive_loss(scores, positive, masked.scatter(1, own, True))
+    taught = distillation_loss(scores.gather(1, own), targets)
+    return (1 - batch.teacher_weight) * labelled + batch.teacher_weight * taught
 
 
 def _against_queries(

@@ -1,4 +1,4 @@
-"""Denoised training data (section 3.4, after RocketQA): M_ce decides which candidates are positives and negatives."""
+"""Denoised training data (section 3.4, after RocketQA): the teacher tells positives from hard negatives."""
 
 import logging
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from gnn_encoder.training.examples import examples_table
 
 log = logging.getLogger(__name__)
 
@@ -49,15 +51,14 @@ def denoise(
 
     Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
     candidates scored below `negative_threshold`. A query without such a negative gets its lowest-scored unlabelled
-    candidate that is not a positive; if there is none, its list of negatives is empty, and training draws random
-    passages instead. A query without positives is left out.
+    candidate that is not a positive, if there is one. Else it is as in `examples_table`.
 
     Args:
         scored: columns query, passage, score (the teacher's, 0..1).
         pairs: labelled pairs, columns query, passage; those that `scored` holds are what `relative` reads.
         relative: a negative scores below this share of its query's best labelled passage, instead of below
-            `negative_threshold` (positive-aware mining: de Souza P. Moreira et al. 2024, arXiv:2407.15831). Queries
-            whose labelled passages were not scored keep the threshold.
+            `negative_threshold` (positive-aware mining: de Souza P. Moreira et al. 2024, arXiv:2407.15831), and never
+            above `positive_threshold`. Queries whose labelled passages `scored` does not hold keep the threshold.
 
     Returns:
         The table, and counts of queries, positives and negatives.
@@ -75,11 +76,7 @@ def denoise(
     fallback = (
         rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")
     )
-    positives = _lists(pl.concat([pairs, found]), "positives")
-    negatives = _lists(pl.concat([hard, fallback]), "negatives")
-    table = (
-        positives.join(negatives, on="query", how="left").with_columns(pl.col("negatives").fill_null([])).sort("query")
-    )
+    table = examples_table(*(pl.concat(both).sort("query", "passage") for both in ((pairs, found), (hard, fallback))))
     queries = scored["query"].n_unique()
     counts = {
         "queries": len(table),
@@ -92,7 +89,3 @@ def denoise(
         "candidates_between_the_thresholds": len(unlabelled) - len(found) - len(hard),
     }
     return table, counts
-
-
-def _lists(pairs: pl.DataFrame, name: str) -> pl.DataFrame:
-    return pairs.sort("query", "passage").group_by("query", maintain_order=True).agg(pl.col("passage").alias(name))

@@ -1,8 +1,8 @@
 """The dev score of an encoder while it trains: RR@10 of the dev sample, by retrieval or by reranking."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -55,7 +55,7 @@ def retrieval_score(
         ]
     vectors = torch.from_numpy(np.concatenate(parts)).to(device())
     of_queries = torch.from_numpy(asked).to(device())
-    return mean_reciprocal_rank(of_queries, vectors, sample.relevant, views=read.count, pool=read.pool)
+    return float(reciprocal_ranks(of_queries, vectors, sample.relevant, views=read.count, pool=read.pool).mean())
 
 
 def reranking_score(
@@ -89,8 +89,8 @@ def reranking_logits(
         queries: tokens of the dev queries.
         max_length: most tokens of a pair.
     """
-    rows = (candidates[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
-    pairs = Pairs(first=queries, first_rows=next(rows), second=passages, second_rows=next(rows))
+    of_queries, of_passages = (candidates[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
+    pairs = Pairs(first=queries, first_rows=of_queries, second=passages, second_rows=of_passages)
 
     def encode(batch: Batch) -> Tensor:
         return model.logits(batch).unsqueeze(1)
@@ -110,19 +110,6 @@ def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
     best = scored.with_columns(rank=order).filter("relevant").group_by("query").agg(pl.col("rank").min())["rank"]
     # Sorted, since the groups come in any order and a sum depends on it in its last bits.
     return float((1 / best.filter(best <= depth).sort()).sum()) / scored["query"].n_unique()
-
-
-def mean_reciprocal_rank(
-    queries: Tensor,
-    passages: Tensor,
-    relevant: NDArray[np.bool_],
-    depth: int = DEPTH,
-    *,
-    views: int = 1,
-    pool: Pool = BEST,
-) -> float:
-    """MRR@depth: the mean of `reciprocal_ranks`."""
-    return float(reciprocal_ranks(queries, passages, relevant, depth, views=views, pool=pool).mean())
 
 
 def reciprocal_ranks(
@@ -149,20 +136,13 @@ def reciprocal_ranks(
     return np.concatenate(ranks)
 
 
-def no_grad_eval(module: torch.nn.Module) -> "_Evaluating":
+@contextmanager
+def no_grad_eval(module: torch.nn.Module) -> Iterator[None]:
     """A block in which `module` is in eval mode and no gradients are recorded; its mode is restored afterwards."""
-    return _Evaluating(module)
-
-
-class _Evaluating:
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module, self._guard = module, torch.no_grad()
-
-    def __enter__(self) -> None:
-        self._was_training = self._module.training
-        self._module.eval()
-        self._guard.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._guard.__exit__(*error)
-        self._module.train(self._was_training)
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        module.train(was_training)

@@ -121,6 +121,20 @@ class Examples:
         return passages
 
 
+def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
+    """The EXAMPLES table of pairs, columns query, passage, in whose order the lists are.
+
+    A query without positives is left out. One without negatives has an empty list, and training draws random passages
+    for it.
+    """
+    listed = [
+        pairs.group_by("query", maintain_order=True).agg(pl.col("passage").alias(name))
+        for name, pairs in (("positives", positives), ("negatives", negatives))
+    ]
+    joined = listed[0].join(listed[1], on="query", how="left").sort("query")
+    return joined.with_columns(pl.col("negatives").fill_null([]))
+
+
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     """The EXAMPLES table: positives are the labelled passages, negatives are the other candidates.
 
@@ -128,14 +142,7 @@ def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> p
         pairs: labelled pairs, columns query, passage.
         candidates: columns query, passage.
     """
-    negatives = (
-        candidates.join(pairs, on=["query", "passage"], how="anti")
-        .group_by("query")
-        .agg(pl.col("passage").alias("negatives"))
-    )
-    positives = pairs.group_by("query").agg(pl.col("passage").alias("positives"))
-    joined = positives.join(negatives, on="query", how="left").sort("query")
-    return joined.with_columns(pl.col("negatives").fill_null([]))
+    return examples_table(pairs, candidates.join(pairs, on=["query", "passage"], how="anti"))
 
 
 def to_examples(table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None) -> Examples:
