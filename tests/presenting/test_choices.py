@@ -41,7 +41,7 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -
     assert claim_sentence(found) == (
         "GNN-encoder against M_de, prior for labelled passages, the best on dev of the systems with one vector per "
         "passage, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
-        "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference)."
+        "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
     )
     assert advice(found) == ""
 
@@ -64,7 +64,7 @@ def test_significant_differences_are_called_so(tiny_params: Params) -> None:
             table = {"system": system, "split": split, "qid": [f"q{i}" for i in range(40)], "measure": "RR@10"}
             rows = pl.concat([rows, pl.DataFrame(table | {"value": shown})])
     sentence = claim_sentence(measure_claim(rows, tiny_params.evaluate))
-    assert "(worse), dev +32.5" in sentence and sentence.endswith("(better).")
+    assert "(worse), dev +32.5" in sentence and "(better). Weights" in sentence
 
 
 def test_tables_of_the_choices(empty: Path) -> None:
