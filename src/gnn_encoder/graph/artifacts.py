@@ -27,7 +27,7 @@ class GraphArtifacts:
 
     Attributes:
         name: a system of the group `graphs` of systems.yaml, or `widest`.
-        k: keep only the k best passages per query; None: keep all.
+        k: keep only the first k passages of each query, in the order of `Graph.passages`; None: keep all.
     """
 
     name: str

@@ -15,8 +15,8 @@ class Graph:
     """Edges between n queries and m passages, k per query. Edge e joins query e // k and its passage of rank e % k.
 
     Attributes:
-        passages: each query's passages, best first, but labelled ones before all others if `build_graph.labelled` adds
-            them. *Shape:* (n, k) int32.
+        passages: each query's passages; with `build_graph.labelled` its labelled ones, best first, then the others.
+            *Shape:* (n, k) int32.
         score: retrieval score of each edge. *Shape:* (n * k,) float32.
         indptr: the edges of passage p are `edges[indptr[p] : indptr[p + 1]]`. *Shape:* (m + 1,) int64.
         edges: all edges sorted by passage; those of a passage from the highest score to the lowest, ties by edge
