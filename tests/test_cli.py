@@ -69,7 +69,7 @@ def test_search_says_that_the_index_is_of_other_data(root: Path, source: str, to
 
 
 def test_search_prints_rank_score_id_title_and_wrapped_text(root: Path) -> None:
-    code, out, _ = call("search", "what is life", "--top", "2")
+    code, out, _ = call("search", "what is life", "-k", "2")
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "  1    2.0000  p1  Lives"
@@ -82,7 +82,7 @@ def test_json(root: Path) -> None:
     code, out, _ = call("search", "life", "--top", "1", "--json")
     answer = json.loads(out)
     assert code == 0 and answer["query"] == "life" and answer["milliseconds"] >= 0
-    assert answer["passages"] == [{"rank": 1, "score": 2.0, "pid": "p1", "title": "Lives", "text": TEXTS[1]}]
+    assert answer["hits"] == [{"rank": 1, "score": 2.0, "pid": "p1", "title": "Lives", "text": TEXTS[1]}]
 
 
 def test_a_passage_of_several_views_is_found_once_by_its_best(root: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_passage_of_several_views_is_found_once_by_its_best(root: Path) -> Non
         writer.finish(ArrayManifest(shape=(6, 3), dtype="float32", views=2, **names))
     build(folder, project.index("dual_cross"), factory="Flat", pids=project.PASSAGES, system="dual_cross", seed=0)
     _, out, _ = call("search", "life", "--system", "dual_cross", "--top", "9", "--json")
-    assert [(hit["rank"], hit["score"], hit["pid"]) for hit in json.loads(out)["passages"]] == [
+    assert [(hit["rank"], hit["score"], hit["pid"]) for hit in json.loads(out)["hits"]] == [
         *((1, 3.0, "p0"), (2, 2.0, "p1"), (3, 1.5, "p2"))
     ]
 
@@ -131,14 +131,14 @@ def test_what_cannot_be_searched(root: Path, query: str, k: int, message: str) -
 
 def test_top_beyond_the_corpus_prints_all(root: Path) -> None:
     _, out, _ = call("search", "life", "--top", "50", "--json")
-    assert [hit["pid"] for hit in json.loads(out)["passages"]] == ["p1", "p2", "p0"]
+    assert [hit["pid"] for hit in json.loads(out)["hits"]] == ["p1", "p2", "p0"]
 
 
 def test_interactive_reads_queries_line_by_line(root: Path) -> None:
     code, out, _ = call("search", "--interactive", "--json", "--top", "1", stdin="medicare\n\n  life \ncar")
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0
-    assert [(a["query"], a["passages"][0]["pid"]) for a in answers] == [
+    assert [(a["query"], a["hits"][0]["pid"]) for a in answers] == [
         *(("medicare", "p0"), ("life", "p1"), ("car", "p2"))
     ]
 
@@ -161,7 +161,7 @@ def hybrid(root: Path) -> Path:
 def test_hybrid_search(hybrid: Path) -> None:
     """Inner products are 0, 2 and 0.5. BM25 finds p1 alone: its scores do not vary, so that they add nothing."""
     _, out, _ = call("search", "life", "--hybrid", "--json")
-    hits = json.loads(out)["passages"]
+    hits = json.loads(out)["hits"]
     dense = np.array([2, 0.5, 0])
     assert [hit["pid"] for hit in hits] == ["p1", "p2", "p0"]
     expected = 0.5 * (dense - dense.mean()) / dense.std()
@@ -172,7 +172,7 @@ def test_hybrid_lets_words_decide_where_vectors_do_not(hybrid: Path) -> None:
     """No vector points to "cover" or "pays", which the fake encoder does not know."""
     for words, first in (("cover need things", "p2"), ("pays things cover", "p0")):
         _, out, _ = call("search", words, "--hybrid", "--system", "gnn_encoder", "--json", "--top", "1")
-        assert [hit["pid"] for hit in json.loads(out)["passages"]] == [first]
+        assert [hit["pid"] for hit in json.loads(out)["hits"]] == [first]
 
 
 def test_hybrid_without_its_artifacts(root: Path, hybrid: Path) -> None:
@@ -252,9 +252,13 @@ def test_help_lists_every_command_and_each_has_an_example() -> None:
         assert f"\n  Examples:\n    gnn-encoder {name}" in call(name, "--help")[1]
 
 
-def test_systems_are_the_dense_ones() -> None:
-    code, _, err = call("search", "what is life", "--system", "bm25")
-    assert code == 2 and err == f"error: --system is 'bm25': must be one of {', '.join(registry().dense)}\n"
+@pytest.mark.parametrize(
+    ("system", "cure"),
+    [("other", ""), *((name, "; --hybrid searches BM25 beside it") for name in ("bm25", "hybrid"))],
+)
+def test_systems_are_the_dense_ones(system: str, cure: str) -> None:
+    code, _, err = call("search", "what is life", "--system", system)
+    assert code == 2 and err == f"error: --system is {system!r}: must be one of {', '.join(registry().dense)}{cure}\n"
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -47,7 +47,8 @@ def _system(wanted: str | None, hybrid: bool) -> str:
         return str(chosen().facts["dense"])
     found = wanted or MAIN
     if found not in registry().dense:
-        raise UserError(f"--system is {found!r}: must be one of {', '.join(registry().dense)}")
+        cure = "; --hybrid searches BM25 beside it" if found in ("bm25", "hybrid") else ""
+        raise UserError(f"--system is {found!r}: must be one of {', '.join(registry().dense)}{cure}")
     return found
 
 
@@ -60,8 +61,10 @@ def main() -> None:
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
     system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
-    hybrid: Annotated[bool, typer.Option("--hybrid", help="Fuse it, or the best dense system, with BM25.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="Passages to print.")] = 5,
+    hybrid: Annotated[
+        bool, typer.Option("--hybrid", help="Search BM25 too; without --system, beside the best dense system on dev.")
+    ] = False,
+    top: Annotated[int, typer.Option("--top", "-k", min=1, help="Passages to print.")] = 5,
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Read queries, one per line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
@@ -410,6 +413,8 @@ def _print_grown(system: str, command: "Callable[[], Outcome]") -> None:
     outcome = command()
     seconds = time.perf_counter() - began
     typer.echo(f"{system}: {outcome.told}; {outcome.passages:,} passages can be found ({seconds:.1f} s)")
+    if outcome.warning:
+        _print_line(outcome.warning, warning=True)
     _tell_other_data()
 
 
@@ -521,8 +526,8 @@ def _print_line(line: str, *, warning: bool) -> None:
 
 def _print_hits(query: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
     if as_json:
-        passages = [asdict(hit) for hit in hits]
-        answer = {"query": query, "milliseconds": round(milliseconds, 1), "passages": passages}
+        found = [asdict(hit) for hit in hits]
+        answer = {"query": query, "milliseconds": round(milliseconds, 1), "hits": found}
         typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))

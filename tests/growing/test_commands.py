@@ -57,7 +57,7 @@ def call(*arguments: str) -> tuple[int, str, str]:
 def best(text: str, *options: str) -> dict[str, object]:
     code, out, err = call("search", text, "--json", "--top", "1", *options)
     assert code == 0, err
-    hit: dict[str, object] = json.loads(out)["passages"][0]
+    hit: dict[str, object] = json.loads(out)["hits"][0]
     return hit
 
 
@@ -78,6 +78,20 @@ def test_add_delete_and_search(root: Path) -> None:
     path.write_text('{"_id": "p7", "text": "back again"}\n')
     assert call("add", str(path))[0] == 0
     assert best("back again")["pid"] == "p7"
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_passage_is_deleted_once(root: Path, merged: bool) -> None:
+    call("add", str(jsonl(root / "a.jsonl", {"n1": "one", "n2": "two"})))
+    call("delete", "n1", "p7")
+    if merged:
+        assert call("compact")[0] == 0
+    for pid in ("n1", "p7"):
+        code, _, err = call("delete", pid)
+        assert (code, err) == (
+            2,
+            f"error: argument 1: passage {pid!r} was deleted before; nothing is deleted: leave out what is not there\n",
+        )
 
 
 def test_every_other_result_keeps_its_place(root: Path) -> None:
@@ -104,11 +118,24 @@ def test_compact_says_what_it_did(root: Path) -> None:
     call("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
     assert call("compact")[1].startswith("gnn_encoder: 2 segments merged; 22 passages can be found (")
     assert call("compact", "--all")[1].startswith(
-        "gnn_encoder: 1 segments merged, and indexed together with the built passages; 22 passages can be found ("
+        "gnn_encoder: 1 segment merged, and indexed together with the built passages; 22 passages can be found ("
     )
     assert [best(text)["pid"] for text in ("one", "two", "text 0")] == ["n1", "n2", "p0"]
     manifest = read_manifest(SYSTEM)
     assert manifest is not None and [entry.indexed for entry in manifest.segments] == [True]
+
+
+@pytest.mark.parametrize(
+    ("weight", "line", "warned"),
+    [(-2.0, "what\tp1", True), (2.0, "what\tp1", False), (-2.0, "what", False), (-2.0, "what\tp1\t0", False)],
+)
+def test_log_warns_where_labels_lower_passages(root: Path, weight: float, line: str, warned: bool) -> None:
+    tried = Tried(setting={"weight": weight}, value=0.5)
+    write_choice(project.RUNS / "label_prior", Choice(measure="RR@10", queries=9, chosen=tried, tried=[tried]))
+    (root / "log.tsv").write_text(line)
+    lines = call("log", "log.tsv")[1].splitlines()
+    assert len(lines) == 1 + warned
+    assert lines[-1].startswith("! the passages that these queries are labelled with may fall: ") == warned
 
 
 def test_the_pipeline_s_artifacts_stay_as_they_are(root: Path) -> None:
@@ -143,7 +170,7 @@ WRONG = [
     (
         "pids.txt",
         "p1\nunknown\nother",
-        "line 2: no passage 'unknown' is in data/indexes/gnn_encoder (1 more are unk",
+        "line 2: no passage 'unknown' is in data/indexes/gnn_encoder (and 1 more); nothing is deleted: leave out ",
     ),
     ("pids.txt", "p1\n\np2", "line 2: empty; remove the line"),
 ]
@@ -208,7 +235,7 @@ def test_another_build_of_the_index(root: Path) -> None:
         assert "belongs to an older index" in call(*command)[2]
     code, out, err = call("add", "--again")
     assert code == 0, err
-    assert out.startswith("gnn_encoder: 2 passages added anew, 1 queries taken in anew; 22 passages can be found (")
+    assert out.startswith("gnn_encoder: 2 passages added anew, 1 query taken in anew; 22 passages can be found (")
     everything = {hit.pid: hit.text for hit in Searcher.open("data/indexes/gnn_encoder").search("one", k=50)}
     assert everything == {
         **{pid: text for pid, text in BUILT.items() if pid != "p5"},
@@ -227,15 +254,15 @@ def test_queries_that_are_there_already(root: Path) -> None:
     assert pl.read_parquet(segment.pairs).rows() == [(0, "p1"), (0, "p2")]
     (root / "log.tsv").write_text("what is it\tp5\nAnd this?\tp6\n")
     out = call("log", "log.tsv")[1]
-    assert "1 queries taken in, 1 passages informed anew; 1 queries were there already; 20 passages" in out
+    assert "1 query taken in, 1 passage informed anew; 1 query known already; 20 passages" in out
     out = call("log", "log.tsv")[1]
-    assert "0 queries taken in, 0 passages informed anew; 2 queries were there already; 20 passages" in out
+    assert "0 queries taken in, 0 passages informed anew; 2 queries known already; 20 passages" in out
     assert len(Overlay(read_manifest(SYSTEM)).segments) == 2
     (root / "log.tsv").write_text("Nothing was chosen for this\n")
-    assert "1 queries taken in, 0 passages informed anew; 20 passages" in call("log", "log.tsv")[1]
+    assert "1 query taken in, 0 passages informed anew; 20 passages" in call("log", "log.tsv")[1]
     assert "3 segments merged" in call("compact")[1] and best("text 1!")["pid"] == "p1"
     out = call("log", "log.tsv")[1]
-    assert "1 queries were there already" in out
+    assert "1 query known already" in out
 
 
 def test_hybrid(root: Path) -> None:
@@ -247,7 +274,7 @@ def test_hybrid(root: Path) -> None:
     assert best("text 11", "--hybrid")["pid"] == "p11"
     call("delete", "p11")
     call("add", str(jsonl(root / "a.jsonl", {"n1": "zebra"})))
-    found = json.loads(call("search", "text 11", "--hybrid", "--json", "--top", "20")[1])["passages"]
+    found = json.loads(call("search", "text 11", "--hybrid", "--json", "--top", "20")[1])["hits"]
     assert len(found) >= 5 and "p11" not in [hit["pid"] for hit in found]
     assert best("zebra", "--hybrid")["pid"] == "n1"
 
@@ -323,7 +350,7 @@ def test_the_mean_of_labelled_queries(project_of: Copies, tmp_path: Path) -> Non
     np.testing.assert_allclose(vectors("query_mean")[pid], expected / np.linalg.norm(expected), atol=1e-5)
     (tmp_path / "log.tsv").write_text(f"Something else entirely?\t{pid}\n")
     code, out, err = call("log", str(tmp_path / "log.tsv"), "--system", "query_mean")
-    assert code == 0 and "1 queries taken in, 1 passages informed anew" in out, err
+    assert code == 0 and "1 query taken in, 1 passage informed anew" in out, err
     expected = h_p + 0.5 * encoder.queries([*texts, "Something else entirely?"]).mean(axis=0)
     np.testing.assert_allclose(vectors("query_mean")[pid], expected / np.linalg.norm(expected), atol=1e-5)
 

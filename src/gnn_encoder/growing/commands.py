@@ -15,6 +15,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_table
 from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.growing.labels import labels_lower
 from gnn_encoder.growing.made import Grower, Made
 from gnn_encoder.growing.overlay import Overlay, changing, commit, current_index, read_manifest, read_overlay
 from gnn_encoder.growing.reading import Log, known_queries, log_of, read_log, read_pids, write_passages
@@ -35,14 +36,19 @@ from gnn_encoder.growing.systems import check_system, check_takes_queries, open_
 Rows = NDArray[np.int64]
 Making = Callable[[pl.DataFrame, Rows], Made]
 AT_A_TIME = 8_192  # passages that are encoded together
+LOWERED = (
+    "the passages that these queries are labelled with may fall: on dev, one that had been an answer before was the less "
+    "likely answer; docs/growing.md says more"
+)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did, in words, and how many passages can be found now."""
+    """What a command did, in words, how many passages can be found now, and what its user should know besides."""
 
     told: str
     passages: int
+    warning: str | None = None
 
 
 def add(system: str, path: Path) -> Outcome:
@@ -63,14 +69,15 @@ def add(system: str, path: Path) -> Outcome:
         overlay, replaced = _with_added(overlay, open_grower(overlay), NOTHING_DELETED)
         commit(overlay.manifest)
     added = overlay.manifest.segments[-1].passages
-    return Outcome(f"{added:,} passages added, {replaced:,} of them in place of older versions", live(overlay))
+    told = f"{counted(added, 'passage')} added, {replaced:,} of them in place of older versions"
+    return Outcome(told, live(overlay))
 
 
 def delete(system: str, pids: Iterable[str], path: Path | None = None) -> Outcome:
     """Delete passages by their ids; those in `path` stand one a line.
 
     Raises:
-        UserError: an id is unknown; nothing is deleted then.
+        UserError: an id is unknown, or its passage was deleted before; nothing is deleted then.
     """
     check_system(system)
     with changing(system):
@@ -79,17 +86,13 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> Outcom
         found = overlay.find(wanted["pid"])
         unknown = wanted.join(found, on="pid", how="anti", maintain_order="left")
         if len(unknown):
-            more = f" ({len(unknown) - 1:,} more are unknown)" if len(unknown) > 1 else ""
-            raise UserError(
-                f"{unknown['place'][0]}: no passage {unknown['pid'][0]!r} is in {project.index(system)}{more}; nothing "
-                "is deleted: remove what is unknown"
-            )
+            raise _not_there(overlay, unknown)
         _new_segment(overlay)
         entry = Entry(number=overlay.manifest.following, deleted=len(found))
         _write_deletions(overlay.path(entry.number), overlay.deletions(found, for_good=True))
         overlay = Overlay(overlay.manifest.with_segment(entry))
         commit(overlay.manifest)
-    return Outcome(f"{len(found):,} passages deleted", live(overlay))
+    return Outcome(f"{counted(len(found), 'passage')} deleted", live(overlay))
 
 
 def log(system: str, path: Path) -> Outcome:
@@ -115,8 +118,10 @@ def log(system: str, path: Path) -> Outcome:
             commit(overlay.manifest)
             reached = overlay.manifest.segments[-1].passages
     known = len(given.queries) - len(new.queries)
-    told = f"{len(new.queries):,} queries taken in, {reached:,} passages informed anew"
-    return Outcome(told + (f"; {known:,} queries were there already" if known else ""), live(overlay))
+    told = f"{counted(len(new.queries), 'query')} taken in, {counted(reached, 'passage')} informed anew"
+    told += f"; {counted(known, 'query')} known already" if known else ""
+    lowered = LOWERED if len(new.pairs) and labels_lower(system) else None
+    return Outcome(told, live(overlay), lowered)
 
 
 def again(system: str) -> Outcome:
@@ -141,14 +146,14 @@ def again(system: str) -> Outcome:
         folder = _new_segment(overlay)
         write_table(folder / "passages.parquet", GROWN, (part.to_arrow() for part in _still_added(before)))
         overlay, _ = _with_added(overlay, open_grower(overlay), _still_deleted(before, overlay))
-        told = f"{overlay.manifest.segments[-1].passages:,} passages added anew"
+        told = f"{counted(overlay.manifest.segments[-1].passages, 'passage')} added anew"
         if before.queries:
             grower = open_grower(overlay)
             new = _without_known(_still_logged(before, overlay), grower)
             if len(new.queries):
                 _new_segment(overlay)
                 overlay = _with_logged(overlay, grower, new)
-            told += f", {len(new.queries):,} queries taken in anew"
+            told += f", {counted(len(new.queries), 'query')} taken in anew"
         commit(overlay.manifest)
     return Outcome(told, live(overlay))
 
@@ -173,6 +178,22 @@ def open_overlay(system: str) -> Overlay:
 def live(overlay: Overlay) -> int:
     """Passages that can be found."""
     return overlay.rows - len(overlay.dead)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 query`, `2 queries`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _not_there(overlay: Overlay, missing: pl.DataFrame) -> UserError:
+    """The error of ids that cannot be found. `missing`: columns pid, place, where it was given."""
+    place, pid = missing["place"][0], missing["pid"][0]
+    index = project.index(overlay.manifest.system)
+    before = any(pid in segment.deleted["pid"] for segment in overlay.segments)
+    why = f"passage {pid!r} was deleted before" if before else f"no passage {pid!r} is in {index}"
+    more = f" (and {len(missing) - 1:,} more)" if len(missing) > 1 else ""
+    return UserError(f"{place}: {why}{more}; nothing is deleted: leave out what is not there")
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------
@@ -266,7 +287,7 @@ def _write_deletions(folder: Path, deleted: pl.DataFrame) -> None:
 def _check_known(overlay: Overlay, given: Log) -> None:
     unknown = given.pairs.join(overlay.find(given.pairs["pid"]), on="pid", how="anti", maintain_order="left")
     if len(unknown):
-        more = f" ({len(unknown) - 1:,} more lines have unknown ones)" if len(unknown) > 1 else ""
+        more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
         line, pid, index = unknown["line"][0], unknown["pid"][0], project.index(overlay.manifest.system)
         raise UserError(f"{line}, pid: no passage {pid!r} is in {index}{more}; add it first, or correct the line")
 

@@ -19,7 +19,7 @@ from gnn_encoder.core.params import load_params
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, release, write_header
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.growing.commands import NOTHING_DELETED, Outcome, live, open_overlay
+from gnn_encoder.growing.commands import NOTHING_DELETED, Outcome, counted, live, open_overlay
 from gnn_encoder.growing.overlay import Overlay, built_factory, changing, commit
 from gnn_encoder.growing.segment import (
     CACHED,
@@ -73,7 +73,7 @@ def compact(system: str, *, whole: bool = False) -> Outcome:
         if whole:
             _write_index(Overlay(manifest), folder)
         commit(manifest)
-    told = f"{len(merged)} segments merged" + (", and indexed together with the built passages" if whole else "")
+    told = f"{counted(len(merged), 'segment')} merged" + (", and indexed together with the built passages" if whole else "")
     return Outcome(told, live(Overlay(manifest)))
 
 

@@ -2,7 +2,9 @@
 
 import polars as pl
 
+from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.core import project
+from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.overlay import Overlay
 
 
@@ -22,6 +24,15 @@ def logged_pairs(overlay: Overlay, pids: pl.Series) -> pl.DataFrame:
             pairs = pl.scan_parquet(segment.pairs).filter(pl.col("pid").is_in(wanted)).collect()
             found.append(pairs.with_columns(pl.col("query") + segment.first_query))
     return pl.concat(found)
+
+
+def labels_lower(system: str) -> bool:
+    """Whether passages with a label were the less likely answers on dev, as the choice of a baseline tells.
+
+    For `query_mean` that is its own choice. The GNN has learnt from the same data as M_de's prior for labelled passages.
+    """
+    folder = project.embeddings(system) if system in registry().shifted else project.RUNS / "label_prior"
+    return (folder / project.CHOICE).is_file() and float(read_choice(folder).chosen.setting["weight"]) < 0
 
 
 def training_queries(pids: pl.Series) -> pl.DataFrame:
