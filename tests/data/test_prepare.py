@@ -285,7 +285,11 @@ BAD = {
     "unknown query with grade 0": (append("qrels/test.tsv", "q9\tp1\t0\n"), "test.tsv, line 3: query 'q9'"),
     "fraction as grade": (append("qrels/train.tsv", "q2\tp1\t0.5\n"), "line 7, score: '0.5' is not an integer"),
     "grade too large": (append("qrels/train.tsv", "q2\tp1\t3000000000\n"), "score: '3000000000' is not an integer"),
-    "other header": (replace("qrels/dev.tsv", "qid\tpid\tgrade\n"), "line 1, score: 'grade' is not an integer"),
+    "other header": (
+        replace("qrels/dev.tsv", "query-id\tdoc\tscore\nq1\tp1\t1\n"),
+        "line 1: 'query-id, doc, score' is neither a judgement nor the header query-id, corpus-id, score; correct it",
+    ),
+    "no training judgements": (remove("qrels/train.tsv"), "train.tsv: no such file, nor qrels/train.tsv.gz; add"),
     "TREC columns": (
         append("qrels/train.tsv", "q2 0 p1 1\n"),
         "train.tsv, line 7: 1 columns, not 3; write query-id, corpus-id, score with a tab between them",

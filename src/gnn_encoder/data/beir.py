@@ -10,6 +10,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_lines, require
 from gnn_encoder.data.rows import (
+    GRADE,
     NOTHING,
     Judgement,
     Passage,
@@ -19,6 +20,7 @@ from gnn_encoder.data.rows import (
     check_id,
     check_string,
     check_text,
+    shorten,
 )
 
 HEADER = ["query-id", "corpus-id", "score"]
@@ -45,7 +47,7 @@ class Beir:
         found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
         if found["train"] is None:
             cure = "add judged training queries, without which nothing can be trained, or correct data.path"
-            raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor train.tsv.gz; {cure}")
+            raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor qrels/train.tsv.gz; {cure}")
         found["test"] = require(folder, "qrels/test.tsv")
         self.qrels = {split: path for split, path in found.items() if path}
         self.splits = tuple(self.qrels)
@@ -71,9 +73,9 @@ class Beir:
         path = self.qrels[split]
         for number, line in read_lines(path):
             columns = line.split("\t")
-            if number == 1 and columns == HEADER:
-                continue
-            yield _judgement(Place(path, f"line {number}"), columns)
+            place = Place(path, f"line {number}")
+            if number > 1 or not _is_header(place, columns):
+                yield _judgement(place, columns)
 
 
 def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
@@ -88,6 +90,20 @@ def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
                 text=check_text(place, "text", row.get("text")),
             ),
         )
+
+
+def _is_header(place: Place, columns: list[str]) -> bool:
+    """Whether a first line is the header; it is a judgement if a grade stands last.
+
+    Raises:
+        UserError: it is a header with other names.
+    """
+    if columns != HEADER and len(columns) == len(HEADER) and not GRADE.fullmatch(columns[-1]):
+        raise UserError(
+            f"{place}: {shorten(', '.join(columns))} is neither a judgement nor the header {', '.join(HEADER)}; "
+            "correct it, or leave the header out"
+        )
+    return columns == HEADER
 
 
 def _judgement(place: Place, columns: list[str]) -> tuple[Place, Judgement]:

@@ -1,4 +1,4 @@
-"""Qrels of any tool, as TREC writes them (`qid 0 pid grade`) or as BEIR does (`qid pid grade`)."""
+"""Qrels of any tool, as TREC writes them (`qid 0 pid grade`) or as BEIR does (`qid pid grade`), or of stage prepare."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import QRELS, open_table
 from gnn_encoder.evaluation.runs import numbered_lines
 
 FORMS = "a line is `qid 0 pid grade` (TREC) or `qid pid grade` (BEIR), with white space between them"
@@ -15,7 +16,7 @@ SCHEMA = pl.Schema({"line": pl.Int64(), "qid": pl.String(), "pid": pl.String(), 
 
 
 def read_qrels(path: Path) -> pl.DataFrame:
-    """Read judgements, plain or gzip.
+    """Read judgements: text, plain or gzip, or a table as stage prepare writes it.
 
     Returns:
         Columns qid, pid, grade; lines in the file's order.
@@ -23,6 +24,8 @@ def read_qrels(path: Path) -> pl.DataFrame:
     Raises:
         UserError: the file is missing or truncated, a line is malformed, or a pair is judged twice.
     """
+    if path.suffix == ".parquet":
+        return pl.DataFrame(open_table(path, QRELS).read())
     rows: list[tuple[int, str, str, int]] = []
     width = None
     for number, line in numbered_lines(path):
