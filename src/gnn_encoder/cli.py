@@ -249,7 +249,9 @@ def results(
 @app.command()
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
-    qrels: Annotated[Path | None, typer.Argument(help="Judgements: `qid 0 pid grade` or `qid pid grade`.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Argument(help="Judgements: `qid 0 pid grade`, `qid pid grade`, or .parquet.")
+    ] = None,
     measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
@@ -266,6 +268,7 @@ def evaluate(
       gnn-encoder evaluate run.trec qrels.dev.tsv
       gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-query values.csv
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
+      gnn-encoder evaluate data/runs/gnn_encoder/test.trec.gz data/prepared/qrels/test.parquet
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --slices data/slices/test.parquet
     """  # noqa: D301

@@ -37,8 +37,8 @@ Rows = NDArray[np.int64]
 Making = Callable[[pl.DataFrame, Rows], Made]
 AT_A_TIME = 8_192  # passages that are encoded together
 LOWERED = (
-    "the passages that these queries are labelled with may fall: on dev, one that had been an answer before was the less "
-    "likely answer; docs/growing.md says more"
+    "the passages that these queries are labelled with may fall: on dev, one that had been an answer before was the "
+    "less likely answer; docs/growing.md says more"
 )
 
 

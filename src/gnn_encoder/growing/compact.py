@@ -73,8 +73,8 @@ def compact(system: str, *, whole: bool = False) -> Outcome:
         if whole:
             _write_index(Overlay(manifest), folder)
         commit(manifest)
-    told = f"{counted(len(merged), 'segment')} merged" + (", and indexed together with the built passages" if whole else "")
-    return Outcome(told, live(Overlay(manifest)))
+    told = ", and indexed together with the built passages" if whole else ""
+    return Outcome(f"{counted(len(merged), 'segment')} merged{told}", live(Overlay(manifest)))
 
 
 def _alive(overlay: Overlay, segment: Segment) -> tuple[Segment, NDArray[np.int64]]:

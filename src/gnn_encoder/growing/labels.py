@@ -29,7 +29,7 @@ def logged_pairs(overlay: Overlay, pids: pl.Series) -> pl.DataFrame:
 def labels_lower(system: str) -> bool:
     """Whether passages with a label were the less likely answers on dev, as the choice of a baseline tells.
 
-    For `query_mean` that is its own choice. The GNN has learnt from the same data as M_de's prior for labelled passages.
+    For `query_mean` that is its own choice. The GNN has learnt from the data that chose M_de's prior for labels.
     """
     folder = project.embeddings(system) if system in registry().shifted else project.RUNS / "label_prior"
     return (folder / project.CHOICE).is_file() and float(read_choice(folder).chosen.setting["weight"]) < 0
