@@ -122,10 +122,14 @@ def test_a_system_that_is_not_served(client: Client) -> None:
         ("/search", {}, "query: Field required"),
         ("/search", {"query": ""}, "query: String should have at least 1 character"),
         ("/search", {"query": " \t"}, "query: Value error, must hold some words"),
-        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters"),
+        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters (`serve --max-query`)"),
         ("/search", {"query": "x", "k": 0}, "k: Input should be greater than or equal to 1"),
-        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7"),
-        ("/explain", {"query": "a" * 21, "pid": "city-2"}, "query: String should have at most 20 characters"),
+        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7 (`serve --max-k`)"),
+        (
+            "/explain",
+            {"query": "a" * 21, "pid": "city-2"},
+            "query: String should have at most 20 characters (`serve --max-query`)",
+        ),
         ("/explain", {"query": "x"}, "pid: Field required"),
     ],
 )
@@ -138,8 +142,8 @@ def test_bounds_of_addresses(client: Client, path: str, values: dict[str, Any], 
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
-        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters"),
-        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7"),
+        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters (`serve --max-query`)"),
+        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7 (`serve --max-k`)"),
         ("/search", {"query": 3}, "query: Input should be a valid string"),
         ("/v1/embeddings", {"input": ["x"] * 4, "model": "gnn_encoder"}, "at most 3 items"),
         ("/v1/embeddings", {"input": [], "model": "gnn_encoder"}, "at least 1 item"),

@@ -137,12 +137,17 @@ def test_why_shows_the_graph_at_work(page: Any, server: Server, errors: list[str
     panel = page.get_by_role("region", name=f"Why passage {told['pid']}")
     for one in (told["before"], told["after"]):
         expect(panel).to_contain_text(f"{one['title']}{one['score']:.3f}rank {one['rank']}", timeout=60_000)
+    expect(panel).to_contain_text("compare the ranks")
     graph = told["graph"]
     expect(panel).to_contain_text(f"gate {100 * graph['gate']:.1f}% open")
     expect(panel).to_contain_text(f"moved by {graph['shift']:.3f}")
     bars = panel.locator(".bars li")
     names = [one["text"] for one in graph["queries"]] + ["the passage itself"]
     assert [bar.locator("span").first.evaluate("one => one.firstChild.data.trim()") for bar in bars.all()] == names
+    tags = {tag for one in graph["queries"] for tag in ("labelled" if one["labelled"] else "", one["kind"])}
+    meaning = {"labelled": "this passage is a known answer to it", "unlabelled": "no answer to it is known"}
+    legend = "; ".join(f"{tag}: {text}" for tag, text in meaning.items() if tag in tags)
+    assert panel.locator(".legend").all_text_contents() == ([f"{legend}."] if legend else [])
     labelled = [f"{one['text']} labelled" for one in graph["queries"] if one["labelled"]]
     assert panel.locator(".labelled > span:first-child").all_text_contents() == labelled
     widths = panel.locator(".bars .bar i").evaluate_all("all => all.map(one => one.getBoundingClientRect().width)")
@@ -179,6 +184,12 @@ def test_why_of_a_passage_that_was_added_and_of_a_logged_query(browser: Any, roo
     expect(bars.filter(has_text="cheese that squeaks").locator(".tag")).to_have_text(["labelled", "logged"])
     assert panel.locator(".heads i").count() == 0 and "Small bars" not in panel.text_content()
     page.close()
+
+
+def test_a_slash_is_typed_only_behind_other_characters(page: Any) -> None:
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("/km/h")
+    expect(page.get_by_role("searchbox")).to_have_value("km/h")
 
 
 def test_the_keyboard_does_it_all(page: Any) -> None:

@@ -191,6 +191,7 @@ function explanation(found) {
   const words = found.matched.map((word) => element("span", { class: "word" }, word));
   return [
     element("div", { class: "scores" }, found.before ? placed(found.before, "before") : null, placed(found.after, "after")),
+    found.before ? element("p", { class: "note" }, "Each system has its own scale of scores: compare the ranks.") : null,
     element("p", {}, ...(words.length ? ["Words in common: ", ...words] : ["No word of the query is in this passage."])),
     ...(found.graph ? graph(found.graph) : []),
     found.note ? element("p", { class: "note" }, found.note) : null,
@@ -203,6 +204,15 @@ function placed(one, when) {
     element("b", {}, one.score === null ? "–" : one.score.toFixed(3)), element("span", {}, rank));
 }
 
+/** The tags of a query of the graph, and what they mean. */
+const TAGS = {
+  labelled: "this passage is a known answer to it",
+  unlabelled: "no answer to it is known",
+  generated: "made from a passage",
+  logged: "taken in by gnn-encoder log",
+};
+const tagsOf = (one) => [one.labelled ? "labelled" : null, one.kind].filter((tag) => tag in TAGS);
+
 function graph(found) {
   if (!found.n_queries) {
     return [element("p", { class: "note" }, "No query of the graph retrieves this passage: its vector is shaped by itself alone.")];
@@ -212,9 +222,12 @@ function graph(found) {
   const itself = { text: "the passage itself", attention: found.attention_to_itself, by_head: found.attention_to_itself_by_head };
   const hidden = found.n_queries - found.queries.length;
   const small = itself.by_head.length ? " Small bars are the attention of each head." : "";
+  const shown = new Set(found.queries.flatMap(tagsOf));
+  const legend = Object.keys(TAGS).filter((tag) => shown.has(tag)).map((tag) => `${tag}: ${TAGS[tag]}`).join("; ");
   return [
     element("h4", {}, found.n_queries === 1 ? "The query that shaped it" : `The ${found.n_queries} queries that shaped it`),
     element("ol", { class: "bars" }, ...found.queries.map((one) => bar(one, most, heads)), bar(itself, most, heads)),
+    legend ? element("p", { class: "note legend" }, `${legend}.`) : null,
     hidden ? element("p", { class: "note" }, `${hidden} more share ${percent(found.attention_of_the_others)} of the attention.`) : null,
     element("h4", {}, "How much of that came in"),
     element("div", { class: "gate" },
@@ -226,9 +239,8 @@ function graph(found) {
 
 function bar(one, most, heads) {
   const kind = one.kind === undefined ? "own" : one.labelled ? "labelled" : "";
-  const tags = [one.labelled ? "labelled" : null, one.kind === "training" ? null : one.kind].filter(Boolean);
   return element("li", { class: kind },
-    element("span", {}, one.text, ...tags.flatMap((tag) => [" ", element("span", { class: "tag" }, tag)])),
+    element("span", {}, one.text, ...tagsOf(one).flatMap((tag) => [" ", element("span", { class: "tag" }, tag)])),
     element("span", { class: "number" }, percent(one.attention)),
     element("span", { class: "bar", "aria-hidden": "true" }, element("i", { share: one.attention / most })),
     element("span", { class: "heads", "aria-hidden": "true" }, ...one.by_head.map((head) => element("i", { share: head / heads }))));
@@ -242,7 +254,8 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target.matches("input, select, textarea");
   if (event.key === "Escape") return act(event, () => escape(typing)); // which would empty the search box
-  if (event.key === "/" && !typing) return act(event, () => query.select() ?? query.focus());
+  const empty = event.target === query && !query.value; // the box has the focus when the page opens
+  if (event.key === "/" && (!typing || empty)) return act(event, () => query.select() ?? query.focus());
   if (event.key === "ArrowDown" && event.target === query) return act(event, () => step(1));
   if (typing) return;
   const steps = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
