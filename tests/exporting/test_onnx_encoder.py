@@ -111,7 +111,7 @@ def test_without_an_index_nothing_is_measured(
 
 
 def test_the_code_of_the_card_runs_without_torch(root: Path, exported: Path, tmp_path: Path) -> None:
-    code = LOADING.split("```python\n")[1].split("```")[0].replace("this/folder", str(exported))
+    code = LOADING.split("```python\n")[1].split("```")[0].replace("folder/of/this/file", str(exported))
     assert len(code.splitlines()) <= 10
     script = tmp_path / "load.py"
     script.write_text(code)

@@ -1,6 +1,7 @@
 """`gnn-encoder inspect` on the samples: what it prints, beside Table 6."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,29 @@ def test_a_set_that_is_not_the_papers_has_no_column_of_theirs(inspect: Callable[
     code, out, _ = inspect(source="beir", path=str(TINY / "beir"))
     assert code == 0 and "Table 6" not in out
     assert "train: 60 queries, of 90 in the file" in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("train_queries", "cut", "line"),
+    [
+        (None, True, "of the train queries 6 become dev (data.dev_fraction)"),
+        (40, True, "of the train queries 6 become dev (data.dev_fraction) and a sample of 40 is trained with "),
+        (40, False, "of the train queries a sample of 40 is trained with (data.train_queries)"),
+        (60, False, None),
+        (None, False, None),
+    ],
+)
+def test_queries_that_are_not_trained_with(
+    inspect: Callable[..., tuple[int, str, str]], tmp_path: Path, train_queries: int | None, cut: bool, line: str | None
+) -> None:
+    """60 queries, a tenth of which becomes dev where there is no dev split."""
+    folder = tmp_path / "source"
+    shutil.copytree(TINY / "beir", folder)
+    if cut:
+        (folder / "qrels" / "dev.tsv").unlink()
+    lines = inspect(source="beir", path=str(folder), train_queries=train_queries)[1].splitlines()
+    told = [one for one in lines if one.startswith("of the train queries")]
+    assert len(told) == (line is not None) and all(one.startswith(line or "") for one in told)
 
 
 def test_equal_counts_are_said(inspect: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:

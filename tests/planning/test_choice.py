@@ -73,7 +73,8 @@ def test_cutting_is_advised_where_texts_are_longer_than_the_model_reads(
     (told,) = hurts(choose(base, data, machine, stages, minutes=None).plan)
     longer = "3% of the texts are longer than the 256 tokens that the model reads: "
     unread = f"passages are cut after 256 tokens: {data.passage_tokens.unread(256):.0%} of the text is never read; "
-    advice = "cut them: 'data.passages={words: 150, overlap: 25}' behind `init`, with the quotes"
+    setting = "'data.passages={words: 150, overlap: 25}'"
+    advice = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
     assert told == (longer if tokens == 175 else unread) + advice
 
 

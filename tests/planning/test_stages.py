@@ -50,6 +50,18 @@ def test_a_stage_without_a_model_is_named(facts: Facts, machine: Machine) -> Non
     assert all(stage.start > 0 for stage in found.stages)
 
 
+def test_a_control_that_gains_nothing_stops_after_some_evaluations(facts: Facts, machine: Machine) -> None:
+    """20 folds of 644 queries are 5 batches each: 200 steps in two passes, of which it trains 3 * 10."""
+    mgt = params().mgt.model_copy(
+        update={"gnn_epochs": 2, "epochs": 0, "beta": 0.05, "batch_size": 128, "evaluate_every": 10, "patience": 3}
+    )
+    stages = branch(read_stages(ROOT))
+    found = plan(params().model_copy(update={"mgt": mgt}), facts, machine, stages, times=None)
+    work = {stage.address: stage.seconds for stage in found.stages}
+    spared = 0.85 * work["train_no_gnn"] + work["cache_passages@no_gnn"]
+    assert found.control == pytest.approx(spared / 60) and 0 < found.control < found.minutes
+
+
 def test_the_default_run_costs_what_its_parts_cost(facts: Facts, machine: Machine) -> None:
     """The passages of the corpus through M_de, by hand: 27,413 of 50 to 150 tokens, of which 48 are read."""
     stages = {stage.address: stage for stage in read_stages(ROOT)}

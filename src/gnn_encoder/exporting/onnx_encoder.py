@@ -32,8 +32,8 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
-tokenizer = Tokenizer.from_file("this/folder/tokenizer.json")  # it cuts and pads as the encoder was trained
-session = onnxruntime.InferenceSession("this/folder/model.onnx")  # or model_int8.onnx
+tokenizer = Tokenizer.from_file("folder/of/this/file/tokenizer.json")  # it cuts and pads as the encoder was trained
+session = onnxruntime.InferenceSession("folder/of/this/file/model.onnx")  # or model_int8.onnx
 encoded = tokenizer.encode_batch(["a query", "another query"])
 fields = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
 inputs = {i.name: np.array([getattr(e, fields[i.name]) for e in encoded]) for i in session.get_inputs()}

@@ -17,7 +17,7 @@ MODE = {"cls": "cls_token", "mean": "mean_tokens"}
 LOADING = """```python
 from sentence_transformers import SentenceTransformer
 
-SentenceTransformer("this/folder").encode(["a query"])
+SentenceTransformer("folder/of/this/file").encode(["a query"])
 ```
 
 Its own files say how queries are cut, pooled and scaled, so that nothing has to be set. {server}"""

@@ -40,6 +40,7 @@ def render(data: Data, source: Source, found: Survey) -> Iterator[str]:
         yield f"{INDENT}left out: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in found.dropped.items())
     yield ""
     yield from _counts(found, paper_counts(data))
+    yield from _trained_with(data, {split.name: split.queries for split in found.splits})
     yield ""
     yield from _passages(found.passages)
     for split in found.splits:
@@ -61,6 +62,18 @@ def _counts(found: Survey, paper: dict[str, int]) -> Iterator[str]:
     for name, count in counts.items():
         told = f"{paper[name]:>14,}  {'equal' if paper[name] == count else 'differs'}" if name in paper else ""
         yield f"{names[name]:18}{count:>12,}{told}"
+
+
+def _trained_with(data: Data, queries: dict[str, int]) -> Iterator[str]:
+    """What stage prepare makes of the train queries, where it does not train with all of them."""
+    dev = 0 if "dev" in queries else max(1, round(data.dev_fraction * queries["train"]))
+    others = queries["train"] - dev
+    trained = min(others, data.train_queries or others)
+    parts = [f"{dev:,} become dev (data.dev_fraction)"] if dev else []
+    if trained < others:
+        parts.append(f"a sample of {trained:,} is trained with (data.train_queries)")
+    if parts:
+        yield f"of the train queries {' and '.join(parts)}"
 
 
 def _passages(found: PassageSurvey) -> Iterator[str]:

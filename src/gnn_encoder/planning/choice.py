@@ -225,7 +225,7 @@ def _lengths(wish: Wish, base: Params, facts: Facts, machine: Machine) -> Iterat
     read, longest, length = facts.passage_tokens, machine.model.tokens, wish.passage_length
     whole = f"{1 - read.longer(length):.0%} of the passages whole"
     if length >= longest and read.longer(length) > LONG_TEXTS:
-        whole += f", all that the model reads; see data.passages: {read.unread(length):.0%} of the text is never read"
+        whole += ", as much as the model reads"
     elif length < min(longest, padded(read.whole(WHOLE))):
         whole += f", for want of time; {read.unread(length):.0%} of the text is never read"
     asked = query_length(facts, machine)
@@ -267,9 +267,7 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
     each = rounds * max(1, round(n / rounds / batch))
     passes = max(1, ceil(ABOUT * wish.gnn_steps / each))
     steps = passes * each
-    yield Chosen(
-        "build_graph.k", wish.k, f"passages per query; an average passage has {n * wish.k / facts.passages:.1f}"
-    )
+    yield Chosen("build_graph.k", wish.k, f"passages per query, {n * wish.k / facts.passages:.1f} queries per passage")
     repeats = facts.queries_a_labelled_passage
     yield Chosen("build_graph.labelled", True, f"a labelled passage has {repeats:.1f} training queries")
     dearer = "M_ce's, as in the paper"

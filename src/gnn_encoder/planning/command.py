@@ -104,7 +104,7 @@ def _facts(params: Params) -> Facts:
 
 def _measured(params: Params) -> Machine:
     began = time.perf_counter()
-    sys.stderr.write("measuring this machine, 15 to 40 seconds\n")
+    sys.stderr.write("measuring this machine, up to a minute\n")
     found = measure(params)
     sys.stderr.write(f"measured this machine in {time.perf_counter() - began:.0f} s\n")
     return found
