@@ -1,11 +1,13 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 import yaml
@@ -242,6 +244,35 @@ def test_params_names_the_mistake(root: Path) -> None:
     (root / "params.yaml").write_text((ROOT / "params.yaml").read_text() + "\nsurprise: 1\n")
     code, _, err = call("params")
     assert code == 2 and "surprise is not a parameter" in err
+
+
+VALUES = pl.DataFrame(
+    {"system": "dual_encoder", "split": "test", "qid": ["q1", "q2"], "measure": "RR@10", "value": 0.5}
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "source", "told"),
+    [
+        (["q1", "q2", "q3"], "insuranceqa", ""),
+        (["a1", "a2"], "insuranceqa", "! these figures are of other data than params.yaml now names (data.source: ins"),
+        (["q1", "q2"], "beir", "! these figures are of other data than params.yaml now names"),
+        (None, "insuranceqa", "! this branch has not been run on the data of params.yaml (data.source: insuranceqa"),
+    ],
+)
+def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, source: str, told: str) -> None:
+    """`asked`: the test queries that were prepared; None: nothing was measured."""
+    shutil.copytree(ROOT / "metrics", root / "metrics")
+    (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    if asked is not None:
+        made = {"data": load_params().data.model_dump() | {"source": source}, "seed": load_params().seed}
+        (project.PREPARED / "manifest.json").write_text(json.dumps({"params": made}))
+        project.queries("test").parent.mkdir()
+        pl.DataFrame({"qid": asked}).write_parquet(project.queries("test"))
+        project.measured("dual_encoder").mkdir(parents=True)
+        VALUES.write_parquet(project.measured("dual_encoder") / project.VALUES)
+    code, out, err = call("results")
+    assert code == 0 and "| GNN-encoder" in out and (err.startswith(told) if told else err == "")
 
 
 def test_help_lists_every_command_and_each_has_an_example() -> None:

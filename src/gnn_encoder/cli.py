@@ -22,6 +22,7 @@ from gnn_encoder.core.systems import MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
+    from gnn_encoder.core.params import Params
     from gnn_encoder.growing.commands import Outcome
 
 app = typer.Typer(
@@ -224,7 +225,6 @@ def results(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.core.params import load_params
-        from gnn_encoder.data.prepared import is_prepared
         from gnn_encoder.evaluation.measures import parse
         from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
         from gnn_encoder.presenting.compared import read_branch, read_measured
@@ -236,14 +236,11 @@ def results(
         found = read_branch(branch, read_measured())
         if not found:
             raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
+        _tell_other_figures(registry().branches[branch].baseline, params)
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
         if branch == MAIN and (claim := read_claim()):
             typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
-        if not project.measured(registry().branches[branch].baseline).is_dir():
-            typer.echo("This branch has not been run here: these are the committed figures.", err=True)
-        elif not is_prepared(project.PREPARED, params):
-            typer.echo("These figures are of other data than params.yaml now names, which has not run yet.", err=True)
 
 
 @app.command()
@@ -273,6 +270,9 @@ def evaluate(
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --slices data/slices/test.parquet
     """  # noqa: D301
     with report_errors():
+        for path in filter(None, [run, against, qrels, answers]):
+            if not path.is_file():  # before scipy is loaded, which takes seconds
+                raise UserError(f"{path}: no such file; correct its path, or make it first (`dvc repro`)")
         from gnn_encoder.evaluation import foreign
         from gnn_encoder.evaluation.labels import read_labels
         from gnn_encoder.presenting.foreign import judged_table, sliced_table
@@ -417,7 +417,7 @@ def _print_grown(system: str, command: "Callable[[], Outcome]") -> None:
     seconds = time.perf_counter() - began
     typer.echo(f"{system}: {outcome.told}; {outcome.passages:,} passages can be found ({seconds:.1f} s)")
     if outcome.warning:
-        _print_line(outcome.warning, warning=True)
+        _print_warning(outcome.warning)
     _tell_other_data()
 
 
@@ -431,6 +431,25 @@ def _check_paths(experiment: Path, data: Path | None = None) -> None:
         raise UserError(f"{experiment}: no such file; run from the project's root, or correct the path")
     if data is not None and not data.exists():
         raise UserError(f"--path is {data}: no such file or folder; correct it")
+
+
+def _tell_other_figures(system: str, params: "Params") -> None:
+    """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
+    import polars as pl
+
+    from gnn_encoder.data.prepared import is_prepared
+
+    values, named = project.measured(system) / project.VALUES, f"data.source: {params.data.source}"
+    if not values.is_file():
+        _print_warning(
+            f"this branch has not been run on the data of params.yaml ({named}): these figures are committed ones"
+        )
+        return
+    judged = pl.scan_parquet(values).filter(pl.col("split") == "test")
+    if is_prepared(project.PREPARED, params):
+        judged = judged.join(pl.scan_parquet(project.queries("test")), on="qid", how="anti")
+    if not judged.head(1).collect().is_empty():
+        _print_warning(f"these figures are of other data than params.yaml now names ({named}), which has not run yet")
 
 
 def _tell_other_data() -> None:
@@ -520,6 +539,11 @@ def _queries(first: str | None, interactive: bool) -> Iterator[str]:
             break
         if line.strip():
             yield line.strip()
+
+
+def _print_warning(line: str) -> None:
+    """A warning beside what a command prints: on stderr, red on a terminal."""
+    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=True)
 
 
 def _print_line(line: str, *, warning: bool) -> None:

@@ -448,10 +448,11 @@ def test_results_tell_what_they_are_of(project: Any, copy_of: Callable[..., Any]
     table, told = results()
     assert "| GNN-encoder" in table and told == ""
     copy.set_params(data__train_queries=30)
-    assert results() == (table, "These figures are of other data than params.yaml now names, which has not run yet.\n")
+    other = "! these figures are of other data than params.yaml now names (data.source: beir), which has not run yet\n"
+    assert results() == (table, other)
     shutil.rmtree(copy.folder / "data")
     table, told = results()
-    assert "| GNN-encoder" in table and told == "This branch has not been run here: these are the committed figures.\n"
+    assert "| GNN-encoder" in table and told.startswith("! this branch has not been run on the data of params.yaml")
 
 
 def test_the_dag_is_drawn(project: Any) -> None:
