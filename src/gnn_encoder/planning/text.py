@@ -49,7 +49,7 @@ def summary(of: Plan) -> Iterator[str]:
     facts, encoder = of.facts, of.params.encoder
     few, many = (of.minutes - of.control) / FACTOR, of.minutes * FACTOR
     yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
-    yield f"  {of.control:.1f} min less if the control, train_no_gnn, gains nothing, as is usual: then it stops early"
+    yield f"  {of.control:.1f} min less if the control, train_no_gnn, gains nothing: then it stops early"
     yield f"  under scripts/reproduce.sh; plain `dvc repro` takes {of.alone:.1f} min more to start its stages"
     slow = sorted(of.stages, key=lambda stage: -stage.seconds)[:3]
     yield f"  longest: {', '.join(f'{stage.address} {seconds(stage.seconds)}' for stage in slow)}"
