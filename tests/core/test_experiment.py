@@ -106,31 +106,17 @@ def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
 
 
 def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
-    of_two_heads = "{table: ablations, graph: gnn_encoder, mgt: {heads: 2}}"
-    full = "full: {table: ablations, graph: gnn_encoder}, "
-    rest = (
-        "no_edge_features: {table: ablations, graph: gnn_encoder, mgt: {edge_features: none}}, "
-        "one_layer: {table: ablations, graph: gnn_encoder, mgt: {layers: 1}}, "
-        "no_mgt: {table: ablations, graph: gnn_encoder, mgt: {masking: drop_labelled}}, "
-        "no_gnn: {table: ablations, graph: gnn_encoder, control: true}, "
-        "gnn_longer: {table: ablations, graph: gnn_encoder, mgt: {gnn_epochs: 3}}, "
-        "joint_0: {table: ablations, graph: gnn_encoder, mgt: {epochs: 1, encoder_learning_rate: 0.0}}, "
-        "joint_2e6: {table: ablations, graph: gnn_encoder, mgt: {epochs: 1, encoder_learning_rate: 2.0e-06}}, "
-        "joint_2e5: {table: ablations, graph: gnn_encoder, mgt: {epochs: 1, encoder_learning_rate: 2.0e-05}}, "
-        "joint_only: {table: ablations, graph: gnn_encoder, mgt: {gnn_epochs: 0, epochs: 3}}, "
-        "no_gnn_longer: {table: ablations, graph: gnn_encoder, mgt: {epochs: 1}, control: true}, "
-        "k_10: {table: k, graph: widest, k: 10}, k_15: {table: k, graph: widest, k: 15}, "
-        "k_20: {table: k, graph: widest, k: 20}, k_25: {table: k, graph: widest, k: 25}, "
-        "k_30: {table: k, graph: widest, k: 30}, k_35: {table: k, graph: widest, k: 35}, "
-        "beta_1: {table: beta, graph: gnn_encoder, mgt: {beta: 0.01}}, "
-        "beta_10: {table: beta, graph: gnn_encoder, mgt: {beta: 0.1}}, "
-        "beta_20: {table: beta, graph: gnn_encoder, mgt: {beta: 0.2}}, "
-        "beta_50: {table: beta, graph: gnn_encoder, mgt: {beta: 0.5}}}"
+    full, no_gate, no_gnn, two_heads = (
+        f"{{table: ablations, graph: gnn_encoder{more}}}"
+        for more in ("", ", mgt: {gate: 0.2}", ", control: true", ", mgt: {heads: 2}")
     )
-    assert init("evidence.trials.no_gate.mgt={gate: 0.3}", f"evidence.trials.two-heads={of_two_heads}") == [
-        f"evidence.trials: {{{full}no_gate: {{table: ablations, graph: gnn_encoder, mgt: {{gate: 0.2}}}}, {rest} -> "
-        f"{{{full}two-heads: {of_two_heads}, "
-        f"no_gate: {{table: ablations, graph: gnn_encoder, mgt: {{gate: 0.3}}}}, {rest}"
+    rest = f"no_mgt: {full}, no_gnn: {no_gnn}"
+    init(f"evidence.trials={{full: {full}, no_gate: {no_gate}, {rest}}}")
+    changed = no_gate.replace("0.2", "0.3")
+    arguments = ("evidence.trials.no_gate.mgt={gate: 0.3}", f"evidence.trials.two-heads={two_heads}")
+    assert init("--over", *arguments) == [
+        f"evidence.trials: {{full: {full}, no_gate: {no_gate}, {rest}}} -> "
+        f"{{full: {full}, two-heads: {two_heads}, no_gate: {changed}, {rest}}}"
     ]
 
 

@@ -69,16 +69,11 @@ def test_equals_what_dvc_reads(folder: Path) -> None:
 def test_there_is_a_stage_for_each_key(folder: Path) -> None:
     addresses = [one.address for one in read_stages(folder)]
     assert len(set(addresses)) == len(addresses)
-    names = ("untouched", "retriever", "dual_encoder", "no_gnn", "dual_encoder_distilled", "pair_no_psr")
-    names += ("pair", "dual_cross_dpr")
-    assert [one for one in addresses if one.startswith("cache_passages")] == [f"cache_passages@{n}" for n in names]
-    assert [one for one in addresses if one.startswith("train_mgt")] == [
-        *("train_mgt@gnn_encoder", "train_mgt@gnn_encoder_distilled", "train_mgt@gnn_encoder_pair"),
-        "train_mgt@gnn_encoder_generated",
-    ]
-    assert [one.partition("@")[2] for one in addresses if one.startswith("trial@")] == list(
-        yaml.safe_load((folder / "params.yaml").read_text())["evidence"]["trials"]
-    )
+    systems, params = (yaml.safe_load((folder / name).read_text()) for name in ("systems.yaml", "params.yaml"))
+    each = {"cache_passages": systems["plain"], "train_mgt": systems["graphs"], "trial": params["evidence"]["trials"]}
+    for stage, keys in each.items():
+        found = [one for one in addresses if one.startswith(f"{stage}@")]
+        assert found == [f"{stage}@{key}" for key in keys] and found
 
 
 # --- by hand ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The registry of systems: their order in every table, what each is compared with, and the mistakes in one."""
+"""The registry of systems: what it says of a small one by hand, what holds for the project's, and the mistakes in one.
+
+The project's own may grow: what is said of its systems here is said of those that the papers name.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,71 +13,95 @@ import yaml
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.pipeline import read_stages
-from gnn_encoder.core.systems import CEILING, MAIN, REFERENCE, read_registry, registry
+from gnn_encoder.core.systems import CEILING, HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry
 from gnn_encoder.presenting.looks import look
 from gnn_encoder.presenting.names import name_of
 
 from ..project import ROOT
 
-ORDER = [
-    *("bm25", "untouched", "retriever", "dual_encoder", "no_gnn", "query_mean", "label_prior", "logged_neighbours"),
-    *("gnn_encoder", "hybrid", "dual_encoder_distilled", "gnn_encoder_distilled", "pair_no_psr", "pair"),
-    *("dual_cross_dpr", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked"),
-]
-DENSE = [name for name in ORDER if name not in ("bm25", "label_prior", "logged_neighbours", "hybrid", "reranked")]
+# --- a small one by hand ----------------------------------------------------------------------------------------------
+
+SMALL = """
+lexical:
+  words: {title: Words, branch: main}
+plain:
+  base: {title: Base, branch: main, encoder: data/base, repeats: data/prepared/passages.parquet}
+  other: {title: Other, branch: side, encoder: data/other, repeats: data/embeddings/base}
+  better: {title: Better, branch: side, encoder: data/better, repeats: data/embeddings/other}
+shifted:
+  mean: {title: Mean, branch: main, encoder: data/base, base: base}
+reordered:
+  prior: {title: Prior, branch: main, base: base, one_vector: true}
+  near: {title: Near, branch: main, base: base, one_vector: false}
+graphs:
+  graph: {title: Graph, branch: main, encoder: data/mgt/graph/encoder, base: base, nodes: training,
+    generated: data/drafts, k: build_graph.k, around: graph, features: data/cross_encoder}
+fused:
+  both: {title: Both, branch: side}
+views:
+  many: {title: Many, branch: built, encoder: data/many}
+reranking:
+  sorted: {title: Sorted, branch: sample}
+built:
+  wide: {title: Graph, branch: main, encoder: data/mgt/graph/encoder, base: base, nodes: both,
+    generated: data/drafts, k: evidence.k, around: graph, features: data/edge_features/graph}
+branches:
+  main: {baseline: base, against: main/base}
+  side: {baseline: other, against: side/other}
+  built: {baseline: better, against: side/better}
+  sample: {baseline: base, against: main, beside: [words, graph], sampled: true}
+"""
 
 
-def test_the_order_of_every_table() -> None:
-    assert list(registry().systems) == ORDER
-    assert list(registry().dense) == DENSE
+@pytest.fixture
+def small(tmp_path: Path) -> Any:
+    path = tmp_path / "systems.yaml"
+    path.write_text(SMALL)
+    return read_registry(path)
 
 
-def test_branches() -> None:
-    found = registry().branches
-    assert {name: registry().of_branch(name) for name in found} == {
-        "gnn_encoder": tuple(ORDER[: ORDER.index("dual_encoder_distilled")]),
-        "distilled": ("dual_encoder_distilled", "gnn_encoder_distilled"),
-        "pair": ("pair_no_psr", "pair"),
-        "dual_cross": ("dual_cross_dpr", "dual_cross"),
-        "gnn_encoder_pair": ("gnn_encoder_pair",),
-        "gnn_encoder_generated": ("gnn_encoder_generated",),
-        "reranked": ("reranked",),
-    }
-    assert list(found) == [
-        *("gnn_encoder", "distilled", "pair", "dual_cross", "gnn_encoder_pair", "gnn_encoder_generated", "reranked")
-    ]
-    assert [(name, one.baseline) for name, one in found.items()] == [
-        ("gnn_encoder", "dual_encoder"),
-        ("distilled", "dual_encoder_distilled"),
-        ("pair", "pair_no_psr"),
-        ("dual_cross", "dual_cross_dpr"),
-        ("gnn_encoder_pair", "pair"),
-        ("gnn_encoder_generated", "gnn_encoder"),
-        ("reranked", "dual_encoder"),
-    ]
-    assert {name: one.beside for name, one in found.items() if one.beside} == {
-        "reranked": ("retriever", "no_gnn", "gnn_encoder")
-    }
-    assert [name for name in ORDER if registry().is_sampled(name)] == ["reranked"]
+def test_order_is_by_branch_and_within_one_by_group(small: Any) -> None:
+    main, side = ["words", "base", "mean", "prior", "near", "graph"], ["other", "better", "both"]
+    assert list(small.systems) == [*main, *side, "many", "sorted"]
+    assert small.of_branch("main") == tuple(main) and small.of_branch("side") == tuple(side)
+    assert list(small.dense) == ["base", "mean", "graph", "other", "better", "many"]
 
 
-def test_each_system_s_own_baseline() -> None:
-    assert list(registry().baselines.items()) == [
-        ("bm25", "dual_encoder"),
-        ("untouched", "dual_encoder"),
-        ("retriever", "dual_encoder"),
-        ("no_gnn", "dual_encoder"),
-        ("query_mean", "dual_encoder"),
-        ("label_prior", "dual_encoder"),
-        ("logged_neighbours", "dual_encoder"),
-        ("gnn_encoder", "dual_encoder"),
-        ("hybrid", "dual_encoder"),
-        ("gnn_encoder_distilled", "dual_encoder_distilled"),
-        ("pair", "pair_no_psr"),
-        ("dual_cross", "dual_cross_dpr"),
-        ("gnn_encoder_pair", "pair"),
-        ("gnn_encoder_generated", "gnn_encoder"),
-    ]
+def test_each_system_s_own_baseline(small: Any) -> None:
+    of_main = dict.fromkeys(("words", "mean", "prior", "near", "graph"), "base")
+    assert small.baselines == {**of_main, "better": "other", "both": "other", "many": "better"}
+    assert [name for name in small.systems if small.is_sampled(name)] == ["sorted"]
+
+
+def test_what_costs_one_vector_per_passage(small: Any) -> None:
+    assert small.one_vector == ["base", "mean", "prior", "graph", "other", "better"]
+
+
+def test_branches_and_what_their_tables_show(small: Any) -> None:
+    assert small.independent_branches == ["main", "side"]
+    assert small.shown_with("side") == ["other", "better", "both"]
+    assert small.shown_with("built") == ["better", "many"]
+    assert small.shown_with("sample") == ["base", "words", "graph", "sorted"]
+
+
+# --- the project's ----------------------------------------------------------------------------------------------------
+
+
+def test_the_systems_that_code_names_are_there() -> None:
+    assert {MAIN, REFERENCE, LEXICAL, UNTOUCHED, HYBRID, CEILING} <= registry().systems.keys()
+    assert "widest" in registry().built
+
+
+def test_the_papers_systems_are_compared_with_their_own_baselines() -> None:
+    assert {
+        "gnn_encoder": "dual_encoder",
+        "gnn_encoder_distilled": "dual_encoder_distilled",
+        "pair": "pair_no_psr",
+        "dual_cross": "dual_cross_dpr",
+        "gnn_encoder_pair": "pair",
+        "gnn_encoder_generated": "gnn_encoder",
+    }.items() <= registry().baselines.items()
+    assert registry().is_sampled("reranked")
 
 
 def test_what_a_branch_reads_is_what_it_compares() -> None:
@@ -87,19 +114,14 @@ def test_what_a_branch_reads_is_what_it_compares() -> None:
 
 
 def test_graphs() -> None:
-    assert {name: (one.base, one.nodes, one.k, one.around) for name, one in registry().built.items()} == {
+    found = {name: (one.base, one.nodes, one.k, one.around) for name, one in registry().built.items()}
+    assert {
         "gnn_encoder": ("dual_encoder", "training", "build_graph.k", "gnn_encoder"),
         "gnn_encoder_distilled": ("dual_encoder_distilled", "training", "build_graph.k", "gnn_encoder"),
         "gnn_encoder_pair": ("pair", "training", "build_graph.k", "gnn_encoder_pair"),
         "gnn_encoder_generated": ("dual_encoder", "both", "build_graph.k", "gnn_encoder"),
         "widest": ("dual_encoder", "training", "evidence.k", "gnn_encoder"),
-    }
-    assert {MAIN, REFERENCE, CEILING} <= set(ORDER) and "widest" in registry().built
-
-
-def test_what_costs_one_vector_per_passage() -> None:
-    several = ("bm25", "logged_neighbours", "hybrid", "dual_cross", "reranked")
-    assert registry().one_vector == [name for name in ORDER if name not in several]
+    }.items() <= found.items()
 
 
 def test_the_hybrid_chooses_among_all_dense_systems_of_its_branch() -> None:
@@ -109,12 +131,12 @@ def test_the_hybrid_chooses_among_all_dense_systems_of_its_branch() -> None:
 
 
 def test_no_two_systems_look_the_same() -> None:
-    looks = [tuple(look(name).values()) for name in ORDER]
+    looks = [tuple(look(name).values()) for name in registry().systems]
     assert len(set(looks)) == len(looks)
 
 
 def test_the_encoders() -> None:
-    assert {name: project.encoder(name).as_posix() for name in DENSE} == {
+    expected = {
         "untouched": "data/untouched",
         "retriever": "data/retriever",
         "dual_encoder": "data/dual_encoder",
@@ -130,12 +152,13 @@ def test_the_encoders() -> None:
         "gnn_encoder_pair": "data/mgt/gnn_encoder_pair/encoder",
         "gnn_encoder_generated": "data/mgt/gnn_encoder_generated/encoder",
     }
+    assert {name: project.encoder(name).as_posix() for name in expected} == expected
 
 
 def test_the_groups_that_dvc_puts_together_are_those_of_the_registry() -> None:
     values = yaml.safe_load((ROOT / "systems.yaml").read_text())
-    assert set(values["dense"]) == set(DENSE) and set(values["systems"]) == set(ORDER)
-    assert {name: values["systems"][name]["branch"] for name in ORDER} == {
+    assert set(values["dense"]) == set(registry().dense)
+    assert {name: one["branch"] for name, one in values["systems"].items()} == {
         name: one.branch for name, one in registry().systems.items()
     }
     assert set(values["built"]) == {*values["graphs"], "widest"}
@@ -148,6 +171,8 @@ def test_titles() -> None:
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
+EVERY = "words, base, other, better, mean, prior, near, graph, both, many, sorted"
+DENSE = "base, mean, graph, other, better, many"
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -164,56 +189,33 @@ def put(path: str, value: object) -> Change:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda values: values["plain"]["pair"].pop("encoder"), "plain.pair.encoder: field required"),
-        (lambda values: values["graphs"]["gnn_encoder"].pop("base"), "graphs.gnn_encoder.base: field required"),
-        (put("lexical.bm25.encoder", "data/bm25"), "lexical.bm25.encoder: extra inputs are not permitted"),
-        (put("graphs.gnn_encoder.nodes", "all"), "graphs.gnn_encoder.nodes: input should be 'training', 'generated'"),
-        (put("plain.pair.title", 5), "plain.pair.title: input should be a valid string"),
-        (put("branches.pair.baselines", "pair"), "branches.pair.baselines: extra inputs are not permitted"),
-        (put("branches.pair", {"against": "pair/pair"}), "branches.pair.baseline: field required"),
-        (
-            put("plain.pair.branch", "pears"),
-            "pair.branch is 'pears': must be one of gnn_encoder, distilled, pair, dual_cross, "
-            "gnn_encoder_pair, gnn_encoder_generated, reranked",
-        ),
-        (put("built.widest.base", "dual"), "widest.base is 'dual': must be one of bm25, untouched, retriever, "),
-        (
-            put("branches.pair.baseline", "no_psr"),
-            "pair.baseline is 'no_psr': must be one of bm25, untouched, retriever, ",
-        ),
-        (
-            put("branches.reranked.beside", ["gnn"]),
-            "reranked.beside is 'gnn': must be one of bm25, untouched, retriever, ",
-        ),
-        (put("shifted.query_mean.base", "bm25"), "query_mean.base is 'bm25': must be one of untouched, retriever, "),
-        (put("reordered.label_prior.base", "mde"), "label_prior.base is 'mde': must be one of untouched, "),
-        (
-            lambda values: values["reordered"]["label_prior"].pop("one_vector"),
-            "reordered.label_prior.one_vector: field",
-        ),
-        (lambda values: values.pop("views"), "not a registry of systems ('views'); see its comments"),
+        (lambda values: values["plain"]["better"].pop("encoder"), "plain.better.encoder: field required"),
+        (lambda values: values["graphs"]["graph"].pop("base"), "graphs.graph.base: field required"),
+        (put("lexical.words.encoder", "data/words"), "lexical.words.encoder: extra inputs are not permitted"),
+        (put("graphs.graph.nodes", "all"), "graphs.graph.nodes: input should be 'training', 'generated' or 'both'"),
+        (put("plain.better.title", 5), "plain.better.title: input should be a valid string"),
+        (put("branches.side.baselines", "other"), "branches.side.baselines: extra inputs are not permitted"),
+        (put("branches.side", {"against": "side/other"}), "branches.side.baseline: field required"),
+        (put("plain.better.branch", "sied"), "better.branch is 'sied': must be one of main, side, built, sample"),
+        (put("built.wide.base", "dual"), f"wide.base is 'dual': must be one of {EVERY}"),
+        (put("branches.side.baseline", "none"), f"side.baseline is 'none': must be one of {EVERY}"),
+        (put("branches.sample.beside", ["gnn"]), f"sample.beside is 'gnn': must be one of {EVERY}"),
+        (put("shifted.mean.base", "words"), f"mean.base is 'words': must be one of {DENSE}"),
+        (put("reordered.prior.base", "mde"), f"prior.base is 'mde': must be one of {DENSE}"),
+        (lambda values: values["reordered"]["prior"].pop("one_vector"), "reordered.prior.one_vector: field required"),
+        (lambda values: values.pop("views"), "not a registry of systems ('views')"),
         (put("graphs", None), "graphs: input should be a valid dictionary"),
     ],
 )
 def test_a_wrong_registry(tmp_path: Path, change: Change, message: str) -> None:
-    # Written without anchors: what is changed is one entry.
-    values = yaml.safe_load(
-        yaml.dump(yaml.safe_load((ROOT / "systems.yaml").read_text()), Dumper=Plain, sort_keys=False)
-    )
+    values = yaml.safe_load(SMALL)
     change(values)
     path = tmp_path / "systems.yaml"
-    path.write_text(yaml.dump(values, Dumper=Plain, sort_keys=False))
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
     with pytest.raises(UserError) as caught:
         read_registry(path)
     text = str(caught.value)
-    assert text.startswith(f"{path}: {message}") and "\n" not in text
-
-
-class Plain(yaml.SafeDumper):
-    """Repeats what stands in several places."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    assert text.removesuffix("; see its comments") == f"{path}: {message}"
 
 
 @pytest.mark.parametrize(("text", "words"), [("a: [1\nb", "not a registry"), ("", "not a registry"), ("- 1", "not a")])
