@@ -23,7 +23,8 @@ from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
 from gnn_encoder.core.systems import MAIN, REFERENCE
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.graph.artifacts import GraphArtifacts
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
@@ -100,11 +101,8 @@ def _dual_encoder(
 
 
 def _gnn(params: Params) -> QueryPassageGNN:
-    mgt = params.mgt
-    names = ("layers", "heads", "gate", "edge_features", "graph")
-    settings = {name: getattr(mgt, name) for name in names} | {"labelled": False}
-    similarity = params.encoder.similarity
-    return QueryPassageGNN(GNNConfig(dimension=HIDDEN, edge_dimension=HIDDEN, similarity=similarity, **settings))
+    build_graph = params.build_graph.model_copy(update={"labelled": False})
+    return new_gnn(params.model_copy(update={"build_graph": build_graph}), HIDDEN, None)
 
 
 def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) -> None:

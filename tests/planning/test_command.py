@@ -162,6 +162,17 @@ def test_what_was_measured_is_kept_for_the_same_model(monkeypatch: pytest.Monkey
     assert machine.from_json(asdict(found)) == found
 
 
+def test_the_network_that_is_timed_is_the_experiment_s_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, new_gnn = [], machine.new_gnn
+    monkeypatch.setattr(machine, "new_gnn", lambda *arguments: made.append(new_gnn(*arguments)) or made[-1])
+    monkeypatch.setattr(machine, "BUDGET", 0.01)
+    init(["mgt={heads: 2, gate: 0.3, layers: 1, edge_features: cross_encoder, graph: self_loops}"])
+    assert machine._gnn_edge(load_params(), 32) > 0
+    (config,) = (gnn.config for gnn in made)
+    assert (config.dimension, config.heads, config.gate) == (32, 2, 0.3)
+    assert (config.layers, config.edge_features, config.graph, config.labelled) == (2, "product", "full", False)
+
+
 def test_a_setting_that_the_shell_has_cut_is_told() -> None:
     code, _, err = call(
         "init", "--data", "beir", "--path", "corpus", "data.passages={words:", "150,", "overlap:", "25}"

@@ -15,10 +15,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.core.params import MGT, Params
+from gnn_encoder.core.params import Params
 from gnn_encoder.core.stage import SCRATCH
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.device import device, working_dtype
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -103,7 +103,7 @@ def measure(params: Params) -> Machine:
         train_all=train_all,
         step=_optimise(encoder),
         step_all=step_all,
-        gnn_edge=_gnn_edge(params.mgt, model.dimension),
+        gnn_edge=_gnn_edge(params, model.dimension),
         multiply=_multiply(model.dimension),
         start=_start("gnn_encoder.core.stage", "polars"),
         start_model=_start("gnn_encoder.mgt.phases"),
@@ -184,20 +184,15 @@ def _optimise(encoder: DualEncoder) -> float:
     return _timed(step) if parameters else 0.0
 
 
-def _gnn_edge(mgt: MGT, dimension: int) -> float:
-    """Both layers on a graph of GNN_QUERIES queries, each with GNN_PASSAGES passages of its own and of others."""
-    config = GNNConfig(
-        dimension=dimension,
-        edge_dimension=dimension,
-        layers=2,
-        heads=mgt.heads,
-        gate=mgt.gate,
-        edge_features="product",
-        graph="full",
-        labelled=False,
-        similarity="cosine",
-    )
-    gnn, n, k = QueryPassageGNN(config).to(device()), GNN_QUERIES, GNN_PASSAGES
+def _gnn_edge(params: Params, dimension: int) -> float:
+    """Both layers on a graph of GNN_QUERIES queries, each with GNN_PASSAGES passages of its own and of others.
+
+    They are those of the experiment, but whole and with features that need no cross-encoder.
+    """
+    mgt = params.mgt.model_copy(update={"layers": 2, "edge_features": "product", "graph": "full"})
+    build_graph = params.build_graph.model_copy(update={"labelled": False})
+    gnn = new_gnn(params.model_copy(update={"mgt": mgt, "build_graph": build_graph}), dimension, None)
+    n, k = GNN_QUERIES, GNN_PASSAGES
     generator = torch.Generator().manual_seed(0)
     h_q, near, h_p = (torch.randn(*shape, generator=generator).to(device()) for shape in _shapes(dimension))
     edge_query = torch.arange(n).repeat_interleave(k).to(device())
