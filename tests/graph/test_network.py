@@ -248,7 +248,7 @@ def test_checkpoint_errors_are_told(tmp_path: Path) -> None:
     edit(config, edge_dimension=5)
     assert "W_e has shape (4, 3), but gnn.json says (4, 5)" in message()
     edit(config, dropout=0.1)
-    assert "keys are dimension, dropout" in message()
+    assert ", dropout, " in message()
     edit(config, heads=3)
     assert "mgt.heads is 3: must be a divisor of the embeddings' 4 columns" in message()
     config.write_text("{")
