@@ -83,6 +83,11 @@ def test_its_code_passes_the_checks(extended: Any) -> None:
     assert [problem for problem in problems(extended.folder) if problem.startswith("train_foo:")] == []
 
 
+def test_the_registry_s_tests_allow_for_it(extended: Any) -> None:
+    ran = extended.run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "tests/core/test_systems.py")
+    assert ran.status == 0, ran.output
+
+
 @pytest.mark.slow
 def test_evaluation_has_its_row(extended: Any, tmp_path: Path) -> None:
     project = replace(
