@@ -17,7 +17,7 @@ from gnn_encoder.mgt.start import Start, choose_start
 class Mean(nn.Module):
     """The mean of a node's neighbours and itself. It has no weights, and looks at neither features nor labels."""
 
-    b_l = None
+    b_l: nn.Parameter | None = None  # it looks at no labels
 
     def __init__(self, *, dimension: int, heads: int, edge_dimension: int | None, typed: bool = False) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Count, Gate, Section, describe
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.graph.layer import GraphLayer
 
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
@@ -107,7 +108,7 @@ class QueryPassageGNN(nn.Module):
             self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
         self._reset_linear_layers()
 
-    def _attention(self, *, typed: bool) -> GraphAttention:
+    def _attention(self, *, typed: bool) -> GraphLayer:
         c = self.config
         return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension, typed=typed)
 
