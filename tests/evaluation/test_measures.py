@@ -1,12 +1,14 @@
 import math
+from typing import Any
 
+import ir_measures
 import numpy as np
 import polars as pl
 import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.evaluation import measures
-from gnn_encoder.evaluation.measures import mean, parse, per_query
+from gnn_encoder.evaluation.measures import cutoff, mean, parse, per_query
 
 DEFAULT = ["RR@10", "R@5", "R@20", "R@50", "R@100", "R@1000", "nDCG@10", "Success@20"]
 
@@ -119,13 +121,31 @@ def test_names_are_ir_measures_own_and_each_is_once() -> None:
         ("R", "a cutoff is missing"),
         ("R@0", "whole number from 1"),  # would end the process inside trec_eval
         ("R@1.5", "whole number from 1"),
-        ("ERR@10", "neither pytrec_eval"),
+        ("ERR@10", "none of pytrec_eval, msmarco, runtime computes it"),
         ("", "''"),
     ],
 )
 def test_bad_names(name: str, message: str) -> None:
     with pytest.raises(UserError, match=f"^evaluate.measures .*{message}"):
         parse(["RR@10", name])
+
+
+def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of docs/extending.md: a relevant passage at rank r counts 1 / 2^(r - 1)."""
+
+    def half_life(qrels: Any, run: Any) -> float:
+        relevant = set(qrels.doc_id[qrels.relevance > 0])
+        return sum(0.5**place for place, pid in enumerate(run.doc_id) if pid in relevant)
+
+    defined = ir_measures.define_byquery(half_life, name="HalfLife")
+    monkeypatch.setitem(ir_measures.measures.registry, "HalfLife", defined)
+    table = per_query(
+        run({"q1": ["x", "a", "b"], "q2": ["x"]}),
+        qrels([("q1", "a", 2), ("q1", "b", 1), ("q1", "x", 0), ("q2", "c", 1), ("q3", "c", 1)]),
+        ["HalfLife@2", "HalfLife", "RR@10"],
+    )
+    assert table["value"].to_list() == [0.5, 0.75, 0.5, 0, 0, 0, 0, 0, 0]
+    assert cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
 
 
 def test_the_parameter_is_named() -> None:

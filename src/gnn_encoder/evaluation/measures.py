@@ -15,9 +15,11 @@ QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line o
 BY_ANSWERS = ("Success", "RR", "P")  # measures that need no passages but the retrieved ones
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
-# The providers that compute inside this process; other providers call programs that may not be installed.
+# The providers that compute inside this process; others call programs that may not be installed. `runtime` has the
+# measures that are defined by `ir_measures.define_byquery`.
+PROVIDERS = ("pytrec_eval", "msmarco", "runtime")
 PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
-    [ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco")]
+    [ir_measures.providers.registry[name] for name in PROVIDERS]
 )
 
 
@@ -127,7 +129,7 @@ def _parse_one(name: str, parameter: str) -> Any:
     except AssertionError as error:  # ir-measures' own check of what a measure needs
         raise UserError(f"{parameter} has {name!r}: a cutoff is missing or a setting is wrong; {EXAMPLES}") from error
     if not supported:
-        raise UserError(f"{parameter} has {name!r}: neither pytrec_eval nor MS MARCO's measure has it; {EXAMPLES}")
+        raise UserError(f"{parameter} has {name!r}: none of {', '.join(PROVIDERS)} computes it; {EXAMPLES}")
     return measure
 
 
