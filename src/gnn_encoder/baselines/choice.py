@@ -38,6 +38,19 @@ class Choice:
     tried: list[Tried]
     facts: Setting = field(default_factory=dict)
 
+    @property
+    def open_ends(self) -> list[str]:
+        """The settings whose chosen number ends its list, and is better than the number before: more may be better."""
+        return [name for name in self.chosen.setting if self._ends(name)]
+
+    def _ends(self, name: str) -> bool:
+        best: dict[Value, float] = {}
+        for one in self.tried:
+            best[one.setting[name]] = max(one.value, best.get(one.setting[name], 0.0))
+        values, chosen = sorted(best, key=float), self.chosen.setting[name]
+        before = {values[0]: values[1:2], values[-1]: values[-2:-1]}.get(chosen, [])
+        return any(best[chosen] > best[value] for value in before)
+
 
 def plainest_first(values: Iterable[float]) -> list[float]:
     """Values of a grid, each once, from the nearest to 0 on: of equally good ones the one that changes least wins."""

@@ -66,3 +66,6 @@ def log_choice(system: str, choice: Choice) -> None:
     told = ", ".join(f"{name} {value}" for name, value in choice.chosen.setting.items())
     points = f"{choice.measure} {100 * choice.chosen.value:.1f} on {choice.queries} dev queries"
     log.info("%s: %s, the best of %d settings: %s", system, told, len(choice.tried), points)
+    for name in choice.open_ends:
+        value = choice.chosen.setting[name]
+        log.warning("%s: %s %s ends the list that was tried; lengthen it (section baselines)", system, name, value)

@@ -1,0 +1,27 @@
+"""What is told of a choice."""
+
+import pytest
+
+from gnn_encoder.baselines.choice import Setting, choose
+
+
+@pytest.mark.parametrize(
+    ("tried", "expected"),
+    [
+        ({-1.0: 0.1, 0.0: 0.2, 1.0: 0.3}, ["weight"]),
+        ({-1.0: 0.4, 0.0: 0.2, 1.0: 0.3}, ["weight"]),
+        ({-1.0: 0.1, 0.0: 0.3, 1.0: 0.2}, []),
+        ({-2.0: 0.3, -1.0: 0.3, 0.0: 0.2}, []),  # the end is no better than the number before it
+        ({0.0: 0.3}, []),
+    ],
+)
+def test_a_best_value_at_the_end_of_its_list_is_found(tried: dict[float, float], expected: list[str]) -> None:
+    settings: list[Setting] = [{"weight": weight} for weight in tried]
+    choice = choose(settings, lambda asked: list(tried.values()), measure="RR@10", queries=1)
+    assert choice.open_ends == expected
+
+
+def test_each_setting_has_its_own_list() -> None:
+    settings: list[Setting] = [{"weight": weight, "neighbours": n} for weight in (0.0, 1.0, 2.0) for n in (1, 3)]
+    values = [0.1, 0.1, 0.2, 0.4, 0.1, 0.3]  # best: weight 1, neighbours 3
+    assert choose(settings, lambda asked: values, measure="RR@10", queries=1).open_ends == ["neighbours"]
