@@ -11,7 +11,7 @@ from gnn_encoder.baselines.choice import Setting, choose
         ({-1.0: 0.1, 0.0: 0.2, 1.0: 0.3}, ["weight"]),
         ({-1.0: 0.4, 0.0: 0.2, 1.0: 0.3}, ["weight"]),
         ({-1.0: 0.1, 0.0: 0.3, 1.0: 0.2}, []),
-        ({-2.0: 0.3, -1.0: 0.3, 0.0: 0.2}, []),  # the end is no better than the number before it
+        ({-2.0: 0.3005, -1.0: 0.3, 0.0: 0.2}, []),  # the end is hardly better than the number before it
         ({0.0: 0.3}, []),
     ],
 )
@@ -25,3 +25,9 @@ def test_each_setting_has_its_own_list() -> None:
     settings: list[Setting] = [{"weight": weight, "neighbours": n} for weight in (0.0, 1.0, 2.0) for n in (1, 3)]
     values = [0.1, 0.1, 0.2, 0.4, 0.1, 0.3]  # best: weight 1, neighbours 3
     assert choose(settings, lambda asked: values, measure="RR@10", queries=1).open_ends == ["neighbours"]
+
+
+def test_only_numbers_have_ends_and_a_setting_need_not_have_them() -> None:
+    settings: list[Setting] = [{"by": "scores", "weight": 0.0}, {"by": "scores", "weight": 0.1}, {"by": "ranks", "k": 10}]
+    choice = choose(settings, lambda asked: [0.1, 0.2, 0.1], measure="RR@10", queries=1)
+    assert choice.open_ends == ["weight"]

@@ -10,6 +10,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
 
+CLEARLY = 0.001  # a tenth of a point: less is no reason to try more
 Value = float | int | str
 Setting = dict[str, Value]  # such as {"weight": 0.1}
 
@@ -40,16 +41,17 @@ class Choice:
 
     @property
     def open_ends(self) -> list[str]:
-        """The settings whose chosen number ends its list, and is better than the number before: more may be better."""
-        return [name for name in self.chosen.setting if self._ends(name)]
+        """The settings whose chosen number ends its list, and is clearly better than the number before."""
+        return [name for name, value in self.chosen.setting.items() if not isinstance(value, str) and self._ends(name)]
 
     def _ends(self, name: str) -> bool:
         best: dict[Value, float] = {}
         for one in self.tried:
-            best[one.setting[name]] = max(one.value, best.get(one.setting[name], 0.0))
+            if name in one.setting:
+                best[one.setting[name]] = max(one.value, best.get(one.setting[name], 0.0))
         values, chosen = sorted(best, key=float), self.chosen.setting[name]
         before = {values[0]: values[1:2], values[-1]: values[-2:-1]}.get(chosen, [])
-        return any(best[chosen] > best[value] for value in before)
+        return any(best[chosen] > best[value] + CLEARLY for value in before)
 
 
 def plainest_first(values: Iterable[float]) -> list[float]:
