@@ -28,6 +28,10 @@ def test_each_setting_has_its_own_list() -> None:
 
 
 def test_only_numbers_have_ends_and_a_setting_need_not_have_them() -> None:
-    settings: list[Setting] = [{"by": "scores", "weight": 0.0}, {"by": "scores", "weight": 0.1}, {"by": "ranks", "k": 10}]
+    settings: list[Setting] = [
+        {"by": "scores", "weight": 0.0},
+        {"by": "scores", "weight": 0.1},
+        {"by": "ranks", "k": 10},
+    ]
     choice = choose(settings, lambda asked: [0.1, 0.2, 0.1], measure="RR@10", queries=1)
     assert choice.open_ends == ["weight"]
