@@ -31,7 +31,7 @@ def test_shares_by_hand() -> None:
         }
     )
     found = measure_ceiling(table, "RR@10", seed=0)["test"]
-    assert (found.questions, found.base, found.ceiling) == (2, 0.25, 0.75)
+    assert (found.queries, found.base, found.ceiling) == (2, 0.25, 0.75)
     assert {name: (share.mean, share.share) for name, share in found.systems.items()} == {
         "quarter": (0.375, 0.25),
         "same": (0.25, 0.0),
@@ -89,7 +89,7 @@ def test_only_queries_that_all_systems_have_count() -> None:
     both = pl.concat([table, other])
     assert on_shared_queries(both).group_by("split").len().sort("split").rows() == [("dev", 3), ("test", 6)]
     found = measure_ceiling(both, "RR@10", seed=0)
-    assert found["test"].questions == 2 and found["test"].systems["system"].share == 0.5
+    assert found["test"].queries == 2 and found["test"].systems["system"].share == 0.5
     assert found["dev"].systems["system"].share == 1.0
 
 

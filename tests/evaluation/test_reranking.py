@@ -246,6 +246,6 @@ def test_measured_on_the_sample_and_compared_on_it(folder: Path) -> None:
     slices = json.loads((project.METRICS / "reranked" / "slices.json").read_text())["test"]["slices"]["cut"]
     assert slices["no"]["queries"] + slices["yes"]["queries"] == 12, "of the sample"
     ceiling = json.loads((project.METRICS / "reranked" / "ceiling.json").read_text())["test"]
-    assert ceiling["questions"] == 12 and set(ceiling["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
+    assert ceiling["queries"] == 12 and set(ceiling["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
     above = ceiling["ceiling"] > ceiling["base"]
     assert {one["share"] for one in ceiling["systems"].values()} == ({0.0} if above else {None})

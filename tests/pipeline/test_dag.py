@@ -156,7 +156,7 @@ def test_the_ceiling_and_how_far_systems_come(project: Any, params: dict[str, An
         split: json.loads((project.folder / "metrics" / "reranked" / f"{split}.json").read_text()) for split in found
     }
     for split, ceiling in found.items():
-        assert ceiling["questions"] == branch[split]["questions"] == sample
+        assert ceiling["queries"] == branch[split]["queries"] == sample
         assert set(ceiling["systems"]) == set(REGISTRY.one_vector) - {"dual_encoder"}
         assert set(branch[split]["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
         assert (ceiling["base"], ceiling["ceiling"]) == (branch[split]["base"], branch[split]["ceiling"])

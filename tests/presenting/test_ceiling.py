@@ -5,7 +5,7 @@ from gnn_encoder.presenting.tables import markdown
 
 def test_table() -> None:
     systems = {"gnn_encoder": Share(mean=0.5, share=0.254, low=-0.1, high=None)}
-    found = ceiling_table(Ceiling(measure="RR@10", questions=9, base=0.4, ceiling=0.8, systems=systems), "dev")
+    found = ceiling_table(Ceiling(measure="RR@10", queries=9, base=0.4, ceiling=0.8, systems=systems), "dev")
     assert (found.title, found.note) == ("Dev queries: the way to M_de, reranked, points of 100", "9 queries")
     assert markdown(found).splitlines() == [
         "| System         | RR@10 | share of the way |     95% interval |",
@@ -18,6 +18,6 @@ def test_table() -> None:
 
 def test_undefined_without_a_ceiling_above() -> None:
     systems = {"gnn_encoder": Share(mean=0.5, share=None, low=None, high=None)}
-    found = ceiling_table(Ceiling(measure="RR@10", questions=9, base=0.4, ceiling=0.4, systems=systems), "test")
+    found = ceiling_table(Ceiling(measure="RR@10", queries=9, base=0.4, ceiling=0.4, systems=systems), "test")
     assert found.rows[1] == ["GNN-encoder", "50.0", "undefined", ""]
     assert found.note.startswith("9 queries; the ceiling does not exceed M_de here")

@@ -63,8 +63,8 @@ def test_all_systems_stand_before_the_branches_that_they_leave_out(one_branch: P
     assert [(table.title, table.split) for table in found] == [
         ("all systems", "test"),
         ("all systems", "dev"),
-        ("GNN-encoder and its baseline", "test"),
-        ("GNN-encoder and its baseline", "dev"),
+        ("GNN-encoder and what it is compared with", "test"),
+        ("GNN-encoder and what it is compared with", "dev"),
     ]
     row = {row.system: row for row in found[0].rows}["gnn_encoder"]
     assert row.against_reference and row.against_reference.difference == 0.1

@@ -33,7 +33,7 @@ class Ceiling:
     """Means of M_de and of the ceiling on the same queries, and the systems between them."""
 
     measure: str
-    questions: int  # number of queries; the name is the key in metrics/, where it stays as it is
+    queries: int
     base: float
     ceiling: float
     systems: dict[str, Share]
@@ -65,7 +65,7 @@ def _of_split(values: pl.DataFrame, measure: str, seed: int) -> Ceiling:
     drawn = resampled_means(columns, resamples=RESAMPLES, seed=seed, at_a_time=RESAMPLES_AT_A_TIME)
     systems = {name: _share(means[[0, 1, i]], drawn[:, [0, 1, i]]) for i, name in enumerate(names, 2)}
     return Ceiling(
-        measure=measure, questions=len(columns), base=float(means[0]), ceiling=float(means[1]), systems=systems
+        measure=measure, queries=len(columns), base=float(means[0]), ceiling=float(means[1]), systems=systems
     )
 
 

@@ -79,10 +79,10 @@ def machine(params: Params) -> dict[str, object]:
         "precision": "bf16" if bf16 else "fp32",
         "passage_batch_tokens": params.encoder.batch_tokens,
         "passage_length": params.encoder.passage_length,
-        "question_batch": 1,
+        "query_batch": 1,
         "passages": count_rows(project.PASSAGES),
-        "questions_in_graph": count_rows(GRAPH.queries),
-        "questions_timed": QUERIES,
+        "queries_in_graph": count_rows(GRAPH.queries),
+        "queries_timed": QUERIES,
     }
 
 

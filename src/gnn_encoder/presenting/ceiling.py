@@ -18,7 +18,7 @@ def ceiling_table(found: Ceiling, split: str) -> Table:
         title=f"{split.capitalize()} queries: the way to {name_of(CEILING)}, points of 100",
         columns=["System", found.measure, "share of the way", "95% interval"],
         rows=rows,
-        note=f"{count(found.questions)} queries{UNDEFINED if found.ceiling <= found.base else ''}",
+        note=f"{count(found.queries)} queries{UNDEFINED if found.ceiling <= found.base else ''}",
     )
 
 

@@ -45,7 +45,7 @@ def read_branch(branch: str, measured: dict[str, Means]) -> list[Results]:
     """
     if branch not in registry().branches:
         raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}")
-    title, sampled = f"{name_of(branch)} and its baseline", registry().branches[branch].sampled
+    title, sampled = f"{name_of(branch)} and what it is compared with", registry().branches[branch].sampled
     if sampled:
         title = f"{name_of(branch)}, on a sample of the queries"
         measured = means_of(on_shared_queries(_values(registry().shown_with(branch))))

@@ -81,7 +81,7 @@ def present_times(stage: Stage) -> Table:
 def present_cases(stage: Stage) -> list[Table]:
     """Table 5: cases, and a table of how many there are."""
     found, cases = describe_cases(stage.params)
-    counts = {"questions": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
+    counts = {"queries": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
     write_json(stage.scratch / "cases.json", cases)
     write_json(stage.metrics / "cases.json", counts)
     return [*blocks(counts, TITLES["cases"]), cases_table(cases)]

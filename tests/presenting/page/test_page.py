@@ -173,7 +173,7 @@ def test_nothing_has_run(empty: Path, params: Params) -> None:
 
 def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    assert "Test queries: GNN-encoder and its baseline" in text
+    assert "Test queries: GNN-encoder and what it is compared with" in text
     assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
     assert "Costs have not been measured. Run dvc repro compare ." in text
     assert "No queries have been generated" in text and "No model has been trained" not in text
