@@ -1,6 +1,5 @@
 """What is chosen on literal data and machines: it fits where it says so, reads 95% whole, keeps the floors."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,15 +90,6 @@ def test_the_gnn_gets_enough_steps_and_folds_are_no_smaller_than_a_batch(
         assert steps >= fewest
         assert queries // fold_count(params.mgt.beta) >= 24
         assert params.mgt.evaluate_every == pytest.approx(steps / 10, abs=1)
-
-
-def test_where_questions_repeat_the_gnn_trains_longer_if_time_allows(base: Params, stages: list[Declared]) -> None:
-    def passes(labelled: int, minutes: float | None) -> float:
-        data = replace(make_facts(passages=8000, queries=8000), labels=8000, labelled_passages=labelled)
-        return chosen(choose(base, data, make_machine(), stages, minutes=minutes))["mgt.gnn_epochs"]
-
-    assert passes(2000, None) == 2 * passes(8000, None) == 4
-    assert passes(2000, 12) == passes(8000, 12) == 2
 
 
 def test_trainings_have_a_hundred_steps_where_time_allows(base: Params, stages: list[Declared]) -> None:

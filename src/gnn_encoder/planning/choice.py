@@ -31,8 +31,6 @@ EVALUATIONS = 10  # of the GNN's training, and of its control's
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
-GNN_STEPS, GNN_STEPS_IF_REPEATED = 100, 300  # where questions are new more do not help; where they repeat they do
-REPEATED = 2  # training queries a labelled passage
 MOST_PASSES = 10  # over the queries in one training: further ones learn few queries by heart
 
 
@@ -114,7 +112,7 @@ def best(facts: Facts, machine: Machine) -> Wish:
         pair_length=min(longest, PAIR_TOKENS, asked + length),
         candidates=16,
         k=max(1, min(25, facts.passages // 20)),
-        gnn_steps=GNN_STEPS_IF_REPEATED if facts.queries_a_labelled_passage >= REPEATED else GNN_STEPS,
+        gnn_steps=100,
         patience=EVALUATIONS,
         edge_features="cross_encoder",
     )
@@ -145,8 +143,6 @@ def harmless() -> list[Concession]:
         ("retriever_steps", 100),
         ("encoder_steps", 100),
         ("teacher_steps", 90),
-        ("gnn_steps", 200),
-        ("gnn_steps", GNN_STEPS),
         ("retriever_steps", 50),
         ("candidates", 6),
         ("gnn_steps", 60),
@@ -278,7 +274,7 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
     cheaper = "as good as a briefly trained M_ce's, and cost nothing"
     yield Chosen("mgt.edge_features", wish.edge_features, dearer if wish.edge_features == "cross_encoder" else cheaper)
     yield Chosen("mgt.beta", beta, f"{rounds} folds of about {n // rounds} queries")
-    yield Chosen("mgt.gnn_epochs", passes, f"{steps} steps, about {wish.gnn_steps} are wanted")
+    yield Chosen("mgt.gnn_epochs", passes, f"{steps} steps, {'60 to 100' if n < 1000 else 'about 100'} are wanted")
     yield Chosen("mgt.epochs", 0, "no joint training: on short schedules it loses part of the gain")
     yield Chosen("mgt.batch_size", batch, "a fold, up to 128")
     rate = 1.0e-3 if n >= 2000 else 5.0e-4
