@@ -1,8 +1,9 @@
 """What a baseline chose on dev: every setting that it tried, and the best one, as JSON in its artifact."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import TypeAdapter
 
@@ -13,6 +14,8 @@ from gnn_encoder.core.storage.atomic import write_json
 CLEARLY = 0.001  # a tenth of a point: less is no reason to try more
 Value = float | int | str
 Setting = dict[str, Value]  # such as {"weight": 0.1}
+Limits = Mapping[str, tuple[float, ...]]  # values of a setting beyond which there is none, such as a share of 1
+NO_LIMITS: Limits = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +42,10 @@ class Choice:
     tried: list[Tried]
     facts: Setting = field(default_factory=dict)
 
-    @property
-    def open_ends(self) -> list[str]:
-        """The settings whose chosen number ends its list, and is clearly better than the number before."""
-        return [name for name, value in self.chosen.setting.items() if not isinstance(value, str) and self._ends(name)]
+    def open_ends(self, limits: Limits = NO_LIMITS) -> list[str]:
+        """The settings whose chosen number ends a list that could go on, and is clearly better than the one before."""
+        numbers = {name: value for name, value in self.chosen.setting.items() if not isinstance(value, str)}
+        return [name for name, value in numbers.items() if value not in limits.get(name, ()) and self._ends(name)]
 
     def _ends(self, name: str) -> bool:
         best: dict[Value, float] = {}

@@ -25,7 +25,8 @@ def write_hybrid(system: str, dense: Sequence[str], params: Params, folder: Path
         return {"dense": best, "depth": params.retrieve.depth, **values}
 
     section = params.baselines
-    write_reordered(system, open_split, settings(section.bm25_weights, section.reciprocal_ranks), params, folder, facts)
+    tried = settings(section.bm25_weights, section.reciprocal_ranks)
+    write_reordered(system, open_split, tried, params, folder, facts, limits={"weight": (0.0, 1.0)})
 
 
 def best_dense(systems: Sequence[str], params: Params) -> Choice:

@@ -47,7 +47,7 @@ def write_logged_neighbours(system: str, base: str, params: Params, folder: Path
         for weight in plainest_first(section.neighbour_weights)
         for count in sorted(set(section.neighbours))
     ]
-    write_reordered(system, open_split, settings, params, folder, facts)
+    write_reordered(system, open_split, settings, params, folder, facts, limits={"neighbours": (1,)})
 
 
 def scorer(matrix: NDArray[Any], queries: Matrix) -> Score:
