@@ -10,6 +10,8 @@ The artifacts stay where they are. No number is typed in.
     dvc.lock       what it read and made, with hashes
     metrics/       as at the top of the repository
     plots/         the pictures
+
+The systems to choose between go into the repository's README.md as well, between <!-- NAME --> and <!-- /NAME -->.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import json
 import shutil
 from pathlib import Path
 
-from update_readme import machine, measured, quality
+from update_readme import README, chosen, fill, machine, measured, quality
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
@@ -37,19 +39,23 @@ def minutes() -> Table:
     return Table(title="Minutes of stages that took one or more", columns=["artifact", "minutes"], rows=rows)
 
 
-def text(experiment: str, date: str) -> str:
-    """The folder's README.md."""
+def provenance(date: str) -> str:
+    """What the results are of."""
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
     queries, seed = statistics["train"]["queries"], load_params().seed
-    told = f"{queries:,} training queries, seed {seed}, on {machine()}; {date}."
+    return f"{queries:,} training queries, seed {seed}, on {machine()}; {date}."
+
+
+def text(experiment: str, told: str) -> str:
+    """The folder's README.md."""
     return (
         f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml` and `bash scripts/reproduce.sh`.\n\n"
         f"{quality(measured(), told)}\n\n{titled(minutes())}\n"
     )
 
 
-def keep(folder: Path, date: str) -> None:
-    """Write the folder anew."""
+def keep(folder: Path, told: str) -> None:
+    """Write the folder anew, and the experiment's section of the repository's README.md."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in ("params.yaml", "dvc.lock"):
@@ -58,7 +64,8 @@ def keep(folder: Path, date: str) -> None:
         for path in Path(name).rglob(pattern):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder / path)
-    (folder / "README.md").write_text(text(folder.name, date), encoding="utf-8")
+    (folder / "README.md").write_text(text(folder.name, told), encoding="utf-8")
+    fill(README, {folder.name: quality([chosen(one) for one in measured()], told)})
 
 
 if __name__ == "__main__":
@@ -66,4 +73,4 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path, help="results/NAME, with NAME that of the experiment in configs/")
     parser.add_argument("--date", required=True, help="the day")
     arguments = parser.parse_args()
-    keep(arguments.folder, arguments.date)
+    keep(arguments.folder, provenance(arguments.date))

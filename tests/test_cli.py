@@ -25,6 +25,7 @@ from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.core.systems import registry
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
+from gnn_encoder.presenting.names import name_of
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ["Medicare pays for some things", "Whole life lasts " + "very " * 40 + "long", "Cars need cover"]
@@ -273,6 +274,19 @@ def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, 
         VALUES.write_parquet(project.measured("dual_encoder") / project.VALUES)
     code, out, err = call("results")
     assert code == 0 and "| GNN-encoder" in out and (err.startswith(told) if told else err == "")
+
+
+def test_results_of_all_branches(root: Path) -> None:
+    shutil.copytree(ROOT / "metrics", root / "metrics")
+    (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    code, out, _ = call("results", "all")
+    assert code == 0 and out.startswith("Test queries: all systems") and "\nGNN-encoder against " in out
+    assert all(f"| {name_of(system)} " in out for system in ("bm25", "gnn_encoder", "pair", "dual_cross"))
+    shutil.rmtree(root / "metrics")
+    code, _, err = call("results", "all")
+    assert code == 2 and err == (
+        "error: metrics/gnn_encoder: has not been evaluated; run `dvc repro evaluate@gnn_encoder` first\n"
+    )
 
 
 def test_help_lists_every_command_and_each_has_an_example() -> None:

@@ -18,7 +18,7 @@ import typer
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
-from gnn_encoder.core.systems import MAIN, registry
+from gnn_encoder.core.systems import MAIN, REFERENCE, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+ALL = "all"  # instead of a branch
 EXPORTED = (
     "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss, elasticsearch, qdrant. "
     "Passages, queries and judgements: beir."
@@ -214,32 +215,37 @@ def params(
 
 @app.command()
 def results(
-    branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair.")] = MAIN,
+    branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair, or all.")] = MAIN,
 ) -> None:
     """Print how good a branch's systems are, as its evaluation wrote it into metrics/.
+
+    With `all`, every system that has been evaluated: in one table after `dvc repro compare`, else a table a branch.
 
     \b
     Examples:
       gnn-encoder results
       gnn-encoder results dual_cross
+      gnn-encoder results all
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.core.params import load_params
         from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.presenting.artifacts import Missing
         from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
-        from gnn_encoder.presenting.compared import read_branch, read_measured
+        from gnn_encoder.presenting.compared import read_branch, read_measured, read_results
         from gnn_encoder.presenting.results import results_table
         from gnn_encoder.presenting.tables import titled
 
         params = load_params()
         (tested,) = parse([params.evaluate.significance])
-        found = read_branch(branch, read_measured())
-        if not found:
-            raise UserError(f"metrics/{branch}: has not been evaluated; run `dvc repro evaluate@{branch}` first")
-        _tell_other_figures(registry().branches[branch].baseline, params)
+        found = read_results(read_measured()) if branch == ALL else read_branch(branch, read_measured())
+        if not found or isinstance(found, Missing):
+            asked = MAIN if branch == ALL else branch
+            raise UserError(f"metrics/{asked}: has not been evaluated; run `dvc repro evaluate@{asked}` first")
+        _tell_other_figures(REFERENCE if branch == ALL else registry().branches[branch].baseline, params)
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
-        if branch == MAIN and (claim := read_claim()):
+        if branch in (MAIN, ALL) and (claim := read_claim()):
             typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
 
 

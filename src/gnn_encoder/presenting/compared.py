@@ -44,7 +44,7 @@ def read_branch(branch: str, measured: dict[str, Means]) -> list[Results]:
         UserError: there is no such branch.
     """
     if branch not in registry().branches:
-        raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}")
+        raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
     title, sampled = f"{name_of(branch)} and what it is compared with", registry().branches[branch].sampled
     if sampled:
         title = f"{name_of(branch)}, on a sample of the queries"

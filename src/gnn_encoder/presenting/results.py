@@ -51,14 +51,14 @@ class Results:
 
 
 def results_table(found: Results, tested: str) -> Table:
-    """One row per system. The comparisons are of the measure `tested`; a column without comparisons is left out."""
+    """One row per system. The comparisons are of the measure `tested`; a column without comparisons is left out.
+
+    Where a system's own baseline is M_de, the column of differences from M_de alone has the comparison.
+    """
     columns = ["System", *found.rows[0].measures]
     rows = [[name_of(row.system), *map(_mean, row.measures.values())] for row in found.rows]
     reference = [comparison(row.against_reference) for row in found.rows]
-    own = [_against_own(row.against_own) for row in found.rows]
-    baselines = {row.against_own.baseline for row in found.rows if row.against_own}
-    if baselines == {REFERENCE} and set(reference) != {NOTHING}:  # both columns are the same
-        own = [NOTHING] * len(own)
+    own = [_against_own(row) for row in found.rows]
     for name, cells in ((name_of(REFERENCE), reference), ("its baseline", own)):
         if set(cells) != {NOTHING}:
             columns.append(f"{tested} against {name}")
@@ -89,6 +89,8 @@ def _mean(mean: Mean) -> str:
     return points(mean.mean) if mean.half is None else f"{points(mean.mean)}\n±{points(mean.half)}"
 
 
-def _against_own(found: Comparison | None) -> str:
-    text = comparison(found)
-    return f"{text} ({name_of(found.baseline)})" if found else text
+def _against_own(row: Row) -> str:
+    found = row.against_own
+    if found is None or (found.baseline == REFERENCE and row.against_reference):
+        return NOTHING
+    return f"{comparison(found)} ({name_of(found.baseline)})"
