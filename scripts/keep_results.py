@@ -19,7 +19,7 @@ import json
 import shutil
 from pathlib import Path
 
-from update_readme import README, chosen, fill, machine, measured, quality
+from update_readme import README, chosen, fill, lengths, machine, measured, quality
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
@@ -42,8 +42,8 @@ def minutes() -> Table:
 def provenance(date: str) -> str:
     """What the results are of."""
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    queries, seed = statistics["train"]["queries"], load_params().seed
-    return f"{queries:,} training queries, seed {seed}, on {machine()}; {date}."
+    params, queries = load_params(), statistics["train"]["queries"]
+    return f"{queries:,} training queries, seed {params.seed}, on {machine()}; {date}. {lengths(params)}"
 
 
 def text(experiment: str, told: str) -> str:

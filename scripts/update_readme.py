@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 
 from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
+from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.presenting.artifacts import Missing, read_records
@@ -89,14 +89,21 @@ def quality(found: list[Results], told: str) -> str:
     return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
 
 
+def lengths(params: Params) -> str:
+    """How much of a passage the systems read."""
+    read, untouched = params.encoder.passage_length, params.untouched.passage_length
+    at_most = f"at most {untouched}" if untouched else "all that it can"
+    return f"Trained systems read at most {read} tokens of a passage, the untouched model {at_most}, BM25 all."
+
+
 def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
     """What the results are of: data, machine, date, minutes."""
     statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    train, seed = statistics["train"]["queries"], load_params().seed
+    params, train = load_params(), statistics["train"]["queries"]
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
     sentences = (
         f"Measured on InsuranceQA with the default `params.yaml` ({train:,} training queries, the whole corpus, "
-        f"seed {seed}) on {machine()}, on {date}.",
+        f"seed {params.seed}) on {machine()}, on {date}. {lengths(params)}",
         f"`dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes{whole}.",
     )
     return " ".join(sentences)
