@@ -155,7 +155,8 @@ def test_what_was_measured_is_kept_for_the_same_model(monkeypatch: pytest.Monkey
     assert machine.recall(small) is None
     found = machine.measure(small)
     assert found.model == machine.Model(parameters=found.model.parameters, layers=2, dimension=32, heads=4, tokens=128)
-    assert machine.recall(small) == found and machine.recall(params) is None
+    dropping = small.model_copy(update={"encoder": small.encoder.model_copy(update={"dropout": 0.2})})
+    assert machine.recall(small) == found and machine.recall(params) is machine.recall(dropping) is None
     rates = [found.read, found.train, found.train_all]
     assert all(rate.short > 0 and rate.long > 0 for rate in rates)
     assert min(found.step, found.step_all, found.gnn_edge, found.multiply, found.load) > 0

@@ -116,7 +116,7 @@ def measure(params: Params) -> Machine:
 
 
 def recall(params: Params) -> Machine | None:
-    """What `measure` found last, if it was with this model and these threads; else None."""
+    """What `measure` found last, if it was with this model, trained likewise, and these threads; else None."""
     if not MEASURED.is_file():
         return None
     kept = json.loads(MEASURED.read_text(encoding="utf-8"))
@@ -252,6 +252,7 @@ def _key(params: Params) -> dict[str, Any]:
         "model": encoder.model,
         "revision": encoder.revision,
         "frozen_layers": encoder.frozen_layers,
+        "dropout": encoder.dropout,
         "dtype": str(working_dtype(encoder.precision)),
         "name": _name(),
     }
