@@ -47,7 +47,9 @@ def write_logged_neighbours(system: str, base: str, params: Params, folder: Path
         for weight in plainest_first(section.neighbour_weights)
         for count in sorted(set(section.neighbours))
     ]
-    write_reordered(system, open_split, settings, params, folder, facts, limits={"neighbours": (1,)})
+    # With all queries as neighbours it is nearly `label_prior`, a system of its own: more of them need no trial.
+    limits = {"neighbours": (1, max(section.neighbours))}
+    write_reordered(system, open_split, settings, params, folder, facts, limits=limits)
 
 
 def scorer(matrix: NDArray[Any], queries: Matrix) -> Score:
