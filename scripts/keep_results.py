@@ -19,11 +19,11 @@ import json
 import shutil
 from pathlib import Path
 
-from update_readme import README, chosen, fill, lengths, machine, measured, quality
+from update_readme import README, chosen, fill, lengths, machine, measured, quality, training_queries
 
-from gnn_encoder.core import project
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import TIMES
+from gnn_encoder.presenting.results import Results
 from gnn_encoder.presenting.tables import Table, titled
 
 LONG = 60  # seconds
@@ -41,16 +41,15 @@ def minutes() -> Table:
 
 def provenance(date: str) -> str:
     """What the results are of."""
-    statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    params, queries = load_params(), statistics["train"]["queries"]
-    return f"{queries:,} training queries, seed {params.seed}, on {machine()}; {date}. {lengths(params)}"
+    params = load_params()
+    return f"{training_queries():,} training queries, seed {params.seed}, on {machine()}; {date}. {lengths(params)}"
 
 
-def text(experiment: str, told: str) -> str:
+def text(experiment: str, found: list[Results], told: str) -> str:
     """The folder's README.md."""
     return (
         f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml` and `bash scripts/reproduce.sh`.\n\n"
-        f"{quality(measured(), told)}\n\n{titled(minutes())}\n"
+        f"{quality(found, told)}\n\n{titled(minutes())}\n"
     )
 
 
@@ -64,8 +63,9 @@ def keep(folder: Path, told: str) -> None:
         for path in Path(name).rglob(pattern):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder / path)
-    (folder / "README.md").write_text(text(folder.name, told), encoding="utf-8")
-    fill(README, {folder.name: quality([chosen(one) for one in measured()], told)})
+    found = measured()
+    (folder / "README.md").write_text(text(folder.name, found, told), encoding="utf-8")
+    fill(README, {folder.name: quality([chosen(one) for one in found], told)})
 
 
 if __name__ == "__main__":

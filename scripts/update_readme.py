@@ -96,14 +96,20 @@ def lengths(params: Params) -> str:
     return f"Trained systems read at most {read} tokens of a passage, the untouched model {at_most}, BM25 all."
 
 
+def training_queries() -> int:
+    """How many there are."""
+    statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
+    found: int = statistics["train"]["queries"]
+    return found
+
+
 def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
     """What the results are of: data, machine, date, minutes."""
-    statistics = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))
-    params, train = load_params(), statistics["train"]["queries"]
+    params = load_params()
     whole = f", all branches together {all_minutes:.1f}" if all_minutes else ""
     sentences = (
-        f"Measured on InsuranceQA with the default `params.yaml` ({train:,} training queries, the whole corpus, "
-        f"seed {params.seed}) on {machine()}, on {date}. {lengths(params)}",
+        f"Measured on InsuranceQA with the default `params.yaml` ({training_queries():,} training queries, the whole "
+        f"corpus, seed {params.seed}) on {machine()}, on {date}. {lengths(params)}",
         f"`dvc repro evaluate@gnn_encoder` took {minutes:.1f} minutes{whole}.",
     )
     return " ".join(sentences)

@@ -18,7 +18,7 @@ import typer
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
-from gnn_encoder.core.systems import MAIN, REFERENCE, registry
+from gnn_encoder.core.systems import MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
@@ -239,13 +239,13 @@ def results(
         params = load_params()
         (tested,) = parse([params.evaluate.significance])
         found = read_results(read_measured()) if branch == ALL else read_branch(branch, read_measured())
+        first = MAIN if branch == ALL else branch
         if not found or isinstance(found, Missing):
-            asked = MAIN if branch == ALL else branch
-            raise UserError(f"metrics/{asked}: has not been evaluated; run `dvc repro evaluate@{asked}` first")
-        _tell_other_figures(REFERENCE if branch == ALL else registry().branches[branch].baseline, params)
+            raise UserError(f"metrics/{first}: has not been evaluated; run `dvc repro evaluate@{first}` first")
+        _tell_other_figures(registry().branches[first].baseline, params)
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
-        if branch in (MAIN, ALL) and (claim := read_claim()):
+        if first == MAIN and (claim := read_claim()):
             typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
 
 
