@@ -37,6 +37,7 @@ ABLATIONS: dict[str, dict[str, object]] = {
     "no_edge_features": {"edge_features": "none"},
     "one_layer": {"layers": 1},
     "no_mgt": {"masking": "drop_labelled"},
+    "self_loops": {"graph": "self_loops"},
     "no_gnn": {},
     "gnn_longer": {"gnn_epochs": 3},
     "joint_0": {"epochs": 1, "encoder_learning_rate": 0.0},
