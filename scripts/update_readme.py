@@ -47,8 +47,8 @@ SYSTEMS = (
 MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
 HOW_TO_READ = (
     "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
-    "over the rows of its column, and ▲ and ▼ mark p below 0.05. Intervals are over queries: another seed can move a "
-    "difference of two trainings by half a point."
+    "over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries: another seed can "
+    "move a difference of two trainings by half a point."
 )
 
 

@@ -1,0 +1,83 @@
+"""What is left of a system's gain once BM25, or what labels say of passages, is added to every system alike.
+
+    python scripts/combined.py bm25 dual_encoder query_mean gnn_encoder     # each fused with BM25
+    python scripts/combined.py prior dual_encoder pair gnn_encoder          # each with a prior for labels
+
+It reads the systems' runs, which must have been made, and changes nothing. What is added to a system is what the
+systems `hybrid` and `label_prior` would be of that one alone: its setting is the best of section baselines on dev.
+Differences are those of the last system from each other one, both with what was added.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.baselines.choice import read_choice
+from gnn_encoder.baselines.hybrid import write_hybrid
+from gnn_encoder.baselines.label_prior import write_label_prior
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.systems import HYBRID
+from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.runs import read_run
+from gnn_encoder.evaluation.significance import compare
+from gnn_encoder.presenting.formats import difference, p_value
+from gnn_encoder.presenting.names import name_of
+
+PRIOR = "label_prior"
+Values = dict[str, NDArray[np.float64]]  # split -> the measure of each of its queries, by their ids' order
+Add = Callable[[str, Params, Path], None]  # the runs of a system with what is added, into a folder
+
+
+def fuse(dense: str, params: Params, folder: Path) -> None:
+    """Write the runs of a dense system fused with BM25."""
+    write_hybrid(HYBRID, [dense], params, folder)
+
+
+def favour(dense: str, params: Params, folder: Path) -> None:
+    """Write the runs of a dense system with a prior for labelled passages."""
+    write_label_prior(PRIOR, dense, params, folder)
+
+
+WAYS: dict[str, tuple[str, Add]] = {"bm25": (HYBRID, fuse), "prior": (PRIOR, favour)}
+
+
+def combined(dense: str, way: str, params: Params) -> Values:
+    """The queries' values of a dense system with what is added to it."""
+    measure, (written, add) = params.evaluate.significance, WAYS[way]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, found = Path(scratch), {}
+        add(dense, params, folder)
+        for split in project.JUDGED:
+            run = read_run(folder / project.run_file(written, split).name)
+            found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid")["value"].to_numpy()
+        chosen = read_choice(folder).chosen.setting
+    told = ", ".join(f"{split} {100 * values.mean():.1f}" for split, values in found.items())
+    print(f"{name_of(dense)} and {way}, {chosen}: {measure} {told}", flush=True)
+    return found
+
+
+def main() -> None:
+    """Add to each system, and compare the last with the others."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("systems", nargs="+", metavar="SYSTEM")
+    arguments = parser.parse_args()
+    params = load_params()
+    found = {system: combined(system, arguments.way, params) for system in arguments.systems}
+    last = arguments.systems[-1]
+    for other in arguments.systems[:-1]:
+        for split in project.JUDGED:
+            one = compare(found[last][split], found[other][split])
+            print(
+                f"{split}: {name_of(last)} - {name_of(other)}, both with {arguments.way}: {difference(one)}, "
+                f"p = {p_value(one.p)}"
+            )
+
+
+if __name__ == "__main__":
+    main()
