@@ -10,8 +10,6 @@ The artifacts stay where they are. No number is typed in.
     dvc.lock       what it read and made, with hashes
     metrics/       as at the top of the repository
     plots/         the pictures
-
-The systems to choose between go into the repository's README.md as well, between <!-- NAME --> and <!-- /NAME -->.
 """
 
 import argparse
@@ -19,7 +17,7 @@ import json
 import shutil
 from pathlib import Path
 
-from update_readme import README, chosen, fill, lengths, machine, measured, quality, training_queries
+from update_readme import lengths, machine, measured, quality, training_queries
 
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import TIMES
@@ -54,7 +52,7 @@ def text(experiment: str, found: list[Results], told: str) -> str:
 
 
 def keep(folder: Path, told: str) -> None:
-    """Write the folder anew, and the experiment's section of the repository's README.md."""
+    """Write the folder anew."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in ("params.yaml", "dvc.lock"):
@@ -63,9 +61,7 @@ def keep(folder: Path, told: str) -> None:
         for path in Path(name).rglob(pattern):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder / path)
-    found = measured()
-    (folder / "README.md").write_text(text(folder.name, found, told), encoding="utf-8")
-    fill(README, {folder.name: quality([chosen(one) for one in found], told)})
+    (folder / "README.md").write_text(text(folder.name, measured(), told), encoding="utf-8")
 
 
 if __name__ == "__main__":

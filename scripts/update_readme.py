@@ -5,7 +5,7 @@
 Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
 
-    README.md           results       the systems to choose between, and the main one's claim
+    README.md           results       the systems to choose between, in this experiment and in the one of results/
     docs/results.md     all-results   every system and measure
                         choices       what the systems without training chose on dev
                         costs         what each dense system costs
@@ -19,13 +19,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.presenting.artifacts import Missing, read_records
@@ -33,18 +33,21 @@ from gnn_encoder.presenting.choices import choices_table, read_choices
 from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
 from gnn_encoder.presenting.compared import read_results
 from gnn_encoder.presenting.costs import costs_table
+from gnn_encoder.presenting.formats import NOTHING, points
+from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page.machine import processor
 from gnn_encoder.presenting.results import Results, results_table
-from gnn_encoder.presenting.tables import markdown, titled
+from gnn_encoder.presenting.tables import Table, markdown, titled
 
 README, DOCS = Path("README.md"), Path("docs")
 COSTS = project.METRICS / "costs.json"
-# What README.md shows: the systems that a user chooses between, and as many measures as fit beside the differences.
+# What README.md shows: the systems that a user chooses between, some measures, of experiments whose metrics are kept.
 SYSTEMS = (
-    *("bm25", "untouched", "dual_encoder", "query_mean", "label_prior", "gnn_encoder", "hybrid"),
+    *("bm25", "untouched", "dual_encoder", "no_gnn", "query_mean", "label_prior", "gnn_encoder", "hybrid"),
     *("dual_encoder_distilled", "gnn_encoder_distilled", "pair", "dual_cross"),
 )
-MEASURES = ("RR@10", "R@20", "R@100", "nDCG@10")
+MEASURES = ("RR@10", "nDCG@10", "R@100")
+EXPERIMENTS = {"all": Path("results/insuranceqa/metrics"), "default": project.METRICS}
 HOW_TO_READ = (
     "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
     "over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries: another seed can "
@@ -67,14 +70,29 @@ def measured() -> list[Results]:
     return [one for one in found if one.split == "test" and not one.sampled]
 
 
-def chosen(found: Results) -> Results:
-    """Its rows and columns that README.md shows."""
+def means(folder: Path) -> dict[str, dict[str, float]]:
+    """System -> measure -> mean of the test queries, of the systems that an experiment judges on all of them."""
+    branches = [name for name, branch in registry().branches.items() if not branch.sampled]
+    files = [folder / name / "test.json" for name in branches]
+    found: dict[str, dict[str, float]] = {}
+    for path in filter(Path.is_file, files):
+        found |= json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def overview() -> Table:
+    """The systems of README.md, with the measures of each experiment side by side."""
+    experiments = {name: means(folder) for name, folder in EXPERIMENTS.items()}
+    columns = [f"{name}: {measure}" for name in experiments for measure in MEASURES]
     rows = [
-        replace(row, measures={name: mean for name, mean in row.measures.items() if name in MEASURES})
-        for row in found.rows
-        if row.system in SYSTEMS
+        [name_of(system), *(_points(of, system, measure) for of in experiments.values() for measure in MEASURES)]
+        for system in SYSTEMS
     ]
-    return replace(found, title="the methods and what they are compared with", rows=rows)
+    return Table(title="", columns=["System", *columns], rows=rows)
+
+
+def _points(of: dict[str, dict[str, float]], system: str, measure: str) -> str:
+    return points(of[system][measure]) if system in of else NOTHING
 
 
 def quality(found: list[Results], told: str) -> str:
@@ -147,7 +165,7 @@ def main() -> None:
     parser.add_argument("--date", required=True, help="the day")
     arguments = parser.parse_args()
     found, told = measured(), provenance(arguments.minutes, arguments.all_minutes, arguments.date)
-    fill(README, {"results": quality([chosen(one) for one in found], told)})
+    fill(README, {"results": f"{markdown(overview())}\n\n{told}"})
     fill(DOCS / "results.md", {"all-results": quality(found, told)})
     if choices := read_choices():
         fill(DOCS / "results.md", {"choices": titled(choices_table(choices))})
