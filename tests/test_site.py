@@ -44,7 +44,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_dead_link_stops_the_build(tmp_path: Path) -> None:
-    for name in ("docs", "scripts", "benchmarks", "results", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml"):
+    folders = ("docs", "scripts", "benchmarks", "results")
+    files = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml")
+    for name in (*folders, *files):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
     for name in ("src", "configs", "LICENSE", "NOTICE"):
         (tmp_path / name).symlink_to(ROOT / name)
