@@ -25,7 +25,7 @@ from gnn_encoder.core.systems import HYBRID
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evaluation.significance import compare
-from gnn_encoder.presenting.formats import difference, p_value
+from gnn_encoder.presenting.formats import difference, p_value, points
 from gnn_encoder.presenting.names import name_of
 
 PRIOR = "label_prior"
@@ -56,7 +56,7 @@ def combined(dense: str, way: str, params: Params) -> Values:
             run = read_run(folder / project.run_file(written, split).name)
             found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid")["value"].to_numpy()
         chosen = read_choice(folder).chosen.setting
-    told = ", ".join(f"{split} {100 * values.mean():.1f}" for split, values in found.items())
+    told = ", ".join(f"{split} {points(values.mean())}" for split, values in found.items())
     print(f"{name_of(dense)} and {way}, {chosen}: {measure} {told}", flush=True)
     return found
 

@@ -21,7 +21,6 @@ from update_readme import lengths, machine, measured, quality, training_queries
 
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import TIMES
-from gnn_encoder.presenting.results import Results
 from gnn_encoder.presenting.tables import Table, titled
 
 LONG = 60  # seconds
@@ -43,11 +42,11 @@ def provenance(date: str) -> str:
     return f"{training_queries():,} training queries, seed {params.seed}, on {machine()}; {date}. {lengths(params)}"
 
 
-def text(experiment: str, found: list[Results], told: str) -> str:
+def text(experiment: str, told: str) -> str:
     """The folder's README.md."""
     return (
         f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml` and `bash scripts/reproduce.sh`.\n\n"
-        f"{quality(found, told)}\n\n{titled(minutes())}\n"
+        f"{quality(measured(), told)}\n\n{titled(minutes())}\n"
     )
 
 
@@ -61,7 +60,7 @@ def keep(folder: Path, told: str) -> None:
         for path in Path(name).rglob(pattern):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder / path)
-    (folder / "README.md").write_text(text(folder.name, measured(), told), encoding="utf-8")
+    (folder / "README.md").write_text(text(folder.name, told), encoding="utf-8")
 
 
 if __name__ == "__main__":
