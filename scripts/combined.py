@@ -2,25 +2,31 @@
 
     python scripts/combined.py bm25 dual_encoder query_mean gnn_encoder     # each fused with BM25
     python scripts/combined.py prior dual_encoder pair gnn_encoder          # each with a prior for labels
+    python scripts/combined.py prior dual_encoder gnn_encoder --clones . ../seed14 ../seed15
 
 It reads the systems' runs, which must have been made, and changes nothing. What is added to a system is what the
 systems `hybrid` and `label_prior` would be of that one alone: its setting is the best of section baselines on dev.
-Differences are those of the last system from each other one, both with what was added.
+Differences are those of the last system from each other one, both with what was added. With several clones, each of
+which ran the experiment with a seed of its own, a query's value is its mean over them.
 """
 
 import argparse
+import contextlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.hybrid import write_hybrid
 from gnn_encoder.baselines.label_prior import write_label_prior
 from gnn_encoder.core import project
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.systems import HYBRID
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.runs import read_run
@@ -29,7 +35,7 @@ from gnn_encoder.presenting.formats import difference, p_value, points
 from gnn_encoder.presenting.names import name_of
 
 PRIOR = "label_prior"
-Values = dict[str, NDArray[np.float64]]  # split -> the measure of each of its queries, by their ids' order
+Values = dict[str, pl.DataFrame]  # split -> qid, and the value of the measure, by qid
 Add = Callable[[str, Params, Path], None]  # the runs of a system with what is added, into a folder
 
 
@@ -54,11 +60,24 @@ def combined(dense: str, way: str, params: Params) -> Values:
         add(dense, params, folder)
         for split in project.JUDGED:
             run = read_run(folder / project.run_file(written, split).name)
-            found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid")["value"].to_numpy()
+            found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid").select("qid", "value")
         chosen = read_choice(folder).chosen.setting
-    told = ", ".join(f"{split} {points(values.mean())}" for split, values in found.items())
+    told = ", ".join(f"{split} {points(values['value'].to_numpy().mean())}" for split, values in found.items())
     print(f"{name_of(dense)} and {way}, {chosen}: {measure} {told}", flush=True)
     return found
+
+
+def averaged(clones: list[Values], split: str) -> NDArray[np.float64]:
+    """Each query's mean over the clones, by qid.
+
+    Raises:
+        UserError: the clones judge other queries.
+    """
+    frames = [one[split] for one in clones]
+    if any(not frame["qid"].equals(frames[0]["qid"]) for frame in frames):
+        raise UserError(f"--clones: their {split} queries differ; give clones of one experiment, on the same data")
+    values: NDArray[np.float64] = np.mean([frame["value"].to_numpy() for frame in frames], axis=0)
+    return values
 
 
 def main() -> None:
@@ -66,13 +85,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("systems", nargs="+", metavar="SYSTEM")
+    parser.add_argument("--clones", nargs="+", type=Path, default=[Path()], metavar="FOLDER")
     arguments = parser.parse_args()
-    params = load_params()
-    found = {system: combined(system, arguments.way, params) for system in arguments.systems}
+    found: dict[str, list[Values]] = {system: [] for system in arguments.systems}
+    for clone in arguments.clones:
+        with contextlib.chdir(clone):
+            params = load_params()
+            print(f"{clone}, seed {params.seed}", flush=True)
+            for system, values in found.items():
+                values.append(combined(system, arguments.way, params))
     last = arguments.systems[-1]
     for other in arguments.systems[:-1]:
         for split in project.JUDGED:
-            one = compare(found[last][split], found[other][split])
+            one = compare(averaged(found[last], split), averaged(found[other], split))
             print(
                 f"{split}: {name_of(last)} - {name_of(other)}, both with {arguments.way}: {difference(one)}, "
                 f"p = {p_value(one.p)}"
@@ -80,4 +105,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report_errors():
+        main()
