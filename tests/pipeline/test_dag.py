@@ -28,6 +28,7 @@ SECOND_LOOK_UP = ("logged_neighbours", "hybrid")
 GNN = tuple(REGISTRY.graphs)
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
 DEV = "metrics/gnn_encoder/dev.json"
+SPLITS = ("dev", "test")
 
 
 def started(ran: Any) -> list[str]:
@@ -105,7 +106,7 @@ def test_per_query_values_average_to_the_metrics(project: Any) -> None:
     assert values.columns == ["system", "split", "qid", "measure", "value"]
     means = values.group_by("system", "split", "measure").agg(pl.col("value").mean(), pl.col("qid").n_unique())
     assert means["qid"].to_list() == [15] * len(means), "each of a split's 15 queries counts"
-    for split in ("dev", "test"):
+    for split in SPLITS:
         metrics = json.loads((project.folder / "metrics" / f"{split}.json").read_text())
         for system, split_, measure, mean, _ in means.iter_rows():
             if split_ == split and measure in metrics[system]:
@@ -327,7 +328,7 @@ def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Ca
 
 def measured(project: Any, branch: str = "gnn_encoder") -> dict[str, str]:
     folder = project.folder / "metrics" / branch
-    return {split: (folder / f"{split}.json").read_text() for split in ("dev", "test")}
+    return {split: (folder / f"{split}.json").read_text() for split in SPLITS}
 
 
 def outputs(project: Any) -> dict[str, str]:
@@ -354,7 +355,7 @@ def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, co
     own += ["cache_passages@pair_no_psr", "retrieve@pair_no_psr"]
     assert reproduce(copy, "evaluate@pair") == sorted([*trained, *own, "evaluate@pair"])
     after = measured(copy, "pair")
-    for split in ("dev", "test"):
+    for split in SPLITS:
         old, new = (json.loads(texts[split]) for texts in (before, after))
         assert old["pair_no_psr"] == new["pair_no_psr"] and old["pair"] != new["pair"]
 
@@ -453,6 +454,34 @@ def test_results_tell_what_they_are_of(project: Any, copy_of: Callable[..., Any]
     shutil.rmtree(copy.folder / "data")
     table, told = results()
     assert "| GNN-encoder" in table and told.startswith("! this branch has not been run on the data of params.yaml")
+
+
+@pytest.mark.parametrize(("way", "system"), [("prior", "label_prior"), ("bm25", "hybrid")])
+def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any, way: str, system: str) -> None:
+    """scripts/combined.py; over two clones that are the same, a difference is that of one."""
+    facts = json.loads((project.folder / "data" / "runs" / system / "choice.json").read_text())["facts"]
+    command = ("scripts/combined.py", way, facts.get("dense", "dual_encoder"), "retriever")
+    ran = project.python(*command)
+    assert ran.status == 0, ran.output
+    means = {split: json.loads((project.folder / f"metrics/gnn_encoder/{split}.json").read_text()) for split in SPLITS}
+    told = ", ".join(f"{split} {100 * means[split][system]['RR@10']:.1f}" for split in SPLITS)
+    assert ran.stdout.splitlines()[1].endswith(f": RR@10 {told}")
+    twice = project.python(*command, "--clones", ".", str(project.folder))
+    assert twice.status == 0, twice.output
+    assert twice.stdout.splitlines()[-2:] == ran.stdout.splitlines()[-2:]
+
+
+def test_results_that_are_kept_are_those_of_the_experiment(project: Any, copy_of: Callable[..., Any]) -> None:
+    copy = copy_of(project)
+    ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")
+    assert ran.status == 0, ran.output
+    kept = copy.folder / "results" / "tiny"
+    for path in ("params.yaml", "dvc.lock", DEV, "metrics/pair/test.json", "plots/gnn_encoder/recall.png"):
+        assert (kept / path).read_bytes() == (copy.folder / path).read_bytes(), path
+    page, means = (kept / "README.md").read_text(), json.loads((copy.folder / "metrics/test.json").read_text())
+    for system, values in means.items():
+        assert f"| {REGISTRY.systems[system].title} " in page and f" {100 * values['RR@10']:.1f} |" in page, system
+    assert "2026-01-31" in page
 
 
 def test_the_dag_is_drawn(project: Any) -> None:
