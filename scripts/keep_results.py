@@ -45,7 +45,8 @@ def provenance(date: str) -> str:
 def text(experiment: str, told: str) -> str:
     """The folder's README.md."""
     return (
-        f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml` and `bash scripts/reproduce.sh`.\n\n"
+        f"# {experiment}\n\nMade by `gnn-encoder init configs/{experiment}.yaml`, and `bash scripts/reproduce.sh "
+        f"evaluate@BRANCH` for each branch that is in `metrics/`.\n\n"
         f"{quality(measured(), told)}\n\n{titled(minutes())}\n"
     )
 

@@ -22,6 +22,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
     "results/insuranceqa/README.md": "insuranceqa.md",
+    "results/comparisons/README.md": "comparisons.md",
 }
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s]+)\)")
