@@ -142,8 +142,8 @@ def test_the_claim_is_against_the_best_that_costs_the_same(folder: Path) -> None
     assert (claim["system"], claim["best"], claim["better"]) == ("gnn_encoder", "query_mean", {})
     assert claim["against"]["test"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
     assert done.stderr.splitlines()[-1].startswith(
-        "GNN-encoder against M_de + mean of labelled queries, the best on dev of the systems with one vector per "
-        "passage, in RR@10: test +16.7 ["
+        "GNN-encoder against M_de + mean of labelled queries, the best on dev of its branch's systems with one "
+        "vector per passage and no graph, in RR@10: test +16.7 ["
     )
 
 

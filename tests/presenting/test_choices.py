@@ -39,8 +39,8 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -
     assert found.against["dev"].difference == pytest.approx(1 / 6)
     assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
     assert claim_sentence(found) == (
-        "GNN-encoder against M_de, prior for labelled passages, the best on dev of the systems with one vector per "
-        "passage, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
+        "GNN-encoder against M_de, prior for labelled passages, the best on dev of its branch's systems with one "
+        "vector per passage and no graph, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
         "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
     )
     assert advice(found) == ""

@@ -21,8 +21,8 @@ def claim_sentence(found: Claim) -> str:
     words = ", ".join(f"{_compared(one, split)} ({_verdict(one)})" for split, one in _splits(found.against))
     chosen = " Weights and settings were chosen on dev." if "dev" in found.against else ""
     return (
-        f"{name_of(found.system)} against {name_of(found.best)}, the best on dev of the systems with one vector per "
-        f"passage, in {found.measure}: {words}.{chosen}"
+        f"{name_of(found.system)} against {name_of(found.best)}, the best on dev of its branch's systems with one "
+        f"vector per passage and no graph, in {found.measure}: {words}.{chosen}"
     )
 
 
