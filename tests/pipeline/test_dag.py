@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 import yaml
 
+from gnn_encoder.core.project import JUDGED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.systems import read_registry
 
@@ -28,7 +29,6 @@ SECOND_LOOK_UP = ("logged_neighbours", "hybrid")
 GNN = tuple(REGISTRY.graphs)
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
 DEV = "metrics/gnn_encoder/dev.json"
-SPLITS = ("dev", "test")
 
 
 def started(ran: Any) -> list[str]:
@@ -106,7 +106,7 @@ def test_per_query_values_average_to_the_metrics(project: Any) -> None:
     assert values.columns == ["system", "split", "qid", "measure", "value"]
     means = values.group_by("system", "split", "measure").agg(pl.col("value").mean(), pl.col("qid").n_unique())
     assert means["qid"].to_list() == [15] * len(means), "each of a split's 15 queries counts"
-    for split in SPLITS:
+    for split in JUDGED:
         metrics = json.loads((project.folder / "metrics" / f"{split}.json").read_text())
         for system, split_, measure, mean, _ in means.iter_rows():
             if split_ == split and measure in metrics[system]:
@@ -328,7 +328,7 @@ def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Ca
 
 def measured(project: Any, branch: str = "gnn_encoder") -> dict[str, str]:
     folder = project.folder / "metrics" / branch
-    return {split: (folder / f"{split}.json").read_text() for split in SPLITS}
+    return {split: (folder / f"{split}.json").read_text() for split in JUDGED}
 
 
 def outputs(project: Any) -> dict[str, str]:
@@ -355,7 +355,7 @@ def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, co
     own += ["cache_passages@pair_no_psr", "retrieve@pair_no_psr"]
     assert reproduce(copy, "evaluate@pair") == sorted([*trained, *own, "evaluate@pair"])
     after = measured(copy, "pair")
-    for split in SPLITS:
+    for split in JUDGED:
         old, new = (json.loads(texts[split]) for texts in (before, after))
         assert old["pair_no_psr"] == new["pair_no_psr"] and old["pair"] != new["pair"]
 
@@ -463,8 +463,8 @@ def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any
     command = ("scripts/combined.py", way, facts.get("dense", "dual_encoder"), "retriever")
     ran = project.python(*command)
     assert ran.status == 0, ran.output
-    means = {split: json.loads((project.folder / f"metrics/gnn_encoder/{split}.json").read_text()) for split in SPLITS}
-    told = ", ".join(f"{split} {100 * means[split][system]['RR@10']:.1f}" for split in SPLITS)
+    means = {split: json.loads((project.folder / f"metrics/gnn_encoder/{split}.json").read_text()) for split in JUDGED}
+    told = ", ".join(f"{split} {100 * means[split][system]['RR@10']:.1f}" for split in JUDGED)
     assert ran.stdout.splitlines()[1].endswith(f": RR@10 {told}")
     twice = project.python(*command, "--clones", ".", str(project.folder))
     assert twice.status == 0, twice.output
