@@ -50,8 +50,8 @@ MEASURES = ("RR@10", "nDCG@10", "R@100")
 EXPERIMENTS = {"all": Path("results/insuranceqa/metrics"), "default": project.METRICS}
 HOW_TO_READ = (
     "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
-    "over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries: over three "
-    "seeds of the default GNN-encoder's difference from M_de varied by 0.9 points."
+    "over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries, with the "
+    "seed held fixed."
 )
 
 
