@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--date", required=True, help="the day")
     arguments = parser.parse_args()
     found, told = measured(), provenance(arguments.minutes, arguments.all_minutes, arguments.date)
-    fill(README, {"results": f"{markdown(overview())}\n\n{told}"})
+    fill(README, {"results": f"{markdown(overview())}\n\nThe columns *default*: {told[0].lower()}{told[1:]}"})
     fill(DOCS / "results.md", {"all-results": quality(found, told)})
     if choices := read_choices():
         fill(DOCS / "results.md", {"choices": titled(choices_table(choices))})

@@ -247,9 +247,7 @@ def test_params_names_the_mistake(root: Path) -> None:
     assert code == 2 and "surprise is not a parameter" in err
 
 
-VALUES = pl.DataFrame(
-    {"system": "dual_encoder", "split": "test", "qid": ["q1", "q2"], "measure": "RR@10", "value": 0.5}
-)
+VALUES = pl.DataFrame({"system": "dual_encoder", "split": "test", "qid": ["q1", "q2"], "measure": "R@7", "value": 0.5})
 
 
 @pytest.mark.parametrize(
@@ -258,7 +256,7 @@ VALUES = pl.DataFrame(
         (["q1", "q2", "q3"], "insuranceqa", ""),
         (["a1", "a2"], "insuranceqa", "! these figures are of other data than params.yaml now names (data.source: ins"),
         (["q1", "q2"], "beir", "! these figures are of other data than params.yaml now names"),
-        (None, "insuranceqa", "! this branch has not been run on the data of params.yaml (data.source: insuranceqa"),
+        (None, "insuranceqa", "! this branch has not been run in this clone: these are the committed figures"),
     ],
 )
 def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, source: str, told: str) -> None:
@@ -282,6 +280,10 @@ def test_results_of_all_branches(root: Path) -> None:
     code, out, _ = call("results", "all")
     assert code == 0 and out.startswith("Test queries: all systems") and "\nGNN-encoder against " in out
     assert all(f"| {name_of(system)} " in out for system in ("bm25", "gnn_encoder", "pair", "dual_cross"))
+    project.measured("dual_encoder").mkdir(parents=True)
+    VALUES.with_columns(measure=pl.lit("RR@10")).write_parquet(project.measured("dual_encoder") / project.VALUES)
+    _, _, err = call("results", "all")
+    assert "! all systems, test: what has run here since has other figures; `dvc repro compare` renews" in err
     shutil.rmtree(root / "metrics")
     code, _, err = call("results", "all")
     assert code == 2 and err == (

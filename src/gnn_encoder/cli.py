@@ -243,6 +243,9 @@ def results(
         if not found or isinstance(found, Missing):
             raise UserError(f"metrics/{first}: has not been evaluated; run `dvc repro evaluate@{first}` first")
         _tell_other_figures(registry().branches[first].baseline, params)
+        for stale in (table for table in found if table.outdated):
+            told = f"{stale.title}, {stale.split}: what has run here since has other figures"
+            _print_warning(f"{told}; `{stale.command}` renews the table")
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
         if first == MAIN and (claim := read_claim()):
@@ -448,7 +451,8 @@ def _tell_other_figures(system: str, params: "Params") -> None:
     values, named = project.measured(system) / project.VALUES, f"data.source: {params.data.source}"
     if not values.is_file():
         _print_warning(
-            f"this branch has not been run on the data of params.yaml ({named}): these figures are committed ones"
+            "this branch has not been run in this clone: these are the committed figures, whatever params.yaml names "
+            f"({named})"
         )
         return
     judged = pl.scan_parquet(values).filter(pl.col("split") == "test")

@@ -453,7 +453,7 @@ def test_results_tell_what_they_are_of(project: Any, copy_of: Callable[..., Any]
     assert results() == (table, other)
     shutil.rmtree(copy.folder / "data")
     table, told = results()
-    assert "| GNN-encoder" in table and told.startswith("! this branch has not been run on the data of params.yaml")
+    assert "| GNN-encoder" in table and told.startswith("! this branch has not been run in this clone")
 
 
 @pytest.mark.parametrize(("way", "system"), [("prior", "label_prior"), ("bm25", "hybrid")])
