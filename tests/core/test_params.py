@@ -6,6 +6,7 @@ from typing import Any
 import pydantic
 import pytest
 import yaml
+from dvc.utils.hydra import apply_overrides
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.experiment import load_experiment
@@ -88,9 +89,8 @@ def message(values: object, folder: Path) -> str:
         (
             "train_retriever",
             "learning_rate",
-            "5e-5",
-            "train_retriever.learning_rate is the text '5e-5': must be a number, written like 5.0e-5 "
-            "(YAML reads 5e-5 as text)",
+            "5.0e-5",
+            "train_retriever.learning_rate is the text '5.0e-5': must be a number such as 5e-5, without quotes",
         ),
     ],
 )
@@ -248,6 +248,17 @@ def test_a_parameter_by_its_name(values: dict[str, Any], tmp_path: Path) -> None
     assert params.value("seed") == 13 and params.value("mgt") == params.mgt
     assert params.value("pair.finetune.alpha") == 0.0
     assert params.value("evidence.trials.k_10").k == 10
+
+
+@pytest.mark.parametrize("rate", ["2.0e-5", "2e-5", "0.00002", "3.5e-6", "1", "0.5"])
+def test_a_rate_set_by_dvc_exp_run(values: dict[str, Any], tmp_path: Path, rate: str) -> None:
+    """DVC writes numbers as YAML 1.2 has them, 2e-05 without a point, which YAML 1.1 reads as text."""
+    expected = load(values, tmp_path)
+    apply_overrides(tmp_path / "params.yaml", [f"mgt.encoder_learning_rate={rate}"])
+    changed = load_params(tmp_path / "params.yaml")
+    assert changed.mgt.encoder_learning_rate == float(rate)
+    mgt = changed.mgt.model_copy(update={"encoder_learning_rate": expected.mgt.encoder_learning_rate})
+    assert changed.model_copy(update={"mgt": mgt}) == expected
 
 
 def test_not_utf8(values: dict[str, Any], tmp_path: Path) -> None:

@@ -43,7 +43,12 @@ ABLATIONS: dict[str, dict[str, object]] = {
     "joint_0": {"epochs": 1, "encoder_learning_rate": 0.0},
     "joint_2e6": {"epochs": 1},
     "joint_2e5": {"epochs": 1, "encoder_learning_rate": 2.0e-5},
-    "joint_only": {"gnn_epochs": 0, "epochs": 3},
+    "joint_only": {
+        "gnn_epochs": 0,
+        "epochs": 3,
+        "encoder_learning_rate": 2.0e-5,
+        "joint_gnn_learning_rate": 1.0e-3,
+    },
     "no_gnn_longer": {"epochs": 1},
 }
 K = (10, 15, 20, 25, 30, 35)

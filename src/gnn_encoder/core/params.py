@@ -1,5 +1,6 @@
 """The models that check `params.yaml`: one for each section, which states the type and the bounds of every value."""
 
+import re
 from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
@@ -559,14 +560,23 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
         raise UserError(f"{path}: " + "; ".join(describe(e) for e in error.errors())) from error
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
 def parse_yaml(content: bytes, source: str | Path) -> Any:
-    """Parse YAML 1.1, as DVC and every stage read it.
+    """Parse YAML, as every stage reads it.
 
     Raises:
         UserError: the content is not YAML in UTF-8.
     """
     try:
-        return yaml.load(content.decode("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.load(content.decode("utf-8"), _Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
 
@@ -585,5 +595,5 @@ def describe(error: Any) -> str:
     if kind == "model_type":
         return f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; {DEFAULTS}"
     if kind == "float_type" and isinstance(error["input"], str):
-        return f"{name} is the text {error['input']!r}: must be a number, written like 5.0e-5 (YAML reads 5e-5 as text)"
+        return f"{name} is the text {error['input']!r}: must be a number such as 5e-5, without quotes"
     return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"

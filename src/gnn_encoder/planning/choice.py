@@ -275,7 +275,7 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
     yield Chosen("mgt.edge_features", wish.edge_features, dearer if wish.edge_features == "cross_encoder" else cheaper)
     yield Chosen("mgt.beta", beta, f"{rounds} folds of about {n // rounds} queries")
     yield Chosen("mgt.gnn_epochs", passes, f"{steps} steps, {'60 to 100' if n < 1000 else 'about 100'} are wanted")
-    yield Chosen("mgt.epochs", 0, "no joint training: on short schedules it loses part of the gain")
+    yield Chosen("mgt.epochs", 0, "no joint training: half a point at most, for many times the GNN's minutes")
     yield Chosen("mgt.batch_size", batch, "a fold, up to 128")
     rate = 1.0e-3 if n >= 2000 else 5.0e-4
     yield Chosen("mgt.gnn_learning_rate", rate, "5e-4 for small batches" if n < 2000 else "1e-3 for batches of 128")
