@@ -44,8 +44,10 @@ EXPORTED = (
 def _system(wanted: str | None, hybrid: bool) -> str:
     """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
     if wanted is None and hybrid:
-        from gnn_encoder.index.hybrid import chosen
+        from gnn_encoder.index.hybrid import HYBRID, chosen
 
+        if not (folder := project.RUNS / HYBRID).is_dir():
+            raise UserError(f"{folder}: no such folder; build it first (`bash scripts/reproduce.sh`)")
         return str(chosen().facts["dense"])
     found = wanted or MAIN
     if found not in registry().dense:

@@ -205,7 +205,8 @@ def _chosen(registry: Registry, names: Sequence[str]) -> list[str]:
     if EVERY in names:
         return [*wanted, *(name for name in built if name not in wanted)]
     if not names and not wanted:
-        raise UserError(f"{project.index(MAIN)}: no such index; make it first (`dvc repro`), or name a --system")
+        cure = "build it (`bash scripts/reproduce.sh`), or name a --system"
+        raise UserError(f"{project.index(MAIN)}: no such index; {cure}")
     return list(dict.fromkeys(names)) or wanted
 
 
