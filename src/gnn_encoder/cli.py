@@ -18,7 +18,7 @@ import typer
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.stage import report_errors
-from gnn_encoder.core.systems import MAIN, registry
+from gnn_encoder.core.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ EXPORTED = (
 def _system(wanted: str | None, hybrid: bool) -> str:
     """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
     if wanted is None and hybrid:
-        from gnn_encoder.index.hybrid import HYBRID, chosen
+        from gnn_encoder.index.hybrid import chosen
 
         if not (folder := project.RUNS / HYBRID).is_dir():
             raise UserError(f"{folder}: no such folder; build it first (`bash scripts/reproduce.sh`)")
