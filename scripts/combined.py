@@ -1,5 +1,6 @@
 """What is left of a system's gain once BM25, or what labels say of passages, is added to every system alike.
 
+    python scripts/combined.py alone dual_cross_dpr dual_cross --clones . ../seed14     # nothing added: several seeds
     python scripts/combined.py bm25 dual_encoder query_mean gnn_encoder     # each fused with BM25
     python scripts/combined.py prior dual_encoder pair gnn_encoder          # each with a prior for labels
     python scripts/combined.py prior dual_encoder gnn_encoder --clones . ../seed14 ../seed15
@@ -49,21 +50,32 @@ def favour(dense: str, params: Params, folder: Path) -> None:
     write_label_prior(PRIOR, dense, params, folder)
 
 
+ALONE = "alone"
 WAYS: dict[str, tuple[str, Add]] = {"bm25": (HYBRID, fuse), "prior": (PRIOR, favour)}
 
 
+def judged(files: dict[str, Path], params: Params) -> Values:
+    """The queries' values of the runs of each split."""
+    measures = [params.evaluate.significance]
+    return {
+        split: measure_split(read_run(file), split, measures, params.evaluate).sort("qid").select("qid", "value")
+        for split, file in files.items()
+    }
+
+
 def combined(dense: str, way: str, params: Params) -> Values:
-    """The queries' values of a dense system with what is added to it."""
-    measure, (written, add) = params.evaluate.significance, WAYS[way]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, found = Path(scratch), {}
-        add(dense, params, folder)
-        for split in project.JUDGED:
-            run = read_run(folder / project.run_file(written, split).name)
-            found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid").select("qid", "value")
-        chosen = read_choice(folder).chosen.setting
+    """The queries' values of a dense system with what is added to it, if anything is."""
+    if way == ALONE:
+        found, what = judged({split: project.run_file(dense, split) for split in project.JUDGED}, params), way
+    else:
+        written, add = WAYS[way]
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            add(dense, params, folder)
+            found = judged({split: folder / project.run_file(written, split).name for split in project.JUDGED}, params)
+            what = f"and {way}, {read_choice(folder).chosen.setting}"
     told = ", ".join(f"{split} {points(values['value'].to_numpy().mean())}" for split, values in found.items())
-    print(f"{name_of(dense)} and {way}, {chosen}: {measure} {told}", flush=True)
+    print(f"{name_of(dense)} {what}: {params.evaluate.significance} {told}", flush=True)
     return found
 
 
@@ -83,7 +95,7 @@ def averaged(clones: list[Values], split: str) -> NDArray[np.float64]:
 def main() -> None:
     """Add to each system, and compare the last with the others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("way", choices=[ALONE, *WAYS])
     parser.add_argument("systems", nargs="+", metavar="SYSTEM")
     parser.add_argument("--clones", nargs="+", type=Path, default=[Path()], metavar="FOLDER")
     arguments = parser.parse_args()
@@ -94,14 +106,12 @@ def main() -> None:
             print(f"{clone}, seed {params.seed}", flush=True)
             for system, values in found.items():
                 values.append(combined(system, arguments.way, params))
+    both = "" if arguments.way == ALONE else f", both with {arguments.way}"
     last = arguments.systems[-1]
     for other in arguments.systems[:-1]:
         for split in project.JUDGED:
             one = compare(averaged(found[last], split), averaged(found[other], split))
-            print(
-                f"{split}: {name_of(last)} - {name_of(other)}, both with {arguments.way}: {difference(one)}, "
-                f"p = {p_value(one.p)}"
-            )
+            print(f"{split}: {name_of(last)} - {name_of(other)}{both}: {difference(one)}, p = {p_value(one.p)}")
 
 
 if __name__ == "__main__":

@@ -471,6 +471,16 @@ def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any
     assert twice.stdout.splitlines()[-2:] == ran.stdout.splitlines()[-2:]
 
 
+def test_a_system_alone_is_compared_as_the_pipeline_compares_it(project: Any) -> None:
+    ran = project.python("scripts/combined.py", "alone", "dual_encoder", "gnn_encoder")
+    assert ran.status == 0, ran.output
+    folder = project.folder / "metrics" / "gnn_encoder"
+    tested = json.loads((folder / "significance.json").read_text())
+    for split, line in zip(JUDGED, ran.stdout.splitlines()[-2:], strict=True):
+        difference = 100 * tested[split]["gnn_encoder"]["difference"]
+        assert line.startswith(f"{split}: GNN-encoder - M_de: {difference:+.1f} ["), line
+
+
 def test_results_that_are_kept_are_those_of_the_experiment(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")
