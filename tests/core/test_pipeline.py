@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ def paths(folder: Path, outputs: list[Any]) -> list[str]:
     return [os.path.relpath(output.fs_path, folder) for output in outputs]
 
 
+def blocks(addresses: Iterable[str]) -> list[str]:
+    """The stages in order, without their keys: loaders of YAML differ in the order of what `<<` joins."""
+    return [name for name, _ in groupby(addresses, key=lambda address: address.partition("@")[0])]
+
+
 def test_equals_what_dvc_reads(folder: Path) -> None:
     with Repo(str(folder)) as repo:
         expected = {}
@@ -63,7 +69,7 @@ def test_equals_what_dvc_reads(folder: Path) -> None:
         for one in read_stages(folder)
     }
     assert len(found) > 90
-    assert found == expected and list(found) == list(expected)
+    assert found == expected and blocks(found) == blocks(expected)
 
 
 def test_there_is_a_stage_for_each_key(folder: Path) -> None:
