@@ -30,8 +30,10 @@ from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.systems import HYBRID
 from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evaluation.significance import compare
+from gnn_encoder.evaluation.values import read_values
 from gnn_encoder.presenting.formats import difference, p_value, points
 from gnn_encoder.presenting.names import name_of
 
@@ -54,29 +56,33 @@ ALONE = "alone"
 WAYS: dict[str, tuple[str, Add]] = {"bm25": (HYBRID, fuse), "prior": (PRIOR, favour)}
 
 
-def judged(files: dict[str, Path], params: Params) -> Values:
-    """The queries' values of the runs of each split."""
-    measures = [params.evaluate.significance]
-    return {
-        split: measure_split(read_run(file), split, measures, params.evaluate).sort("qid").select("qid", "value")
-        for split, file in files.items()
-    }
+def alone(dense: str, params: Params) -> Values:
+    """The queries' values of a system as stage `measure` wrote them: nothing is added."""
+    (measure,) = parse([params.evaluate.significance])
+    rows = read_values([dense]).filter(measure=measure).sort("qid")
+    found = {split: rows.filter(split=split).select("qid", "value") for split in project.JUDGED}
+    tell(f"{name_of(dense)} alone", found, params)
+    return found
 
 
 def combined(dense: str, way: str, params: Params) -> Values:
-    """The queries' values of a dense system with what is added to it, if anything is."""
-    if way == ALONE:
-        found, what = judged({split: project.run_file(dense, split) for split in project.JUDGED}, params), way
-    else:
-        written, add = WAYS[way]
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch)
-            add(dense, params, folder)
-            found = judged({split: folder / project.run_file(written, split).name for split in project.JUDGED}, params)
-            what = f"and {way}, {read_choice(folder).chosen.setting}"
-    told = ", ".join(f"{split} {points(values['value'].to_numpy().mean())}" for split, values in found.items())
-    print(f"{name_of(dense)} {what}: {params.evaluate.significance} {told}", flush=True)
+    """The queries' values of a dense system with what is added to it."""
+    measure, (written, add) = params.evaluate.significance, WAYS[way]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, found = Path(scratch), {}
+        add(dense, params, folder)
+        for split in project.JUDGED:
+            run = read_run(folder / project.run_file(written, split).name)
+            found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid").select("qid", "value")
+        chosen = read_choice(folder).chosen.setting
+    tell(f"{name_of(dense)} and {way}, {chosen}", found, params)
     return found
+
+
+def tell(what: str, values: Values, params: Params) -> None:
+    """Print the means."""
+    told = ", ".join(f"{split} {points(found['value'].to_numpy().mean())}" for split, found in values.items())
+    print(f"{what}: {params.evaluate.significance} {told}", flush=True)
 
 
 def averaged(clones: list[Values], split: str) -> NDArray[np.float64]:
@@ -99,14 +105,15 @@ def main() -> None:
     parser.add_argument("systems", nargs="+", metavar="SYSTEM")
     parser.add_argument("--clones", nargs="+", type=Path, default=[Path()], metavar="FOLDER")
     arguments = parser.parse_args()
+    nothing = arguments.way == ALONE
     found: dict[str, list[Values]] = {system: [] for system in arguments.systems}
     for clone in arguments.clones:
         with contextlib.chdir(clone):
             params = load_params()
             print(f"{clone}, seed {params.seed}", flush=True)
             for system, values in found.items():
-                values.append(combined(system, arguments.way, params))
-    both = "" if arguments.way == ALONE else f", both with {arguments.way}"
+                values.append(alone(system, params) if nothing else combined(system, arguments.way, params))
+    both = "" if nothing else f", both with {arguments.way}"
     last = arguments.systems[-1]
     for other in arguments.systems[:-1]:
         for split in project.JUDGED:

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import runpy
 import shutil
 import subprocess
@@ -13,6 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DECLARED = ("dvc.yaml", "systems.yaml", "params.yaml")
+BLOCK = re.compile(r"^```(?P<language>python|sh)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def code_of(page: str, language: str) -> list[str]:
+    """The blocks of code in a page of docs/ that are in this language, python or sh."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [block["code"] for block in BLOCK.finditer(text) if block["language"] == language]
 
 
 def declare(folder: Path) -> None:

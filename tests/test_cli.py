@@ -188,9 +188,8 @@ def test_hybrid_without_its_artifacts(root: Path, hybrid: Path) -> None:
     assert err.count("\n") == 1
     (project.RUNS / "hybrid").rmdir()
     code, _, err = call("search", "life", "--hybrid")
-    assert (
-        code == 2 and err == "error: data/runs/hybrid: no such folder; build it first (`bash scripts/reproduce.sh`)\n"
-    )
+    assert code == 2
+    assert err == "error: data/runs/hybrid: no such folder; build it first (`bash scripts/reproduce.sh`)\n"
 
 
 def test_bm25_s_index_of_other_passages(hybrid: Path) -> None:

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from gnn_encoder import Searcher, cli
 
-from .conftest import ROOT, top
+from ..project import code_of
+from .conftest import top
 
-BLOCK = re.compile(r"^```(?P<language>python|sh)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 ASKED = "Does Medicare cover hearing aids?"
 INDEX = "data/indexes/gnn_encoder"
 
@@ -23,9 +23,8 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    text = re.sub(r"([\[(])384([\])])", r"\g<1>32\2", text)  # the tiny model's dimension
-    return [block["code"] for block in BLOCK.finditer(text) if block["language"] == language]
+    """The page's code, with the tiny model's dimension."""
+    return [re.sub(r"([\[(])384([\])])", r"\g<1>32\2", code) for code in code_of(page, language)]
 
 
 def block_of(page: str, library: str) -> str:
