@@ -87,6 +87,13 @@ def message(values: object, folder: Path) -> str:
         ("evaluate", "answers", "exact", "evaluate.answers is 'exact': input should be 'string' or 'regex'"),
         ("data", "path", 3, "data.path is 3: input should be a valid string"),
         (
+            "encoder",
+            "query_prefix",
+            {"query": None},  # what YAML makes of `query: `
+            "encoder.query_prefix is {'query': None}: must be a text; in a shell 'encoder.query_prefix=\"TEXT\"', "
+            "in both kinds of quotes",
+        ),
+        (
             "train_retriever",
             "learning_rate",
             "5.0e-5",

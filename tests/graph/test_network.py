@@ -43,6 +43,7 @@ CONFIGS = {
     "one_layer_product": replace(PAPER, layers=1, edge_features="product"),
     "constant_gate": replace(PAPER, gate=0.2),
     "self_loops": replace(PAPER, graph="self_loops"),
+    "labelled_self_loops": replace(PAPER, graph="self_loops", labelled=True),
     "cosine": replace(PAPER, similarity="cosine"),
     "labelled": replace(PAPER, labelled=True),
     "labelled_constant_gate": replace(PAPER, labelled=True, gate=0.2),

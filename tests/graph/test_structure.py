@@ -46,6 +46,19 @@ def test_a_small_graph() -> None:
     assert (graph.passages.dtype, graph.indptr.dtype, graph.edges.dtype) == (np.int32, np.int64, np.int32)
 
 
+@pytest.mark.parametrize(
+    ("passages", "scores", "told"),
+    [
+        ([[0, 5]], [1, 2], "passages are 0 to 5: must be rows of the 5 passages"),
+        ([[-1, 2]], [1, 2], "passages are -1 to 2: must be rows of the 5 passages"),
+        ([[0, 2]], [1, 2, 3], "score has 3 numbers: must have one for each of the 2 edges"),
+    ],
+)
+def test_what_is_no_graph(passages: list[list[int]], scores: list[float], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Graph(passages=np.array(passages), score=np.array(scores), n_passages=5)
+
+
 def test_edges_of_passages() -> None:
     rows, target = small().passage_edges(np.array([2, 4, 0, 2]))
     assert rows.tolist() == [2, 1, 5, 0, 2, 1, 5]

@@ -63,11 +63,18 @@ def test_follows_from_seed_and_pass() -> None:
 
 def test_steps_may_be_asked_for_in_any_order() -> None:
     straight, jumping = schedule(0.1), schedule(0.1)
-    numbers = [70, 3, 29, 30, 0, 89]
+    numbers = [68, 3, 29, 30, 0, 51]
     found = {number: jumping[number] for number in numbers}
     for number in sorted(numbers):
         assert straight[number].items.tolist() == found[number].items.tolist()
         assert straight[number].fold.tolist() == found[number].fold.tolist()
+
+
+def test_a_loop_over_a_second_phase_ends_with_its_steps() -> None:
+    second = schedule(0.1, epochs=2, after=1)
+    assert len(list(second)) == len(second)
+    with pytest.raises(IndexError, match=f"step {len(second)}: there are {len(second)}"):
+        second[len(second)]
 
 
 def test_too_few_queries_for_the_folds() -> None:

@@ -120,6 +120,8 @@ class Encoder(Section):
     shared: bool  # one set of weights for queries and passages
     query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
     passage_length: Annotated[int, Field(ge=4)]
+    query_prefix: str = ""  # put before every query that a dual-encoder reads; counts towards its length
+    passage_prefix: str = ""  # put before every passage, before its title
     dropout: Annotated[float, Field(ge=0, lt=1)]
     frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
     precision: Literal["auto", "bf16", "fp32"]
@@ -596,4 +598,6 @@ def describe(error: Any) -> str:
         return f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; {DEFAULTS}"
     if kind == "float_type" and isinstance(error["input"], str):
         return f"{name} is the text {error['input']!r}: must be a number such as 5e-5, without quotes"
+    if kind == "string_type" and isinstance(error["input"], dict):  # YAML reads a text with a colon as a mapping
+        return f"{name} is {error['input']!r}: must be a text; in a shell '{name}=\"TEXT\"', in both kinds of quotes"
     return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"

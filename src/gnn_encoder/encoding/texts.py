@@ -7,6 +7,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core import project
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 
 class Reader(Protocol):
@@ -16,10 +17,12 @@ class Reader(Protocol):
 
 
 def open_queries(table: Path, model: Reader) -> TextTokens:
-    """Tokens of a table of queries."""
-    return open_tokens(table, model.tokenizer)
+    """Tokens of a table of queries, with the prefix that a dual-encoder puts before each."""
+    prefix = model.settings.query_prefix if isinstance(model, DualEncoder) else ""
+    return open_tokens(table, model.tokenizer, prefix=prefix)
 
 
 def open_passages(model: Reader) -> TextTokens:
-    """Tokens of the passages."""
-    return open_tokens(project.PASSAGES, model.tokenizer)
+    """Tokens of the passages, with the prefix that a dual-encoder puts before each."""
+    prefix = model.settings.passage_prefix if isinstance(model, DualEncoder) else ""
+    return open_tokens(project.PASSAGES, model.tokenizer, prefix=prefix)

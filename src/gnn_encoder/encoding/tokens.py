@@ -135,21 +135,24 @@ def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np
     return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
 
 
-def open_tokens(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None = None) -> TextTokens:
+def open_tokens(
+    table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None = None, *, prefix: str = ""
+) -> TextTokens:
     """Tokens of a table of passages or queries, made on first use and kept in the scratch place.
 
     Args:
         table: passages.parquet or a queries table.
         max_tokens: longer texts are cut to this length; None: to what the tokenizer's model takes.
+        prefix: put before every text, and tokenised with it, since some tokenizers read a word otherwise after a space.
     """
     max_tokens = max_tokens or tokenizer.model_max_length
     tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
     tokenizer._tokenizer.no_padding()
     state = tokenizer._tokenizer.to_str()
-    key = fingerprint(table, tokenizer=state, max_tokens=max_tokens, code=code_fingerprint())
+    key = fingerprint(table, tokenizer=state, max_tokens=max_tokens, prefix=prefix, code=code_fingerprint())
     folder = SCRATCH / "tokens" / f"{table.stem}-{key}"
     if distributed.is_first() and not folder.exists():
-        _tokenise(table, tokenizer, max_tokens, folder)
+        _tokenise(table, tokenizer, max_tokens, prefix, folder)
     distributed.barrier()
     return TextTokens(folder)
 
@@ -159,7 +162,7 @@ def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str
     return f"{title} {tokenizer.sep_token or ' '} {text}" if title else text
 
 
-def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, folder: Path) -> None:
+def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, prefix: str, folder: Path) -> None:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     partial.mkdir(parents=True)
     n_rows = count_rows(table)
@@ -173,8 +176,9 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
         write_header(offsets, np.dtype(np.int64), (n_rows + 1,))
         offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         for texts in _texts(table, tokenizer):
+            whole = [prefix + text for text in texts]
             encoded = [
-                e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+                e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
             ]
             ends = total + np.cumsum([len(ids) for ids in encoded])
             file.write(np.concatenate([np.asarray(ids, dtype=dtype) for ids in encoded]).tobytes())

@@ -86,7 +86,8 @@ def _passages(system: str, encoder: QueryEncoderFolder) -> str:
     if isinstance(found, PlainSystem):
         if not encoder.shared:
             return "**Do not embed passages with this model**: another encoder of the same system embedded them."
-        return "Passages were embedded alone by these same weights, cut at the passages' own length."
+        prefix = f" and with {encoder.passage_prefix!r} before each" if encoder.passage_prefix else ""
+        return f"Passages were embedded alone by these same weights, cut at the passages' own length{prefix}."
     if isinstance(found, GraphSystem):
         how = (
             "their embedding by the dual-encoder, informed by the queries that retrieve the passage, through a graph "

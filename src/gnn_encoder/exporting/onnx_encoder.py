@@ -79,7 +79,7 @@ def export_onnx(system: str, folder: Path) -> None:
     from gnn_encoder.models.dual_encoder import DualEncoder
 
     files = QueryEncoderFolder.read(project.encoder(system))
-    files.copy_tokenizer(folder)
+    files.copy_tokenizer(folder, prefixed=True)
     (folder / CONFIG).write_bytes((files.folder / CONFIG).read_bytes())
     ours = DualEncoder.load(files.folder, precision="fp32").for_inference()
     write_graph(ours, folder / FLOAT)

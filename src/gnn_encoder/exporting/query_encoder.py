@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
@@ -26,6 +26,8 @@ class QueryEncoderFolder:
     similarity: str
     length: int
     passage_length: int
+    prefix: str  # before a query
+    passage_prefix: str
     dimension: int
     shared: bool
 
@@ -47,6 +49,8 @@ class QueryEncoderFolder:
             similarity=settings["similarity"],
             length=settings["query_length"],
             passage_length=settings["passage_length"],
+            prefix=settings.get("query_prefix", ""),
+            passage_prefix=settings.get("passage_prefix", ""),
             dimension=config["hidden_size"],
             shared=settings["shared"],
         )
@@ -62,10 +66,13 @@ class QueryEncoderFolder:
             if file.is_file() and file.name not in (*OWN, TOKENIZER, TOKENIZER_CONFIG):
                 shutil.copyfile(file, target / file.name)
 
-    def copy_tokenizer(self, target: Path) -> None:
+    def copy_tokenizer(self, target: Path, *, prefixed: bool = False) -> None:
         """Copy the tokenizer, and let it cut queries where the encoder was trained to, and pad a batch, by itself.
 
         Tools that ask their tokenizer for the longest input would read more of a query than training did.
+
+        Args:
+            prefixed: it also puts the prefix before a query. transformers makes some tokenizers anew and loses that.
         """
         config = json.loads((self.folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
         config.pop("max_length", None)  # that of a call, which some models were saved with
@@ -73,6 +80,9 @@ class QueryEncoderFolder:
         tokenizer = Tokenizer.from_file(str(self.folder / TOKENIZER))
         pad = config["pad_token"]
         name = pad["content"] if isinstance(pad, dict) else pad
+        if self.prefix and prefixed:
+            then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
+            tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(self.prefix), *then])
         tokenizer.enable_truncation(self.length)
         tokenizer.enable_padding(
             pad_id=tokenizer.token_to_id(name), pad_token=name, direction=config.get("padding_side", "right")

@@ -20,11 +20,15 @@ from sentence_transformers import SentenceTransformer
 SentenceTransformer("folder/of/this/file").encode(["a query"])
 ```
 
-Its own files say how queries are cut, pooled and scaled, so that nothing has to be set. {server}"""
+Its own files say how queries are cut, pooled and scaled, so that nothing has to be set. {server}{prefix}"""
 COSINE = "A text-embedding server loads the folder too."
 DOT = (
     "A text-embedding server loads the folder too; tell it not to normalise (`normalize: false`), since these vectors "
     "have lengths that matter."
+)
+PREFIX = (
+    " Before every query stands {prefix!r}: sentence-transformers puts it there by itself, a text-embedding server "
+    "with `--default-prompt-name query`, and `AutoModel` does not."
 )
 
 
@@ -39,10 +43,12 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
     encoder.copy_tokenizer(folder)
     _write_modules(folder, encoder)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": encoder.length, "do_lower_case": False})
-    prompts: dict[str, object] = {"prompts": {"query": ""}, "default_prompt_name": None}
+    default = "query" if encoder.prefix else None
+    prompts: dict[str, object] = {"prompts": {"query": encoder.prefix}, "default_prompt_name": default}
     similarity = {"similarity_fn_name": "cosine" if encoder.cosine else "dot"}
     write_json(folder / "config_sentence_transformers.json", prompts | similarity)
-    loading = LOADING.format(server=COSINE if encoder.cosine else DOT)
+    prefix = PREFIX.format(prefix=encoder.prefix) if encoder.prefix else ""
+    loading = LOADING.format(server=COSINE if encoder.cosine else DOT, prefix=prefix)
     write_text(folder / "README.md", model_card(system, encoder, library="sentence-transformers", loading=loading))
 
 

@@ -194,7 +194,7 @@ class QueryPassageGNN(nn.Module):
         *Shape:* (n, d).
         """
         if self.config.graph == "self_loops":
-            gathered = self.passage_attention.alone(h_p)
+            gathered, labelled = self.passage_attention.alone(h_p), None
         else:
             features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
             edges = (h_p, h_q_prime, edge_query, edge_passage)

@@ -14,6 +14,11 @@ Bools = NDArray[np.bool_]
 class Graph:
     """Edges between n queries and m passages, k per query. Edge e joins query e // k and its passage of rank e % k.
 
+    Args:
+        passages: *Shape:* (n, k), each one below `n_passages`.
+        score: *Shape:* (n * k,) or (n, k).
+        n_passages: m.
+
     Attributes:
         passages: each query's passages; with `build_graph.labelled` its labelled ones, best first, then the others.
             *Shape:* (n, k) int32.
@@ -25,10 +30,14 @@ class Graph:
 
     def __init__(self, *, passages: Ints, score: NDArray[np.floating[Any]], n_passages: int) -> None:
         self.passages = np.ascontiguousarray(passages, dtype=np.int32)
-        self.score = np.ascontiguousarray(score, dtype=np.float32)
+        self.score = np.ascontiguousarray(score, dtype=np.float32).reshape(-1)
         self.n, self.k = self.passages.shape
         self.m = n_passages
         flat = self.passages.reshape(-1)
+        if len(self.score) != len(flat):
+            raise ValueError(f"score has {len(self.score)} numbers: must have one for each of the {len(flat)} edges")
+        if len(flat) and not (0 <= flat.min() and flat.max() < n_passages):
+            raise ValueError(f"passages are {flat.min()} to {flat.max()}: must be rows of the {n_passages} passages")
         self.indptr = np.zeros(n_passages + 1, dtype=np.int64)
         np.cumsum(np.bincount(flat, minlength=n_passages), out=self.indptr[1:])
         # lexsort is stable, so that ties stay in the order of edge numbers.

@@ -39,15 +39,17 @@ class TextEncoder:
 
     def queries(self, texts: Sequence[str]) -> Matrix:
         """E_Q. *Shape:* (n, d)."""
-        return embed_queries(self.encoder, self._tokens(texts), self._batch_tokens)
+        tokens = self._tokens(self.encoder.settings.query_prefix, texts)
+        return embed_queries(self.encoder, tokens, self._batch_tokens)
 
     def passages(self, titles: Sequence[str], texts: Sequence[str]) -> Matrix:
         """E_P. *Shape:* (n, d)."""
         whole = [with_title(*one, self.encoder.tokenizer) for one in zip(titles, texts, strict=True)]
-        return embed_passages(self.encoder, self._tokens(whole), self._batch_tokens, np.arange(len(whole)))
+        tokens = self._tokens(self.encoder.settings.passage_prefix, whole)
+        return embed_passages(self.encoder, tokens, self._batch_tokens, np.arange(len(whole)))
 
-    def _tokens(self, texts: Sequence[str]) -> TokensInMemory:
-        return TokensInMemory(texts, self.encoder.tokenizer)
+    def _tokens(self, prefix: str, texts: Sequence[str]) -> TokensInMemory:
+        return TokensInMemory([prefix + text for text in texts], self.encoder.tokenizer)
 
 
 class PairEncoder:

@@ -41,21 +41,22 @@ class Lengths:
     cut: float  # share that is longer than the limit
 
 
-def count_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int64]:
-    """Tokens of each text, special ones included. *Shape:* (n,)."""
-    encoded = tokenizer._tokenizer.encode_batch_fast(texts, add_special_tokens=True)
+def count_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase, prefix: str = "") -> NDArray[np.int64]:
+    """Tokens of each text with the prefix before it, special ones included. *Shape:* (n,)."""
+    encoded = tokenizer._tokenizer.encode_batch_fast([prefix + text for text in texts], add_special_tokens=True)
     return np.array([len(text.ids) for text in encoded], dtype=np.int64)
 
 
-def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int) -> Lengths | None:
+def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int, prefix: str = "") -> Lengths | None:
     """Lengths of a sample's texts; None if the sample is empty.
 
     Args:
         limit: tokens that the encoder reads.
+        prefix: what it reads before each text.
     """
     if not sample.texts:
         return None
-    tokens = count_tokens(sample.texts, tokenizer)
+    tokens = count_tokens(sample.texts, tokenizer, prefix)
     median, most = np.quantile(tokens, [0.5, 0.99], method="inverted_cdf").tolist()
     return Lengths(
         texts=len(tokens),

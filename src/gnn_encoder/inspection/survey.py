@@ -79,16 +79,15 @@ def survey(
         UserError: a row breaks a rule; the message names the file and the row.
     """
     splits = tuple(
-        _survey_split(source, split, tokenizer, Sample(sample_size, seed), encoder.query_length)
-        for split in source.splits
+        _survey_split(source, split, tokenizer, Sample(sample_size, seed), encoder) for split in source.splits
     )
     wanted = {split.positive for split in splits if split.positive is not None}
-    passages = _survey_passages(source, tokenizer, Sample(sample_size, seed), encoder.passage_length, wanted)
+    passages = _survey_passages(source, tokenizer, Sample(sample_size, seed), encoder, wanted)
     return Survey(passages=passages, splits=splits, dropped=dict(source.dropped))
 
 
 def _survey_split(
-    source: Source, split: str, tokenizer: PreTrainedTokenizerBase, sample: Sample, limit: int
+    source: Source, split: str, tokenizer: PreTrainedTokenizerBase, sample: Sample, encoder: Encoder
 ) -> SplitSurvey:
     table = read_judgements(source, split)
     positive = table.filter(pl.col("grade") > 0)
@@ -112,7 +111,7 @@ def _survey_split(
         queries=sample.seen,
         in_file=in_file,
         judged=_judged_by_answers(answers) if split in source.answered else _judged_by_passages(table),
-        lengths=measure(sample, tokenizer, limit),
+        lengths=measure(sample, tokenizer, encoder.query_length, encoder.query_prefix),
         example=example,
         positive=next(iter(pids), None),
     )
@@ -134,7 +133,7 @@ def _judged_by_passages(table: pl.DataFrame) -> Judged:
 
 
 def _survey_passages(
-    source: Source, tokenizer: PreTrainedTokenizerBase, sample: Sample, limit: int, wanted: set[str]
+    source: Source, tokenizer: PreTrainedTokenizerBase, sample: Sample, encoder: Encoder, wanted: set[str]
 ) -> PassageSurvey:
     duplicates = Duplicates()
     titled = 0
@@ -149,7 +148,7 @@ def _survey_passages(
     return PassageSurvey(
         count=sample.seen,
         titled=titled,
-        lengths=measure(sample, tokenizer, limit),
+        lengths=measure(sample, tokenizer, encoder.passage_length, encoder.passage_prefix),
         duplicates=duplicates.count(),
         duplicates_exact=duplicates.exact,
         first=first,

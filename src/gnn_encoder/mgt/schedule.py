@@ -53,6 +53,8 @@ class MaskedSchedule:
         return self._after * len(self._at[1])
 
     def __getitem__(self, number: int) -> Step:
+        if not 0 <= number < len(self):
+            raise IndexError(f"step {number}: there are {len(self)}")  # which also ends a loop over the schedule
         epoch, within = divmod(self.before + number, len(self._at[1]))
         if epoch != self._at[0]:
             self._at = (epoch, self._pass(epoch))

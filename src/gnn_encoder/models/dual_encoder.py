@@ -36,6 +36,12 @@ class DualEncoderSettings:
     query_length: int
     passage_length: int
     pair_length: int | None = None  # most tokens of a query and passage read together; None: passages are read alone
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """What is saved. A prefix that is not there is left out, so that a folder without one needs to know of none."""
+        return {name: value for name, value in asdict(self).items() if value != ""}
 
 
 class DualEncoder(nn.Module):
@@ -109,7 +115,7 @@ class DualEncoder(nn.Module):
         self.tokenizer.save_pretrained(folder)
         if not self.settings.shared:
             self.passage.save_pretrained(folder / "passage")  # type: ignore[operator]
-        write_json(folder / SETTINGS, asdict(self.settings))
+        write_json(folder / SETTINGS, self.settings.as_json())
 
     @staticmethod
     def fingerprint(folder: Path) -> str:
@@ -165,8 +171,10 @@ class DualEncoder(nn.Module):
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""
+        settings = self.settings
+        whole = [settings.query_prefix + text for text in texts]
         encoded = self.tokenizer(
-            list(texts), truncation=True, max_length=self.settings.query_length, padding=True, return_tensors="pt"
+            whole, truncation=True, max_length=settings.query_length, padding=True, return_tensors="pt"
         )
         types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
         with torch.inference_mode():

@@ -27,6 +27,7 @@ class QuickEncoder:
         self._config = config
         self._mean: bool = settings["pooling"] == "mean"
         self._cosine: bool = settings["similarity"] == "cosine"
+        self._prefix: str = settings.get("query_prefix", "")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(settings["query_length"])
@@ -50,7 +51,7 @@ class QuickEncoder:
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """As `DualEncoder.embed_queries`. *Shape:* (n, d)."""
-        return np.stack([self._embed(self._tokenizer.encode(text).ids) for text in texts])
+        return np.stack([self._embed(self._tokenizer.encode(self._prefix + text).ids) for text in texts])
 
     def _embed(self, ids: list[int]) -> Floats:
         states = self._states(ids)  # (tokens, d)

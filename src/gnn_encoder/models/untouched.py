@@ -1,12 +1,13 @@
 """The base model as a dual-encoder as it comes: its own pooling and similarity, at the lengths that it can read.
 
 A model of sentence-transformers says these in files beside its weights: `modules.json` lists a Pooling module, with its
-config, and a Normalize module if embeddings have length 1; `sentence_bert_config.json` holds the most tokens of a text.
+config, and a Normalize module if embeddings have length 1; `sentence_bert_config.json` holds the most tokens of a text,
+and `config_sentence_transformers.json` may name what it wants before a query and before a passage.
 """
 
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from transformers import PreTrainedModel
@@ -28,6 +29,7 @@ class OwnSettings:
     pooling: str | None = None
     similarity: str | None = None
     length: int | None = None  # most tokens of a text, special ones included
+    prompts: dict[str, str] = field(default_factory=dict)  # what it was trained to read before a text of a kind
 
 
 def untouched(params: Encoder, limits: Untouched) -> DualEncoder:
@@ -37,6 +39,7 @@ def untouched(params: Encoder, limits: Untouched) -> DualEncoder:
         limits: the most tokens that it may read; null: all it can.
     """
     own = own_settings(Source(params.model, params.revision, params.trust_remote_code))
+    _warn_of_prompts(own.prompts, params)
     how = {"pooling": own.pooling or params.pooling, "similarity": own.similarity or params.similarity}
     encoder = DualEncoder.from_pretrained(params.model_copy(update=how | {"shared": True}))
     most = readable(cast(PreTrainedModel, encoder.query), own)
@@ -60,13 +63,21 @@ def own_settings(source: Source) -> OwnSettings:
     """
     length = (_read(source, "sentence_bert_config.json") or {}).get("max_seq_length")
     modules = _read(source, "modules.json")
+    stated = _read(source, "config_sentence_transformers.json") or {}
+    prompts = {kind: text for kind, text in (stated.get("prompts") or {}).items() if text}
     if not modules:
-        return OwnSettings(length=length)
+        return OwnSettings(length=length, prompts=prompts)
     kinds = {module["type"].rpartition(".")[2]: module["path"] for module in modules}
     pooling = _pooling(_read(source, f"{kinds['Pooling']}/config.json") or {}) if "Pooling" in kinds else None
-    stated = (_read(source, "config_sentence_transformers.json") or {}).get("similarity_fn_name")
-    similarity = "cosine" if "Normalize" in kinds else stated
-    return OwnSettings(pooling, similarity if similarity in ("cosine", "dot") else None, length)
+    similarity = "cosine" if "Normalize" in kinds else stated.get("similarity_fn_name")
+    return OwnSettings(pooling, similarity if similarity in ("cosine", "dot") else None, length, prompts)
+
+
+def _warn_of_prompts(prompts: dict[str, str], params: Encoder) -> None:
+    for name, kinds in (("query_prefix", ("query",)), ("passage_prefix", ("passage", "document"))):
+        own, used = next((prompts[kind] for kind in kinds if kind in prompts), ""), getattr(params, name)
+        if own and own != used:
+            log.warning("the base model was trained with %r there, but encoder.%s is %r", own, name, used)
 
 
 def _pooling(config: dict[str, Any]) -> str | None:

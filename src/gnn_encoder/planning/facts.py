@@ -98,8 +98,8 @@ def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizer
         labels=len(judged["train"].unique(["qid", "pid"])),
         labelled_queries=judged["train"]["qid"].n_unique(),
         labelled_passages=judged["train"]["pid"].n_unique(),
-        passage_tokens=Tokens.of(count_tokens(passages.texts, tokenizer)),
-        query_tokens=Tokens.of(count_tokens(queries.texts, tokenizer)),
+        passage_tokens=Tokens.of(count_tokens(passages.texts, tokenizer, params.encoder.passage_prefix)),
+        query_tokens=Tokens.of(count_tokens(queries.texts, tokenizer, params.encoder.query_prefix)),
         passage_bytes=size / max(1, passages.seen),
         left_out=dict(source.dropped),
     )
@@ -124,8 +124,8 @@ def survey_prepared(folder: Path, params: Params, tokenizer: PreTrainedTokenizer
         labels=len(labels),
         labelled_queries=labels["qid"].n_unique(),
         labelled_passages=labels["pid"].n_unique(),
-        passage_tokens=Tokens.of(count_tokens(read.texts, tokenizer)),
-        query_tokens=Tokens.of(count_tokens(asked.texts, tokenizer)),
+        passage_tokens=Tokens.of(count_tokens(read.texts, tokenizer, params.encoder.passage_prefix)),
+        query_tokens=Tokens.of(count_tokens(asked.texts, tokenizer, params.encoder.query_prefix)),
         passage_bytes=float(np.mean([len(text.encode()) for text in read.texts])),
         left_out=json.loads((folder / "statistics.json").read_text(encoding="utf-8")).get("left_out", {}),
     )

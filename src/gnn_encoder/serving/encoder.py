@@ -90,7 +90,8 @@ class PackedEncoder(QuickEncoder):
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """The same, with the tokens that were read."""
-        ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+        whole = [self._prefix + text for text in texts]
+        ids = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(whole)]
         packing = Packing.of(np.array([len(tokens) for tokens in ids]))
         states = self._packed(np.concatenate(ids), packing)  # (tokens, d)
         vectors: Floats = states[packing.starts]

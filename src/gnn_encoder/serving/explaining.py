@@ -190,7 +190,8 @@ class GraphExplainer:
 
     def _embedding_of(self, title: str, text: str) -> NDArray[np.float32]:
         """h_p of a passage that is no row of the build's. *Shape:* (1, d)."""
-        tokens = TokensInMemory([with_title(title, text, self._encoder.tokenizer)], self._encoder.tokenizer)
+        whole = self._encoder.settings.passage_prefix + with_title(title, text, self._encoder.tokenizer)
+        tokens = TokensInMemory([whole], self._encoder.tokenizer)
         return embed_passages(self._encoder, tokens, self._batch_tokens, np.zeros(1, dtype=np.int64))
 
 

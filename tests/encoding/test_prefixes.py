@@ -1,0 +1,154 @@
+"""`encoder.query_prefix` and `encoder.passage_prefix`: every dual-encoder reads them, no other model does."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from gnn_encoder.core import project
+from gnn_encoder.core.params import Params, Untouched, load_params
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
+from gnn_encoder.exporting.sentence_transformer import export_sentence_transformer
+from gnn_encoder.growing.encoding import TextEncoder
+from gnn_encoder.inspection.lengths import count_tokens
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
+from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.models.quick import QuickEncoder
+from gnn_encoder.models.untouched import untouched
+from gnn_encoder.serving.encoder import PackedEncoder
+
+from ..models.test_dual_encoder import settings
+from ..texts import write_queries
+from .conftest import QUERIES, TEXTS, TITLES
+
+QUERY, PASSAGE = "question: ", "bread "
+LONG = "oven flour " * 40  # longer than what is read
+
+
+@pytest.fixture
+def plain(tiny_model: Path) -> DualEncoder:
+    """The same weights without a prefix."""
+    return DualEncoder.from_pretrained(settings(tiny_model)).for_inference()
+
+
+@pytest.fixture
+def folder(tiny_model: Path, tmp_path: Path) -> Path:
+    """A saved encoder that puts a prefix before either kind of text."""
+    encoder = DualEncoder.from_pretrained(settings(tiny_model, query_prefix=QUERY, passage_prefix=PASSAGE))
+    encoder.save(tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def load(folder: Path) -> DualEncoder:
+    return DualEncoder.load(folder, precision="fp32").for_inference()
+
+
+def expected_queries(plain: DualEncoder, texts: list[str]) -> NDArray[np.float32]:
+    """An encoder without prefixes reads texts that have it already."""
+    return plain.embed_queries([QUERY + text for text in texts])
+
+
+def test_queries_given_as_texts(plain: DualEncoder, folder: Path) -> None:
+    texts = ["bread oven", "why?", LONG]
+    expected = expected_queries(plain, texts)
+    assert np.abs(expected - plain.embed_queries(texts)).max() > 0.01, "the prefix matters"
+    for found in (load(folder), QuickEncoder.open(folder), PackedEncoder.open(folder)):
+        assert found is not None
+        np.testing.assert_allclose(found.embed_queries(texts), expected, atol=2e-5)
+
+
+def test_tables(plain: DualEncoder, folder: Path, queries_table: Path, passages_table: Path, patched: None) -> None:
+    encoder, rows = load(folder), np.arange(6)
+    found = embed_queries(encoder, open_queries(queries_table, encoder), 512)
+    np.testing.assert_allclose(found, expected_queries(plain, QUERIES), atol=2e-5)
+    found = embed_passages(encoder, open_passages(encoder), 512, rows)
+    np.testing.assert_allclose(found, expected_passages(plain, queries_table.parent), atol=2e-5)
+
+
+def expected_passages(plain: DualEncoder, folder: Path) -> NDArray[np.float32]:
+    sep = plain.tokenizer.sep_token
+    whole = [PASSAGE + (f"{title} {sep} {text}" if title else text) for title, text in zip(TITLES, TEXTS, strict=True)]
+    (folder / "whole").mkdir(exist_ok=True)
+    tokens = open_queries(write_queries(folder / "whole" / "train.parquet", whole), plain)
+    return embed_passages(plain, tokens, 512, np.arange(6))
+
+
+@pytest.fixture
+def patched(passages_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "PASSAGES", passages_table)
+
+
+@pytest.fixture
+def params() -> Params:
+    found = load_params()
+    return found.model_copy(update={"encoder": found.encoder.model_copy(update={"precision": "fp32"})})
+
+
+def test_texts_that_came_later(plain: DualEncoder, folder: Path, params: Params, tmp_path: Path, patched: None) -> None:
+    later = TextEncoder(folder, params)
+    np.testing.assert_allclose(later.queries(QUERIES), expected_queries(plain, QUERIES), atol=2e-5)
+    np.testing.assert_allclose(later.passages(TITLES, TEXTS), expected_passages(plain, tmp_path), atol=2e-5)
+
+
+def test_a_cross_encoder_reads_none(tiny_model: Path, queries_table: Path, patched: None) -> None:
+    with_prefix = settings(tiny_model, query_prefix=QUERY, passage_prefix=PASSAGE)
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), with_prefix)
+    plain = DualEncoder.from_pretrained(settings(tiny_model))
+    for found, expected in (
+        (open_queries(queries_table, model), open_queries(queries_table, plain)),
+        (open_passages(model), open_passages(plain)),
+    ):
+        assert np.array_equal(found.ids, expected.ids)
+
+
+def test_sentence_transformers_puts_it_before_a_query_by_itself(
+    plain: DualEncoder, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "encoder", lambda system: folder)
+    (tmp_path / "out").mkdir()
+    export_sentence_transformer("gnn_encoder", tmp_path / "out")
+    texts = ["bread oven", "why?", LONG]
+    found = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
+    np.testing.assert_allclose(found, expected_queries(plain, texts), atol=2e-5)
+
+
+def test_the_tokenizer_of_the_onnx_export_puts_it_there(folder: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "copied").mkdir()
+    QueryEncoderFolder.read(folder).copy_tokenizer(tmp_path / "copied", prefixed=True)
+    copied = Tokenizer.from_file(str(tmp_path / "copied" / "tokenizer.json"))
+    own = AutoTokenizer.from_pretrained(tiny_model)
+    for text in ("bread oven", LONG):
+        assert copied.encode(text).ids == own(QUERY + text, truncation=True, max_length=10)["input_ids"]
+
+
+def test_a_folder_without_prefixes_says_nothing_of_them(plain: DualEncoder, tmp_path: Path) -> None:
+    plain.save(tmp_path / "plain")
+    assert not [name for name in json.loads((tmp_path / "plain" / SETTINGS).read_text()) if "prefix" in name]
+    assert load(tmp_path / "plain").settings == plain.settings
+
+
+def test_counted_lengths_hold_it(tiny_model: Path) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    own = len(tokenizer(QUERY, add_special_tokens=False)["input_ids"])
+    assert (count_tokens(QUERIES, tokenizer, QUERY) == count_tokens(QUERIES, tokenizer) + own).all()
+
+
+@pytest.mark.parametrize(("given", "told"), [("", 1), ("query: ", 0)])
+def test_the_base_model_s_own_are_named(
+    tiny_model: Path, tmp_path: Path, given: str, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = shutil.copytree(tiny_model, tmp_path / "model")
+    (model / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}}))
+    with caplog.at_level(logging.WARNING):
+        untouched(settings(model, query_prefix=given), Untouched(query_length=None, passage_length=None))
+    assert caplog.messages == told * ["the base model was trained with 'query: ' there, but encoder.query_prefix is ''"]
