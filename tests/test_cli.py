@@ -278,6 +278,17 @@ def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, 
     assert code == 0 and "| GNN-encoder" in out and (err.startswith(told) if told else err == "")
 
 
+@pytest.mark.parametrize(("best", "told"), [("label_prior", True), ("dual_encoder", False)])
+def test_results_name_the_fair_comparison_where_labels_alone_are_the_best_rival(
+    root: Path, best: str, told: bool
+) -> None:
+    shutil.copytree(ROOT / "metrics", root / "metrics")
+    (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    path = root / "metrics" / "gnn_encoder" / "claim.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"best": best}))
+    assert ("combined.py prior dual_encoder no_gnn gnn_encoder" in call("results")[1]) == told
+
+
 def test_results_of_all_branches(root: Path) -> None:
     shutil.copytree(ROOT / "metrics", root / "metrics")
     (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())

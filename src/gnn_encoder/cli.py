@@ -35,6 +35,11 @@ app = typer.Typer(
 )
 
 ALL = "all"  # instead of a branch
+LABELS_ALONE = ("query_mean", "label_prior")  # what labels say of passages, without a graph
+ALIKE = (
+    "What the graph adds where M_de, its control and GNN-encoder all have a prior for labelled passages, in half a "
+    "minute: `python scripts/combined.py prior dual_encoder no_gnn gnn_encoder`."
+)
 EXPORTED = (
     "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss, elasticsearch, qdrant. "
     "Passages, queries and judgements: beir."
@@ -251,7 +256,8 @@ def results(
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
         if first == MAIN and (claim := read_claim()):
-            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
+            fair = ALIKE if claim.best in LABELS_ALONE else ""
+            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), fair, advice(claim)])))
 
 
 @app.command()
