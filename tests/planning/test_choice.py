@@ -10,6 +10,7 @@ from gnn_encoder.graph.masking import fold_count
 from gnn_encoder.planning.choice import Choice, choose, enough
 from gnn_encoder.planning.plan import hurts
 from gnn_encoder.planning.stages import branch, gnn_batches
+from gnn_encoder.planning.text import summary
 
 from ..project import ROOT
 from .conftest import make_facts, make_machine
@@ -155,3 +156,13 @@ def test_what_hurts(base: Params, stages: list[Declared]) -> None:
     assert hurts(choose(base, data, machine, stages, minutes=60).plan) == []
     few = choose(base, make_facts(queries=90), machine, stages, minutes=60).plan
     assert [line.split(":")[0] for line in hurts(few)] == ["90 training queries are few", "15 dev queries are few"]
+
+
+@pytest.mark.parametrize(("model", "told"), [("some/other", True), (None, False)])
+def test_a_teacher_from_another_model_was_not_timed(
+    base: Params, stages: list[Declared], model: str | None, told: bool
+) -> None:
+    teacher = base.train_cross_encoder.model_copy(update={"model": model})
+    params = base.model_copy(update={"train_cross_encoder": teacher})
+    lines = summary(choose(params, make_facts(), make_machine(), stages, minutes=None).plan)
+    assert ("  M_ce is planned as if it started from encoder.model: some/other was not timed" in lines) == told

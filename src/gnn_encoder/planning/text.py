@@ -58,6 +58,8 @@ def summary(of: Plan) -> Iterator[str]:
     queries = facts.query_tokens.unread(encoder.query_length)
     yield f"  passages are read up to {encoder.passage_length} tokens: {passages:.1%} of their text is not read"
     yield f"  queries are read up to {encoder.query_length} tokens: {queries:.1%} of their text is not read"
+    if (teacher := of.params.train_cross_encoder.model) not in (None, encoder.model):
+        yield f"  M_ce is planned as if it started from encoder.model: {teacher} was not timed"
     for part in sampled(of):
         yield f"  sampled: {part}"
     if of.unplanned:
