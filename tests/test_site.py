@@ -89,7 +89,7 @@ def test_a_page_loads_nothing_from_the_network(site: Path) -> None:
 
 def test_readme_is_the_first_page_and_its_links_lead_on(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
-    assert 'href="trials.html#for-the-whole-of-insuranceqa"' in page and 'href="comparisons.html"' in page
+    assert 'href="evidence.html#what-came-out"' in page and 'href="comparisons.html"' in page
     assert 'href="benchmarks.html"' in page
     assert "LICENSE" in page and 'href="LICENSE"' not in page
     assert 'href="index.html#your-own-data"' in (site / "data.html").read_text(encoding="utf-8")
