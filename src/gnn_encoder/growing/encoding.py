@@ -39,17 +39,25 @@ class TextEncoder:
 
     def queries(self, texts: Sequence[str]) -> Matrix:
         """E_Q. *Shape:* (n, d)."""
-        tokens = self._tokens(self.encoder.settings.query_prefix, texts)
+        tokens = _tokens(self.encoder, self.encoder.settings.query_prefix, texts)
         return embed_queries(self.encoder, tokens, self._batch_tokens)
 
     def passages(self, titles: Sequence[str], texts: Sequence[str]) -> Matrix:
         """E_P. *Shape:* (n, d)."""
-        whole = [with_title(*one, self.encoder.tokenizer) for one in zip(titles, texts, strict=True)]
-        tokens = self._tokens(self.encoder.settings.passage_prefix, whole)
-        return embed_passages(self.encoder, tokens, self._batch_tokens, np.arange(len(whole)))
+        return embed_texts_of_passages(self.encoder, titles, texts, self._batch_tokens)
 
-    def _tokens(self, prefix: str, texts: Sequence[str]) -> TokensInMemory:
-        return TokensInMemory([prefix + text for text in texts], self.encoder.tokenizer)
+
+def embed_texts_of_passages(
+    encoder: DualEncoder, titles: Sequence[str], texts: Sequence[str], batch_tokens: int
+) -> Matrix:
+    """E_P of passages that are given as texts. *Shape:* (n, d)."""
+    whole = [with_title(*one, encoder.tokenizer) for one in zip(titles, texts, strict=True)]
+    tokens = _tokens(encoder, encoder.settings.passage_prefix, whole)
+    return embed_passages(encoder, tokens, batch_tokens, np.arange(len(whole)))
+
+
+def _tokens(encoder: DualEncoder, prefix: str, texts: Sequence[str]) -> TokensInMemory:
+    return TokensInMemory([prefix + text for text in texts], encoder.tokenizer)
 
 
 class PairEncoder:

@@ -21,11 +21,10 @@ from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_passages
-from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.growing.encoding import TokensInMemory
+from gnn_encoder.growing.encoding import embed_texts_of_passages
 from gnn_encoder.growing.labels import logged_queries
 from gnn_encoder.growing.overlay import Overlay, current_index, read_overlay
 from gnn_encoder.growing.place import manifest_of
@@ -190,9 +189,7 @@ class GraphExplainer:
 
     def _embedding_of(self, title: str, text: str) -> NDArray[np.float32]:
         """h_p of a passage that is no row of the build's. *Shape:* (1, d)."""
-        whole = self._encoder.settings.passage_prefix + with_title(title, text, self._encoder.tokenizer)
-        tokens = TokensInMemory([whole], self._encoder.tokenizer)
-        return embed_passages(self._encoder, tokens, self._batch_tokens, np.zeros(1, dtype=np.int64))
+        return embed_texts_of_passages(self._encoder, [title], [text], self._batch_tokens)
 
 
 def _distance(after: NDArray[Any], before: NDArray[Any]) -> float:
