@@ -166,12 +166,15 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
     assert not (root / ".scratch" / "thing").exists()
 
 
-def test_other_params_or_inputs_begin_anew(root: Path, begin: Begin) -> None:
+def test_other_params_inputs_or_scripts_begin_anew(root: Path, begin: Begin) -> None:
     first = begin.interrupted("half", k=1)
     other = begin.interrupted("half", k=2)
     Path("input.txt").write_text("other")
     third = begin.interrupted("half", k=1)
-    assert len({first, other, third}) == 3
+    Path("stages").mkdir()
+    Path("stages/thing.py").write_text("other")
+    fourth = begin.interrupted("half", k=1)
+    assert len({first, other, third, fourth}) == 4
     with begin(k=3) as stage:
         assert list(stage.work.iterdir()) == []
         assert not (stage.scratch / "a.txt").exists()

@@ -171,6 +171,7 @@ def test_titles() -> None:
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
+PLAIN = "base, other, better"
 EVERY = "words, base, other, better, mean, prior, near, graph, both, many, sorted"
 DENSE = "base, mean, graph, other, better, many"
 Change = Callable[[dict[str, Any]], object]
@@ -197,7 +198,7 @@ def put(path: str, value: object) -> Change:
         (put("branches.side.baselines", "other"), "branches.side.baselines: extra inputs are not permitted"),
         (put("branches.side", {"against": "side/other"}), "branches.side.baseline: field required"),
         (put("plain.better.branch", "sied"), "better.branch is 'sied': must be one of main, side, built, sample"),
-        (put("built.wide.base", "dual"), f"wide.base is 'dual': must be one of {EVERY}"),
+        (put("built.wide.base", "graph"), f"wide.base is 'graph': must be one of {PLAIN}"),
         (put("branches.side.baseline", "none"), f"side.baseline is 'none': must be one of {EVERY}"),
         (put("branches.sample.beside", ["gnn"]), f"sample.beside is 'gnn': must be one of {EVERY}"),
         (put("shifted.mean.base", "words"), f"mean.base is 'words': must be one of {DENSE}"),

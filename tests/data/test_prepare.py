@@ -200,14 +200,17 @@ def test_no_more_labels_are_hidden_than_the_sample_leaves_out(tmp_path: Path) ->
 
 
 def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(tmp_path: Path) -> None:
+    data = Data(source="beir", path=str(TINY), train_queries=50, dev_fraction=0.2)
+    prepare(data, open_source(data), tmp_path / "hidden", seed=1, unlabelled_fraction=0.1)
+    hidden = pl.read_parquet(tmp_path / "hidden" / "queries" / "unlabelled.parquet")
     own = tmp_path / "own.txt"
-    own.write_text("what is new?\nand what else?\n")
-    data = Data(source="beir", path=str(TINY), train_queries=50, dev_fraction=0.2, unlabelled=str(own))
+    own.write_text("\n".join(["what is new?", *hidden["text"], "and what else?"]))
+    data = data.model_copy(update={"unlabelled": str(own)})
     prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.1)
     found = qids(tmp_path / "out", "unlabelled")
-    assert len(found) == 8 and found[6:] == ["unlabelled-0", "unlabelled-1"]
+    assert found == [*hidden["qid"], "unlabelled-0", "unlabelled-1"] and len(hidden) == 6
     judged = pl.read_parquet(tmp_path / "out" / "qrels" / "unlabelled.parquet")["qid"]
-    assert set(judged) == set(found[:6])
+    assert set(judged) == set(hidden["qid"])
 
 
 def append(name: str, text: str | bytes) -> Callable[[Path], None]:
@@ -281,6 +284,10 @@ BAD = {
     "unknown query": (
         append("qrels/test.tsv", "q9\tp1\t1\n"),
         "test.tsv, line 3: query 'q9' is not among the queries; add it or remove the judgement",
+    ),
+    "unknown query after a judgement given twice": (
+        append("qrels/test.tsv", "q1\tp1\t1\nq1\tp1\t1\nq9\tp1\t1\n"),
+        "test.tsv, line 5: query 'q9' is not among the queries",
     ),
     "unknown query with grade 0": (append("qrels/test.tsv", "q9\tp1\t0\n"), "test.tsv, line 3: query 'q9'"),
     "fraction as grade": (append("qrels/train.tsv", "q2\tp1\t0.5\n"), "line 7, score: '0.5' is not an integer"),

@@ -157,6 +157,7 @@ WRITTEN = {
     "zone": lambda day: f"2024-05-{day:02}T01:30:00+02:00",
     "unix": lambda day: str(int(datetime(2024, 5, day, tzinfo=UTC).timestamp())),
     "parquet": lambda day: datetime(2024, 5, day),
+    "nanoseconds": lambda day: datetime(2024, 5, day),
 }
 
 
@@ -166,9 +167,14 @@ def test_a_split_by_time(
 ) -> None:
     rows = [(text, pid, WRITTEN[form](day)) for day, text, pid in TIMED]
     write_tsv(folder, ["query", "pid", "time"], rows)
-    if form == "parquet":
+    if form in ("parquet", "nanoseconds"):
         (folder / "log.tsv").unlink()
-        pl.DataFrame(rows, schema=["query", "pid", "time"], orient="row").write_parquet(folder / "log.parquet")
+        table = pl.DataFrame(rows, schema=["query", "pid", "time"], orient="row")
+        if form == "nanoseconds":
+            table = table.with_columns(pl.col("time").cast(pl.Datetime("ns")) + pl.duration(nanoseconds=1))
+        table.write_parquet(folder / "log.parquet")
+        # pandas makes another class of times that Python cannot hold, and need not be there.
+        assert all(type(row["time"]) is datetime for _, row in query_log._read_parquet(folder / "log.parquet"))
     # Of eight queries the last quarter is test, and of the other six the last third dev.
     found = tables(split="time", test_fraction=0.25, dev_fraction=0.33)
     texts = {split: sorted(str(row[1]) for row in found[f"queries/{split}"]) for split in ("train", "dev", "test")}

@@ -72,7 +72,7 @@ def test_tables(folder: Path, prepared: Prepared, rows: Rows) -> None:
 
 
 def test_dev_and_gzip(folder: Path, prepared: Prepared, rows: Rows, pack: Callable[[Path], None]) -> None:
-    (folder / "dev.json").write_text(json.dumps(TEST).replace('"q5"', '"d5"').replace('"q6"', '"d6"'))
+    (folder / "dev.json").write_text("\ufeff" + json.dumps(TEST).replace('"q5"', '"d5"').replace('"q6"', '"d6"'))
     pack(folder)
     target = prepared(source="squad", path=str(folder))
     assert [row[0] for row in rows(target / "queries" / "dev.parquet")] == ["d5", "d6"]

@@ -42,15 +42,15 @@ def test_generated_queries_are_a_table_with_texts(tmp_path: Path, labelled: list
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_queries_of_a_split_and_repeated_ones_are_left_out(
+def test_queries_of_the_data_and_repeated_ones_are_left_out(
     tmp_path: Path, labelled: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, batch: int
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr("gnn_encoder.core.storage.tables.ROW_GROUP", batch)
     own = tmp_path / "own.txt"
-    own.write_text("seven years?\none?\nONE?\nNine?\ntwo?\n one? \nnine\n")
-    assert [text for _, text in read(own, labelled)] == ["one?", "two?", "nine"]
-    assert caplog.messages == [f"{own}: 3 queries; 4 more repeat one of them or one of a split, and are left out"]
+    own.write_text("seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n")
+    assert [text for _, text in read(own, labelled)] == ["one?", "two?", "c#", "c", "?", "!"]
+    assert caplog.messages == [f"{own}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]
 
 
 @pytest.mark.parametrize(

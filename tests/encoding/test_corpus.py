@@ -74,6 +74,7 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     resumed = []
     write(encoder, many, tmp_path / "out", "float16", transform=lambda first, block: (resumed.append(first), block)[1])
     assert resumed == [10, 15, 20]
+    write(encoder, many, tmp_path / "out", "float16", transform=lambda first, block: pytest.fail("encoded again"))
     for name in ("embeddings.npy", "manifest.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 

@@ -8,7 +8,7 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.evaluation import measures
-from gnn_encoder.evaluation.measures import cutoff, mean, parse, per_query
+from gnn_encoder.evaluation.measures import answer_depth, cutoff, mean, parse, per_query
 
 DEFAULT = ["RR@10", "R@5", "R@20", "R@50", "R@100", "R@1000", "nDCG@10", "Success@20"]
 
@@ -146,6 +146,8 @@ def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None
     )
     assert table["value"].to_list() == [0.5, 0.75, 0.5, 0, 0, 0, 0, 0, 0]
     assert cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
+    monkeypatch.setattr(measures, "BY_ANSWERS", (*measures.BY_ANSWERS, "HalfLife"))
+    assert answer_depth(["HalfLife@2", "RR@10"]) == 10
 
 
 def test_the_parameter_is_named() -> None:

@@ -1,5 +1,6 @@
 """What each system of the evidence is made of."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,6 @@ def test_unknown_name(arguments: list[str], rule: str) -> None:
 def test_runs_are_as_deep_as_their_measures(params: Params) -> None:
     assert measured_names(params) == ["RR@10", "R@5", "R@20", "R@100"]
     assert depth_of(["RR@10", "R@100", "nDCG@20"]) == 100 and depth_of(["RR@10"]) == 10
+    for unlimited in ("AP", "nDCG(judged_only=True)@10"):
+        with pytest.raises(UserError, match=re.escape(f"has {unlimited!r}: trials retrieve only as many")):
+            depth_of(["RR@10", unlimited])

@@ -503,12 +503,20 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _denoise_what_was_mined(self) -> Self:
+    def _candidates_were_mined(self) -> Self:
         first, last, depth = self.denoise.range_min, self.denoise.range_max, self.mine_candidates.depth
         if first >= last:
             raise ValueError(f"denoise.range_min is {first}: must be below denoise.range_max, {last}")
         if last > depth:
             raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
+        if self.pair.depth > depth:
+            raise ValueError(f"pair.depth is {self.pair.depth}: must be at most mine_candidates.depth, {depth}")
+        teachers = {"train_cross_encoder": self.train_cross_encoder, "pair.teacher": self.pair.teacher}
+        for section, teacher in teachers.items():
+            if teacher is not None and teacher.range_min >= depth:
+                raise ValueError(
+                    f"{section}.range_min is {teacher.range_min}: must be below mine_candidates.depth, {depth}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -533,18 +541,26 @@ class Params(Section):
             raise ValueError(
                 f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}"
             )
+        numbers: dict[tuple[str, float | None], str] = {}
         for name, trial in trials.items():
             try:
                 self.of_trial(trial)
             except ValidationError as error:
                 told = "; ".join(describe(e) for e in error.errors())
                 raise ValueError(f"evidence.trials.{name}: {told}") from error
-            if trial.k is not None and trial.k > self.evidence.k:
-                raise ValueError(
-                    f"evidence.trials.{name}.k is {trial.k}: must be at most evidence.k, {self.evidence.k}"
-                )
+            graph = "evidence" if trial.graph == "widest" else "build_graph"
+            if trial.k is not None and trial.k > (most := self.value(f"{graph}.k")):
+                raise ValueError(f"evidence.trials.{name}.k is {trial.k}: must be at most {graph}.k, {most}")
             if (trial.table == "k") != (trial.k is not None) or (trial.table == "beta" and "beta" not in trial.mgt):
                 raise ValueError(f"evidence.trials.{name}: a trial of table k has a k, one of table beta has mgt.beta")
+            if trial.table != "ablations":
+                number = (trial.table, trial.k if trial.table == "k" else float(trial.mgt["beta"]))
+                if number in numbers:
+                    raise ValueError(
+                        f"evidence.trials.{name} has the {trial.table} of {numbers[number]}, {number[1]}: a sweep "
+                        "shows one trial of each; change it, or show it in table ablations"
+                    )
+                numbers[number] = name
         return self
 
 

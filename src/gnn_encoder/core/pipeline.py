@@ -14,7 +14,8 @@ from gnn_encoder.core.params import parse_yaml
 
 PIPELINE = Path("dvc.yaml")
 PARAMS = Path("params.yaml")
-CODE = ("src", "stages")
+STAGES = "stages"
+CODE = ("src", STAGES)
 NAME = re.compile(r"\$\{\s*([\w.]+)\s*\}")
 
 
@@ -49,6 +50,11 @@ class Declared:
     def inputs(self) -> list[Path]:
         """The dependencies that are artifacts, each once; the other dependencies are code."""
         return [path for path in dict.fromkeys(self.deps) if path.parts[0] not in CODE]
+
+    @property
+    def scripts(self) -> list[Path]:
+        """The dependencies that are code outside the package, each once: the stage's script."""
+        return [path for path in dict.fromkeys(self.deps) if path.parts[0] == STAGES]
 
 
 def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declared:

@@ -103,7 +103,8 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     started = time.monotonic()
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
-    key = fingerprint(*inputs, params=plain, item=declared.item, code=code_fingerprint(), target=target.as_posix())
+    decided = {"params": plain, "item": declared.item, "code": code_fingerprint(), "target": target.as_posix()}
+    key = fingerprint(*inputs, *declared.scripts, **decided)
     name = artifact_name(target)
     scratch, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
     resumed = _begin(scratch, aside)

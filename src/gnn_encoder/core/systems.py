@@ -176,7 +176,7 @@ def read_registry(path: Path) -> Registry:
     every = found.every
     references = [
         *((f"{name}.branch", one.branch, list(found.branches)) for name, one in every.items()),
-        *((f"{name}.base", one.base, list(every)) for name, one in found.built.items()),
+        *((f"{name}.base", one.base, list(found.plain)) for name, one in found.built.items()),
         *((f"{name}.base", one.base, list(found.dense)) for name, one in found.shifted.items()),
         *((f"{name}.base", one.base, list(found.dense)) for name, one in found.reordered.items()),
         *((f"{name}.baseline", one.baseline, list(every)) for name, one in found.branches.items()),

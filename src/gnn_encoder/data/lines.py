@@ -70,6 +70,8 @@ def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[t
     number = -1
     with open_binary(path) as file:
         try:
+            if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+                file.seek(0)
             for number, item in enumerate(ijson.items(file, prefix, use_float=True)):
                 place = Place(path, f"item {number}")
                 if not isinstance(item, dict):

@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Data
-from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
+from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_table
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import batched, count_rows, write_table
+from gnn_encoder.core.storage.tables import ROW_GROUP, batched, count_rows, write_table
 from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.rows import Judgement, Place, Source
 from gnn_encoder.data.unlabelled import own_file, own_queries
@@ -53,15 +53,16 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     queries = {split: _queries(source, split, table) for split, table in judged.items()}
     splits = choose_queries(data, queries, seed, unlabelled_fraction)
     tables = {name: folder / "queries" / f"{name}.parquet" for name in (*SPLITS, UNLABELLED)}
-    more = {UNLABELLED: own_queries(own, [tables[name] for name in SPLITS])} if own else {}
     for name, table in tables.items():
         origin, qids = splits[name]
-        _write_queries(source, origin, qids, judged[origin], table, more.get(name, ()))
+        _write_queries(source, origin, qids, judged[origin], table)
         kept = judged[origin].filter(pl.col("qid").is_in(qids.implode()))
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [kept.select(QRELS.names).to_arrow()])
         if name == "train":
             counted = kept.filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
             write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
+    if own:
+        _append(tables[UNLABELLED], own_queries(own, tables.values()))
     _warn_of_shared(source, splits)
     statistics = describe(folder)
     if data.passages:
@@ -157,7 +158,10 @@ def _write_passages(source: Source, path: Path) -> Ids:
 
 
 def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
-    """The judgements of a split, each once, after a check that every pid exists and no pair has two grades."""
+    """The judgements of a split, each once, after a check that every pid exists and no pair has two grades.
+
+    The column `index` is a judgement's place among those of the source.
+    """
     unknown = np.flatnonzero(~pids.contain(table["pid"]))
     if len(unknown):
         place, row = _judgement(source, split, int(unknown[0]))
@@ -171,15 +175,13 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
         )
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
-    return once.drop("index")
+    return once
 
 
-def _write_queries(
-    source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path, more: Iterable[pa.RecordBatch]
-) -> None:
-    """Write the `chosen` queries in the source's order, then `more`; each judged query must exist, and only once."""
+def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
+    """Write the `chosen` queries in the source's order; each judged query must exist, and only once."""
     if chosen.is_empty():  # no label is hidden: the file need not be read again
-        write_table(path, QUERIES, more)
+        write_table(path, QUERIES, ())
         return
     qids = Ids()
 
@@ -193,12 +195,19 @@ def _write_queries(
             columns = [[row.qid for row in taken], [row.text for row in taken], [list(row.answers) for row in taken]]
             yield pa.record_batch(columns, QUERIES)
 
-    write_table(path, QUERIES, chain(batches(), more))
+    write_table(path, QUERIES, batches())
     qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "query id")
     unknown = np.flatnonzero(~qids.contain(judged["qid"]))
     if len(unknown):
-        place, row = _judgement(source, origin, int(unknown[0]))
+        place, row = _judgement(source, origin, judged["index"][int(unknown[0])])
         raise UserError(f"{place}: query {row.qid!r} is not among the queries; add it or remove the judgement")
+
+
+def _append(path: Path, more: Iterable[pa.RecordBatch]) -> None:
+    """Write `more` behind the rows of a queries table; it may read the table while it yields."""
+    longer = path.with_suffix(".partial")
+    write_table(longer, QUERIES, chain(open_table(path, QUERIES).iter_batches(batch_size=ROW_GROUP), more))
+    longer.replace(path)
 
 
 def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:

@@ -270,12 +270,20 @@ def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
             wanted = [name for name in (*NEEDED, *OPTIONAL) if name in names]
             number = 0
             for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
-                for row in batch.to_pylist():
+                for row in pa.Table.from_batches([batch]).cast(_microseconds(batch.schema), safe=False).to_pylist():
                     yield Place(path, f"row {number}"), row
                     number += 1
     except (pa.ArrowInvalid, OSError) as error:
         why = " ".join(str(error).split())
         raise UserError(f"{path}: not a readable Parquet file ({why}); write it again") from error
+
+
+def _microseconds(schema: pa.Schema) -> pa.Schema:
+    """The schema with times that Python can hold: of nanoseconds only pandas makes objects."""
+    for i, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type):
+            schema = schema.set(i, field.with_type(pa.timestamp("us", field.type.tz)))
+    return schema
 
 
 _READERS = {"log.tsv": _read_tsv, "log.jsonl": read_json_lines, "log.parquet": _read_parquet}

@@ -11,6 +11,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES, open_parquet, open_table
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.lines import read_lines
+from gnn_encoder.data.query_log import normal_form
 from gnn_encoder.data.rows import Place, check_text
 
 log = logging.getLogger(__name__)
@@ -29,21 +30,22 @@ def own_file(name: str | None) -> Path | None:
     return Path(name)
 
 
-def own_queries(path: Path, labelled: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+def own_queries(path: Path, others: Iterable[Path]) -> Iterator[pa.RecordBatch]:
     """Stream a user's queries as rows of a queries table, each text once.
 
-    Queries that also stand in a split are left out, whatever their case and white space: those of train have labels,
-    and those of dev and test would take part in the graph that they are judged by.
+    Queries that other tables have are left out, whatever their case, white space and punctuation: those of train would
+    stay in the graph when Masked Graph Training takes the labelled one out, and those of dev and test would take part
+    in the graph that they are judged by.
 
     Args:
         path: a text file with one query per line, plain or gzip, or a Parquet table with a column `text`, such as that
             of the generated queries.
-        labelled: the queries tables of the splits.
+        others: the queries tables of the splits, and that of queries with hidden labels.
 
     Raises:
         UserError: `path` is a table without that column, or a query is empty.
     """
-    tables = [pl.DataFrame(open_table(table, QUERIES).read(columns=["text"]))["text"] for table in labelled]
+    tables = [pl.DataFrame(open_table(table, QUERIES).read(columns=["text"]))["text"] for table in others]
     seen = _keys(pl.concat(tables)).unique()
     first = left_out = 0
     for batch in batched(read_texts(path)):
@@ -54,7 +56,7 @@ def own_queries(path: Path, labelled: Iterable[Path]) -> Iterator[pa.RecordBatch
         qids = [f"unlabelled-{first + i}" for i in range(len(texts))]
         yield pa.record_batch([qids, texts.to_list(), [[] for _ in qids]], QUERIES)
         first, left_out = first + len(texts), left_out + len(batch) - len(texts)
-    log.info("%s: %d queries; %d more repeat one of them or one of a split, and are left out", path, first, left_out)
+    log.info("%s: %d queries; %d more repeat one of them or of the data's, and are left out", path, first, left_out)
 
 
 def read_texts(path: Path) -> Iterable[str]:
@@ -78,5 +80,7 @@ def read_texts(path: Path) -> Iterable[str]:
 
 
 def _keys(texts: pl.Series) -> pl.Series:
-    """64-bit hashes of the texts in lower case, with single spaces: 8 bytes a query stay in memory."""
-    return texts.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars().hash()
+    """64-bit hashes of what equal queries have in common: 8 bytes a query stay in memory."""
+    text = pl.col("text")
+    same = pl.when(normal_form(text) == "").then(text.str.strip_chars()).otherwise(normal_form(text))  # "?" is no "!"
+    return texts.to_frame("text").select(same.hash())["text"]

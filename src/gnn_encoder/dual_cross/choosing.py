@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
+from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_part, write_table
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.streaming import resume_windows
@@ -68,7 +69,7 @@ def choose_queries(
             rows = np.arange(part[0] * generated, (part[-1] + 1) * generated)
             texts = pl.scan_parquet(drafts).slice(int(rows[0]), len(rows)).collect()
             asked = embed_queries(encoder, tokens, batch_tokens, rows).reshape(len(part), generated, -1)
-            kept = nearest(cosines_to(embeddings[part], asked), _repeated(texts["text"], generated), keep)
+            kept = nearest(cosines_to(gather(embeddings, part), asked), _repeated(texts["text"], generated), keep)
             yield window, texts[(kept + generated * np.arange(len(part))[:, None]).reshape(-1)].to_arrow()
 
     def write(number: int, kept: pa.Table) -> None:

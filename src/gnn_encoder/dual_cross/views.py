@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed, project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import DualCross
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, read_manifest
+from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, is_finished, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.encoding.inputs import Couples, Singles
@@ -131,12 +131,13 @@ def write_means(
     if distributed.is_first():
         stored = read_manifest(source)
         shape = (stored.shape[0] // stored.views, stored.shape[1])
-        with ArrayWriter(folder, shape, dtype) as writer:
-            for first, block in iterate_views(source, views):
-                if first not in writer.done:
-                    writer.write(first, np.einsum("pvd,v->pd", block, pool.weights(block.shape[1])))
-        made = asdict(origin)
-        weights = pool.weights(check_views(views, stored.views)).tolist()
+        made, weights = asdict(origin), pool.weights(check_views(views, stored.views)).tolist()
         mark = fingerprint(dtype=dtype, weights=weights, **made)
-        writer.finish(ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made))
+        manifest = ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made)
+        if not is_finished(folder, manifest):
+            with ArrayWriter(folder, shape, dtype) as writer:
+                for first, block in iterate_views(source, views):
+                    if first not in writer.done:
+                        writer.write(first, np.einsum("pvd,v->pd", block, pool.weights(block.shape[1])))
+            writer.finish(manifest)
     distributed.barrier()

@@ -11,7 +11,14 @@ from tqdm import tqdm
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, iterate_blocks, read_manifest
+from gnn_encoder.core.storage.arrays import (
+    ArrayManifest,
+    ArrayWriter,
+    Origin,
+    is_finished,
+    iterate_blocks,
+    read_manifest,
+)
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.inputs import Inputs, Singles
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
@@ -66,6 +73,10 @@ def encode_corpus(
         softmax: as in `ArrayManifest`.
     """
     rows = len(inputs)
+    manifest = _manifest((rows, encoder.dimension), dtype, origin, views, softmax)
+    if is_finished(folder, manifest):
+        return
+    distributed.barrier()
     if distributed.is_first():
         ArrayWriter(folder, (rows, encoder.dimension), dtype)
     distributed.barrier()
@@ -85,32 +96,29 @@ def encode_corpus(
             bar.update(size * distributed.world_size())
     distributed.barrier()
     if distributed.is_first():
-        _finish(writer, (rows, encoder.dimension), dtype, origin, views, softmax)
+        writer.finish(manifest)
 
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
     """Write the transformed rows of an existing passage matrix, window by window, on the first device."""
     if distributed.is_first():
         shape = read_manifest(source).shape
-        with ArrayWriter(folder, shape, dtype) as writer:
-            for first, block in iterate_blocks(source, WINDOW):
-                if first not in writer.done:
-                    writer.write(first, transform(first, block))
-        _finish(writer, shape, dtype, origin)
+        manifest = _manifest(shape, dtype, origin)
+        if not is_finished(folder, manifest):
+            with ArrayWriter(folder, shape, dtype) as writer:
+                for first, block in iterate_blocks(source, WINDOW):
+                    if first not in writer.done:
+                        writer.write(first, transform(first, block))
+            writer.finish(manifest)
     distributed.barrier()
 
 
-def _finish(
-    writer: ArrayWriter,
-    shape: tuple[int, int],
-    dtype: str,
-    origin: Origin,
-    views: int = 1,
-    softmax: float | None = None,
-) -> None:
+def _manifest(
+    shape: tuple[int, int], dtype: str, origin: Origin, views: int = 1, softmax: float | None = None
+) -> ArrayManifest:
     made = asdict(origin)
     mark = fingerprint(dtype=dtype, **made) if softmax is None else fingerprint(dtype=dtype, softmax=softmax, **made)
-    writer.finish(ArrayManifest(shape=shape, dtype=dtype, views=views, softmax=softmax, fingerprint=mark, **made))
+    return ArrayManifest(shape=shape, dtype=dtype, views=views, softmax=softmax, fingerprint=mark, **made)
 
 
 def embed_queries(

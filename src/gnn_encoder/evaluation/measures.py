@@ -80,7 +80,7 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
     """
     measures = parse(names, parameter)
     for name, measure in measures.items():
-        if measure.NAME not in BY_ANSWERS or measure["rel"] != 1 or measure["judged_only"]:
+        if measure.NAME not in BY_ANSWERS or measure.params.get("rel", 1) != 1 or measure.params.get("judged_only"):
             raise UserError(
                 f"{parameter} has {name!r}: the queries are judged by answers, so that nobody knows all passages "
                 "that are relevant; take Success@k (the papers' R@k there) or RR@k"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed, project
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import gather, open_matrix
@@ -20,7 +21,7 @@ from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
-from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.measures import cutoff
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.evidence.trials import measured_names
 from gnn_encoder.graph.artifacts import GraphArtifacts
@@ -42,6 +43,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
     """
     kept = folder / project.VALUES
     if not kept.exists():
+        depth_of(measured_names(params))  # a mistake in them is told before the training
         trial = params.evidence.trials[name]
         source = GraphArtifacts(name=trial.graph, k=trial.k)
         params = params.of_trial(trial).model_copy(update={"seed": seed})
@@ -68,8 +70,19 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
 
 
 def depth_of(names: list[str]) -> int:
-    """How many passages a query are retrieved: the measures' largest cutoff. Measures without one see as many."""
-    return max(int(measure.params.get("cutoff", 1)) for measure in parse(names).values())
+    """How many passages a query are retrieved: the measures' largest cutoff.
+
+    Raises:
+        UserError: a measure has no cutoff.
+    """
+    depths = {name: cutoff(name) for name in names}
+    for name, depth in depths.items():
+        if depth is None:
+            raise UserError(
+                f"evidence.measures, with evaluate.significance, has {name!r}: trials retrieve only as many passages "
+                "as their measures look at; give it a cutoff, as in RR@10"
+            )
+    return max(int(depth) for depth in depths.values() if depth is not None)
 
 
 def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *, control: bool) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.core import project
@@ -39,9 +40,11 @@ def export_beir(system: str, folder: Path) -> None:
 
 def _ambiguous() -> bool:
     """Whether an id stands for two queries, or for a query and a passage."""
-    qids = [qid for split in SPLITS for qid in read_column(project.queries(split), "qid").to_pylist()]
-    known = set(qids)
-    return len(known) < len(qids) or any(row["pid"] in known for row in _rows(project.PASSAGES, PASSAGES))
+    qids = pl.concat([pl.Series("pid", read_column(project.queries(split), "qid")) for split in SPLITS])
+    if qids.n_unique() < len(qids):
+        return True
+    shared = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(qids.implode())).select("pid").head(1)
+    return not shared.collect(engine="streaming").is_empty()
 
 
 def _corpus() -> Iterator[str]:

@@ -52,6 +52,7 @@ class CorpusGNN:
         """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
         subgraph = self._near.around(np.arange(first, first + len(embeddings)))
         informed = self._near.interactive_passages(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        self._near.release()
         return informed.cpu().numpy()
 
     @property

@@ -14,7 +14,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.stage import SCRATCH
-from gnn_encoder.core.storage.arrays import write_header
+from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import count_rows
 
@@ -64,6 +64,11 @@ class EdgeFeatures:
         found[rows < 0] = 0
         return found
 
+    def release(self) -> None:
+        """Give back the memory of what was read."""
+        edges = self.edges.stored if isinstance(self.edges, Leading) else self.edges
+        release(edges, self.query_loops, self.passage_loops)
+
 
 def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None) -> EdgeFeatures:
     """Map the features of `embed_edges`, unpacking them on first use.
@@ -99,7 +104,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     nodes = np.load(unpacked / "nodes.npy")
     loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
     stored_k = n_edges // n_queries
-    leading = edges if k in (None, stored_k) else Leading(edges, stored_k, k)
+    leading = edges if k is None or k >= stored_k else Leading(edges, stored_k, k)
     return EdgeFeatures(leading, queries, passages, loop_row)
 
 

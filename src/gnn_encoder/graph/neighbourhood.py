@@ -79,9 +79,12 @@ class Neighbourhood:
             return h_q
         if torch.is_grad_enabled() or len(queries) <= QUERIES_AT_A_TIME:
             return self._layer_one(gnn, queries, h_q)
-        parts = range(0, len(queries), QUERIES_AT_A_TIME)
-        cut = [slice(first, first + QUERIES_AT_A_TIME) for first in parts]
-        return torch.cat([self._layer_one(gnn, queries[part], h_q[part]) for part in cut])
+        informed = []
+        for first in range(0, len(queries), QUERIES_AT_A_TIME):
+            part = slice(first, first + QUERIES_AT_A_TIME)
+            informed.append(self._layer_one(gnn, queries[part], h_q[part]))
+            self.release()
+        return torch.cat(informed)
 
     def _layer_one(self, gnn: QueryPassageGNN, queries: Rows, h_q: Tensor) -> Tensor:
         rows = queries[:, None] * self.graph.k + np.arange(self.graph.k)
@@ -100,6 +103,11 @@ class Neighbourhood:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
         edges, labelled = self._edges(subgraph), self._types(subgraph)
         return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled)
+
+    def release(self) -> None:
+        """Give back the memory of edge features that were read; training, which returns to them, keeps it."""
+        if self.features is not None:
+            self.features.release()
 
     def explain(
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
@@ -141,7 +141,7 @@ def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDA
     size = min(n_vectors, max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
     drawn = np.sort(np.random.default_rng(seed).choice(n_vectors, size=size, replace=False))
     rows = drawn // taken * stored + drawn % taken
-    sample = np.ascontiguousarray(matrix[rows], dtype=np.float32)
+    sample = np.ascontiguousarray(gather(matrix, rows), dtype=np.float32)
     finite = np.isfinite(sample).all(axis=1)
     if not finite.all():
         row = int(rows[np.argmin(finite)])

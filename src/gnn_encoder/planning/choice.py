@@ -255,6 +255,8 @@ def _candidates(wish: Wish, base: Params, facts: Facts) -> Iterator[Chosen]:
     if base.train_cross_encoder.range_min >= last:
         yield Chosen("train_cross_encoder.range_min", last - 1, "of so few passages")
     yield Chosen("train_cross_encoder.range_max", last, "end of the ranks that its negatives come from")
+    if base.pair.depth > depth:
+        yield Chosen("pair.depth", depth, "of so few passages")
     yield Chosen("denoise.range_min", 0, "the teacher tells which of the top are relevant though not labelled")
     yield Chosen("denoise.range_max", last, "below stand easy ones")
     yield Chosen("denoise.candidates", min(wish.candidates, last), "scored by M_ce; this sets its time")

@@ -33,7 +33,11 @@ class Targets:
             UserError: the file is missing, or is no TARGETS table.
         """
         open_table(path, TARGETS)
-        table = pl.read_parquet(path).filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
+        table = (
+            pl.read_parquet(path)
+            .filter(pl.col("query").is_in(pl.Series(queries, dtype=pl.Int32).implode()))
+            .sort("query", "passage")
+        )
         ends = np.searchsorted(table["query"].to_numpy(), queries, side="right")
         passages = table["passage"].to_numpy().astype(np.int64)
         return cls(passages, table["logit"].to_numpy(), np.concatenate([[0], ends]))

@@ -1,6 +1,7 @@
 """Matrices on disk: blocks in any order, journals over a kill, and what a spoilt file is told."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
+    is_finished,
     iterate_blocks,
     open_matrix,
     read_manifest,
@@ -58,6 +60,19 @@ def test_a_later_writer_knows_what_is_done(tmp_path: Path) -> None:
     assert second.done == {0, 4}
     second.finish(manifest())
     np.testing.assert_array_equal(open_matrix(tmp_path), MATRIX)
+
+
+def test_a_finished_matrix_is_known_and_its_journals_go(tmp_path: Path) -> None:
+    assert not is_finished(tmp_path, manifest())
+    with ArrayWriter(tmp_path, (7, 3), "float32") as writer:
+        writer.write(0, MATRIX)
+    journal = (tmp_path / "done-0.txt").read_text()
+    assert not is_finished(tmp_path, manifest())
+    writer.finish(manifest())
+    (tmp_path / "done-0.txt").write_text(journal)  # as a kill within `finish` leaves it
+    assert not is_finished(tmp_path, replace(manifest(), fingerprint="other"))
+    assert is_finished(tmp_path, manifest())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["embeddings.npy", "manifest.json"]
 
 
 def test_each_rank_reads_every_journal(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -77,18 +78,18 @@ class ArrayWriter:
         self._file.seek(self._offset + first_row * self._columns * self._dtype.itemsize)
         self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
         self._file.flush()
+        os.fsync(self._file.fileno())  # or the machine's end could keep the journal's line and lose the rows
         self._journal.write(f"{first_row}\n")
         self._journal.flush()
         self.done.add(first_row)
 
     def finish(self, manifest: ArrayManifest) -> None:
-        """Delete the journals and write the manifest, which marks the matrix as complete."""
-        for journal in self._folder.glob("done-*.txt"):
-            journal.unlink()
+        """Write the manifest, which marks the matrix as complete, and delete the journals."""
         fields = asdict(manifest)
         if manifest.softmax is None:  # nor have matrices of one vector a passage that field
             del fields["softmax"]
         write_json(self._folder / MANIFEST, fields)
+        _delete_journals(self._folder)
 
     def _open_journal(self) -> TextIO:
         path = self._folder / f"done-{self._rank}.txt"
@@ -102,6 +103,19 @@ class ArrayWriter:
             line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)
         ]
         return {int(line) for line in lines if line.endswith("\n")}
+
+
+def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
+    """Whether an interrupted run finished this very matrix, and was killed later; of its journals none stays."""
+    if not (folder / MANIFEST).is_file() or read_manifest(folder) != manifest:
+        return False
+    _delete_journals(folder)
+    return True
+
+
+def _delete_journals(folder: Path) -> None:
+    for journal in folder.glob("done-*.txt"):
+        journal.unlink(missing_ok=True)  # another rank may have been faster
 
 
 def read_manifest(folder: Path) -> ArrayManifest:
