@@ -3,7 +3,7 @@
 #
 #   scripts/reproduce.sh [cpu|gpu] [dvc repro's arguments...]
 #
-# With arguments it runs what they name: evaluate@pair, evaluate@dual_cross, ..., or all branches with compare.
+# With arguments it runs what they name: evaluate@pair, evaluate@dual_cross, ..., or all branches with evaluate compare.
 # Killed in any way, it goes on where it was when it is run again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,6 +24,9 @@ trap 'kill $! 2>/dev/null || true; rm -rf "$server"' EXIT
 .venv/bin/python scripts/run_dvc.py repro "$@"
 
 for target in "$@"; do
-    case $target in evaluate@*) .venv/bin/gnn-encoder results "${target#evaluate@}" ;; esac
+    case $target in
+        evaluate@*) .venv/bin/gnn-encoder results "${target#evaluate@}" ;;
+        compare) .venv/bin/gnn-encoder results all ;;
+    esac
 done
 printf 'More: metrics/, plots/, `dvc metrics show`, `dvc exp show`\n'

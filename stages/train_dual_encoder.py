@@ -28,7 +28,7 @@ def main(stage: Stage) -> None:
     if item["passage_centric"]:
         centred = PassageCentric(settings.alpha, settings.passage_centric_negatives)
     how = {"section": item["section"], "queries": Path(item["queries"]), "title": title_of(stage.key)}
-    train_dual_encoder(encoder, examples, settings, params, stage.scratch, **how, passage_centric=centred)
+    train_dual_encoder(encoder, examples, params, stage.scratch, **how, passage_centric=centred)
 
 
 if __name__ == "__main__":

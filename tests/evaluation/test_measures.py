@@ -131,11 +131,12 @@ def test_bad_names(name: str, message: str) -> None:
 
 
 def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of docs/extending.md: a relevant passage at rank r counts 1 / 2^(r - 1)."""
+    """That of docs/extending.md: a relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
 
     def half_life(qrels: Any, run: Any) -> float:
         relevant = set(qrels.doc_id[qrels.relevance > 0])
-        return sum(0.5**place for place, pid in enumerate(run.doc_id) if pid in relevant)
+        ideal = sum(0.5**place for place in range(len(relevant)))
+        return sum(0.5**place for place, pid in enumerate(run.doc_id) if pid in relevant) / ideal
 
     defined = ir_measures.define_byquery(half_life, name="HalfLife")
     monkeypatch.setitem(ir_measures.measures.registry, "HalfLife", defined)
@@ -144,7 +145,7 @@ def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None
         qrels([("q1", "a", 2), ("q1", "b", 1), ("q1", "x", 0), ("q2", "c", 1), ("q3", "c", 1)]),
         ["HalfLife@2", "HalfLife", "RR@10"],
     )
-    assert table["value"].to_list() == [0.5, 0.75, 0.5, 0, 0, 0, 0, 0, 0]
+    assert table["value"].to_list() == [0.5 / 1.5, 0.75 / 1.5, 0.5, 0, 0, 0, 0, 0, 0]
     assert cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
     monkeypatch.setattr(measures, "BY_ANSWERS", (*measures.BY_ANSWERS, "HalfLife"))
     assert answer_depth(["HalfLife@2", "RR@10"]) == 10

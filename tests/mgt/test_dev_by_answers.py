@@ -39,7 +39,7 @@ def sample(answers: list[list[str]], small: int = 5) -> Any:
         evaluate=SimpleNamespace(answers="string"),
     )
     encoder: Any = SimpleNamespace(eval=lambda: None, dimension=4)
-    return phases.read_dev_sample("dual_encoder", params, encoder, whole=small, queries=params.dev.queries)
+    return phases.sample_dev("dual_encoder", params, encoder, whole=small, queries=params.dev.queries)
 
 
 def relevant(found: Any) -> dict[int, list[int]]:

@@ -10,11 +10,11 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.mgt.start import IDENTITY, STARTS, Start, choose_start
 
 
-def network() -> QueryPassageGNN:
+def network(layers: int = 2) -> QueryPassageGNN:
     config = GNNConfig(
         dimension=4,
         edge_dimension=None,
-        layers=2,
+        layers=layers,
         heads=2,
         gate="learned",
         edge_features="none",
@@ -55,3 +55,10 @@ def test_a_gain_within_the_noise_is_not() -> None:
     noise = np.random.default_rng(1).normal(0, 0.1, 100)
     noise += 0.015 - noise.mean()  # one and a half standard errors
     assert choose_start(gnn, scoring(gnn, {Start(2.0, 8.0, 0.0): noise})) == IDENTITY == present(gnn)
+
+
+def test_no_two_starts_of_a_network_are_the_same() -> None:
+    for layers, expected in ((2, len(STARTS)), (1, len(STARTS) // 2)):
+        gnn, scored = network(layers), list[float]()
+        assert choose_start(gnn, lambda scored=scored: (scored.append(0.5), np.full(10, 0.5))[1]) == IDENTITY
+        assert len(scored) == expected

@@ -83,8 +83,9 @@ def test_its_code_passes_the_checks(extended: Any) -> None:
     assert [problem for problem in problems(extended.folder) if problem.startswith("train_foo:")] == []
 
 
-def test_the_registry_s_tests_allow_for_it(extended: Any) -> None:
-    ran = extended.run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "tests/core/test_systems.py")
+def test_the_registry_s_tests_allow_for_it(extended: Any, tmp_path: Path) -> None:
+    own = ("-p", "no:cacheprovider", f"--basetemp={tmp_path / 'theirs'}")
+    ran = extended.run(sys.executable, "-m", "pytest", "-q", *own, "tests/core/test_systems.py")
     assert ran.status == 0, ran.output
 
 

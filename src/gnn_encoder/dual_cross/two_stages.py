@@ -5,11 +5,12 @@ query, or the passage alone.
 """
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from gnn_encoder.core import project
-from gnn_encoder.core.params import DualCrossStage, Params
+from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.dual_cross.views import QUERIES, check_queries, pool_of, view_inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -41,7 +42,7 @@ def pretrain(params: Params, scratch: Path, *, paired: bool, title: str) -> None
     encoder = new_encoder(params, paired=paired)
     section, n_passages = params.dual_cross, count_rows(project.PASSAGES)
     examples = generated_examples(n_passages, section.views, section.queries, params.seed)
-    _train(encoder, examples, section.pretrain, params, scratch, QUERIES, title, "dual_cross.pretrain")
+    _train(encoder, examples, "pretrain", params, scratch, QUERIES, title)
 
 
 def finetune(params: Params, scratch: Path, *, start: Path, examples: Path, title: str) -> None:
@@ -55,31 +56,29 @@ def finetune(params: Params, scratch: Path, *, start: Path, examples: Path, titl
     dropout, precision = params.encoder.dropout, params.encoder.precision
     encoder = DualEncoder.load(start, dropout=dropout, precision=precision)
     labelled = read_examples(examples, count_rows(project.PASSAGES))
-    settings, queries = params.dual_cross.finetune, project.queries("train")
-    _train(encoder, labelled, settings, params, scratch, queries, title, "dual_cross.finetune")
+    _train(encoder, labelled, "finetune", params, scratch, project.queries("train"), title)
 
 
 def _train(
     encoder: DualEncoder,
     examples: Examples,
-    settings: DualCrossStage,
+    stage: Literal["pretrain", "finetune"],
     params: Params,
     scratch: Path,
     queries: Path,
     title: str,
-    section: str,
 ) -> None:
+    section = f"dual_cross.{stage}"
     train_dual_encoder(
         encoder,
         examples,
-        settings,
         params,
         scratch,
         section=section,
         queries=queries,
         title=title,
         beside=queries_beside(encoder, params),
-        plain_share=settings.plain_share,
+        plain_share=params.value(section).plain_share,
         views=views_searched(encoder, params),
     )
 

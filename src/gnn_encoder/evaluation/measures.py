@@ -15,8 +15,8 @@ QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line o
 BY_ANSWERS = ("Success", "RR", "P")  # measures that need no passages but the retrieved ones
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
-# The providers that compute inside this process; others call programs that may not be installed. `runtime` has the
-# measures that are defined by `ir_measures.define_byquery`.
+# The providers that tests/evaluation compares with; most others call programs that may not be installed. `runtime` has
+# the measures that are defined by `ir_measures.define_byquery`.
 PROVIDERS = ("pytrec_eval", "msmarco", "runtime")
 PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
     [ir_measures.providers.registry[name] for name in PROVIDERS]

@@ -10,7 +10,7 @@ from gnn_encoder import __version__
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Section, load_params
 from gnn_encoder.core.records import SPLITS, UNLABELLED
-from gnn_encoder.core.systems import UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
+from gnn_encoder.core.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
@@ -137,7 +137,9 @@ def _parameters(system: str, params: Params) -> list[str]:
     found = registry().dense[system]
     names = ["encoder.model", "encoder.revision", "encoder.shared", "index.factory"]
     if system != UNTOUCHED:
-        names += ["seed", "encoder.temperature", "data.train_queries", "train_dual_encoder.epochs"]
+        names += ["seed", "encoder.temperature", "data.train_queries"]
+    if _comes_from_reference(found):
+        names.append("train_dual_encoder.epochs")
     if isinstance(found, GraphSystem):
         graph = ("k", "labelled", "unlabelled")
         gnn = ("layers", "heads", "gate", "edge_features", "beta", "gnn_epochs", "epochs")
@@ -145,6 +147,13 @@ def _parameters(system: str, params: Params) -> list[str]:
     if section := SECTION.get(found.branch):
         names += [f"{section}.{name}" for name in params.value(section).model_dump()]
     return names
+
+
+def _comes_from_reference(found: DenseSystem) -> bool:
+    """Whether the encoder is M_de or was trained on from it, not from the base model."""
+    if isinstance(found, PlainSystem):
+        return Path(found.repeats) not in (project.PASSAGES, project.embeddings(UNTOUCHED))
+    return isinstance(found, GraphSystem | ShiftedSystem)
 
 
 def _shown(value: object) -> str:

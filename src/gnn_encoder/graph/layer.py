@@ -68,5 +68,5 @@ class GraphLayer(Protocol):
     ) -> Tensor:
         """How much `ragged` takes of each edge, then of each node itself, which evidence and search page show.
 
-        *Shape:* (E + n, heads); a node's rows sum to 1 in each head.
+        *Shape:* (E + n, heads), or (E + n, 1) for all heads; a node's rows sum to 1 in each.
         """

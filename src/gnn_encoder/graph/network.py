@@ -100,15 +100,15 @@ class QueryPassageGNN(nn.Module):
         self.config = config
         d = config.dimension
         if config.layers == 2:
-            self.query_attention = self._attention(typed=False)
+            self.query_attention = self._layer(typed=False)
             self.combine = nn.Linear(2 * d, d)
-        self.passage_attention = self._attention(typed=config.labelled)
+        self.passage_attention = self._layer(typed=config.labelled)
         if config.gate == "learned":
             self.gate = nn.Linear(2 * d, d)
             self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
         self._reset_linear_layers()
 
-    def _attention(self, *, typed: bool) -> GraphLayer:
+    def _layer(self, *, typed: bool) -> GraphLayer:
         c = self.config
         return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension, typed=typed)
 

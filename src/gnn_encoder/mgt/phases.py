@@ -52,7 +52,7 @@ def train_gnn_encoder(
     gnn = new_gnn(params, encoder.dimension, near.features)
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     devs = (
-        read_dev_sample(source.base, params, encoder, whole=whole, queries=queries)
+        sample_dev(source.base, params, encoder, whole=whole, queries=queries)
         for whole, queries in (
             (params.dev.cached_passages, params.dev.cached_queries),
             (params.dev.passages, params.dev.queries),
@@ -152,7 +152,7 @@ def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
     mgt, base = params.mgt, registry().built[MAIN].base
     encoder = load_base(base, params)
     examples = read_training_examples(params)
-    dev = read_dev_sample(base, params, encoder, whole=params.dev.passages, queries=params.dev.queries)
+    dev = sample_dev(base, params, encoder, whole=params.dev.passages, queries=params.dev.queries)
     schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, masked=False)
     supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -175,7 +175,7 @@ def read_training_examples(params: Params) -> Examples:
     return examples.taught(project.TARGETS, params.mgt.teacher_weight) if params.mgt.targets == "teacher" else examples
 
 
-def read_dev_sample(system: str, params: Params, encoder: DualEncoder, *, whole: int, queries: int) -> DevSample:
+def sample_dev(system: str, params: Params, encoder: DualEncoder, *, whole: int, queries: int) -> DevSample:
     """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
 
     In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,

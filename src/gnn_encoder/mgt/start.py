@@ -38,6 +38,14 @@ class Start:
             one = torch.eye(gnn.config.dimension)
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
 
+    def of(self, gnn: QueryPassageGNN) -> tuple[float | None, ...]:
+        """The values that `apply` sets; None for those of weights that the network lacks."""
+        return (
+            self.gate if gnn.config.gate == "learned" else None,
+            self.label if gnn.passage_attention.b_l is not None else None,
+            self.mix if gnn.config.layers == 2 else None,
+        )
+
 
 IDENTITY = Start()
 STARTS = [Start(*values) for values in product((GATE_BIAS, 0.0, 2.0), (0.0, 8.0), (0.5, 0.0))]
@@ -51,8 +59,11 @@ def choose_start(gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np
     Args:
         reciprocal_ranks: those of the sampled dev queries by the present weights. *Shape:* (q,).
     """
-    found = {}
+    found, tried = {}, set()
     for start in STARTS:
+        if start.of(gnn) in tried:  # it differs from another in weights that this network lacks
+            continue
+        tried.add(start.of(gnn))
         start.apply(gnn)
         found[start] = reciprocal_ranks()
     best = max(found, key=lambda start: found[start].mean())

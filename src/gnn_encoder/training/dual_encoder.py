@@ -21,13 +21,12 @@ from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 def train_dual_encoder(
     encoder: DualEncoder,
     examples: Examples,
-    settings: Contrastive,
     params: Params,
     scratch: Path,
     *,
     section: str,
     queries: Path,
-    title: str = "dual-encoder",
+    title: str,
     beside: Generated | None = None,
     plain_share: float = 0.0,
     views: Views | None = None,
@@ -36,13 +35,14 @@ def train_dual_encoder(
     """Train by Eq. 2, or by PAIR's Eq. 6, and write the model of the best dev score and `history.csv` into `scratch`.
 
     Args:
-        section: the section of params.yaml that holds `settings`; trainings that share it draw the same batches.
+        section: the section of params.yaml that it trains with; trainings that share it draw the same batches.
         queries: the table whose rows `examples` refer to.
         title: what is trained, in the log.
         beside, plain_share: as in `Texts`.
         views: what E_P reads in search; None: passages alone.
         passage_centric: PAIR's Eq. 6; by default Eq. 2 alone.
     """
+    settings: Contrastive = params.value(section)
     encoder.freeze_lower(params.encoder.frozen_layers)
     examples = examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
     tables = open_queries(queries, encoder), open_passages(encoder)
