@@ -50,21 +50,22 @@ def tiny_corpus() -> Path:
 
 
 PIPELINE = "tests/pipeline"
-CONFIGS = f"{PIPELINE}/test_configs.py"
+# Files there that build on nothing that has run, the longest last.
+APART = [f"{PIPELINE}/test_{name}.py" for name in ("extending", "starts", "configs")]
 
 
 class ByFile(LoadScopeScheduling):
     """Gives pytest-xdist's workers whole files, and one of them all that builds on the tiny experiment.
 
-    The two units that take minutes are the first, so that no worker is left with one of them in the end.
+    The units that take minutes are the first, so that no worker is left with one of them in the end.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        return PIPELINE if path.startswith(f"{PIPELINE}/") and path != CONFIGS else path
+        return PIPELINE if path.startswith(f"{PIPELINE}/") and path not in APART else path
 
     def _assign_work_unit(self, node: Any) -> None:
-        for scope in (CONFIGS, PIPELINE):
+        for scope in (*APART, PIPELINE):
             if scope in self.workqueue:
                 self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)

@@ -1,4 +1,4 @@
-"""Every committed experiment of the papers runs, on a tiny corpus in its source's format.
+"""The committed experiments of the papers run, on a tiny corpus in their source's format.
 
 Only sizes and the base model are overridden: what the experiment chooses otherwise is what runs. The ablations that no
 table needs are those of params.yaml in each of the experiments, and each of them runs in one.
@@ -12,11 +12,13 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 
 from gnn_encoder.core.experiment import load_experiment
 from gnn_encoder.core.pipeline import Declared, lookup, read_stages
+from gnn_encoder.core.project import JUDGED
 from gnn_encoder.data.beir import Beir
 
 from .conftest import ROOT, TINY_PARAMS, Project, forked
@@ -95,6 +97,9 @@ WRITE: dict[str, Callable[[Beir, Path], None]] = {
 }
 
 
+RUN = ("msmarco", "nq")  # from the first stage to the last; triviaqa is nq with other data
+
+
 def complete(config: Path) -> dict[str, Any]:
     """The whole experiment of a config: this one laid over params.yaml."""
     return load_experiment(config, ROOT / "params.yaml").model_dump(exclude_unset=True)
@@ -125,7 +130,7 @@ def trials(name: str, own: dict[str, Any], tiny: dict[str, Any]) -> dict[str, An
     """
     ablations = {trial for trial in own if own[trial]["table"] == "ablations"}
     others = [trial for trial in own if trial in ablations - tiny.keys()]
-    mine = {*tiny, *others[list(WRITE).index(name) :: len(WRITE)]}
+    mine = {*tiny, *others[list(WRITE).index(name) :: len(RUN)]}
     sweeps = {trial: value for trial, value in tiny.items() if value["table"] != "ablations"}
     return {trial: own[trial] for trial in own if trial in ablations & mine} | sweeps
 
@@ -142,7 +147,7 @@ def in_order(stages: list[Declared]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WRITE)
+@pytest.mark.parametrize("name", RUN)
 def test_the_experiment_runs(name: str, fresh: Project, server: None, tiny_corpus: Path, tmp_path: Path) -> None:
     """In one process, without DVC, which reads the same stages: tests/core/test_pipeline.py."""
     project = experiment(name, tmp_path / name, fresh, tiny_corpus)
@@ -161,3 +166,21 @@ def test_the_experiment_runs(name: str, fresh: Project, server: None, tiny_corpu
     config = yaml.safe_load((project.folder / "configs" / f"{name}.yaml").read_text())
     assert set(metrics["gnn_encoder"]) == set(config["evaluate"]["measures"])
     assert (project.folder / "report" / "index.html").is_file()
+
+
+def test_triviaqa_is_natural_questions_with_other_data_and_another_model(
+    fresh: Project, server: None, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    nq, triviaqa = (complete(ROOT / "configs" / f"{name}.yaml") for name in ("nq", "triviaqa"))
+    for section, key in (("data", "name"), ("encoder", "model"), ("encoder", "revision")):
+        assert nq[section].pop(key) != triviaqa[section].pop(key)
+    assert nq == triviaqa
+    project = experiment("triviaqa", tmp_path / "triviaqa", fresh, tiny_corpus)
+    (tmp_path / "streams").mkdir()
+    ran = forked(project, tmp_path / "streams", "stages/prepare.py")
+    assert ran.status == 0, ran.output[-5000:]
+    queries = pl.concat(
+        [pl.read_parquet(project.folder / "data" / "prepared" / "queries" / f"{s}.parquet") for s in JUDGED]
+    )
+    assert len(queries) == sum(len(list(judged_queries(Beir(tiny_corpus), split))) for split in JUDGED)
+    assert queries["answers"].list.len().min() > 0
