@@ -105,6 +105,9 @@ def main() -> None:
     parser.add_argument("systems", nargs="+", metavar="SYSTEM")
     parser.add_argument("--clones", nargs="+", type=Path, default=[Path()], metavar="FOLDER")
     arguments = parser.parse_args()
+    for clone in arguments.clones:
+        if not clone.is_dir():
+            raise UserError(f"--clones: {clone}: no such folder; correct it")
     nothing = arguments.way == ALONE
     found: dict[str, list[Values]] = {system: [] for system in arguments.systems}
     for clone in arguments.clones:

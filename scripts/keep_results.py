@@ -19,11 +19,14 @@ from pathlib import Path
 
 from update_readme import lengths, machine, measured, quality, training_queries
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import TIMES
+from gnn_encoder.core.stage import TIMES, report_errors
+from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.presenting.tables import Table, titled
 
 LONG = 60  # seconds
+RESULTS = Path("results")
 KEPT = {"metrics": "*.json", "plots": "*.png"}  # of each folder
 
 
@@ -52,16 +55,24 @@ def text(experiment: str, told: str) -> str:
 
 
 def keep(folder: Path, told: str) -> None:
-    """Write the folder anew."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """Write the folder anew, beside its place first.
+
+    Raises:
+        UserError: it is not below results/, whose folders hold nothing else.
+    """
+    if folder.parent.resolve() != RESULTS.resolve():
+        raise UserError(f"{folder}: must be {RESULTS}/NAME, which is replaced; name one there")
+    beside = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    (beside / "README.md").write_text(text(folder.name, told), encoding="utf-8")
     for name in ("params.yaml", "dvc.lock"):
-        shutil.copy(name, folder / name)
+        shutil.copy(name, beside / name)
     for name, pattern in KEPT.items():
         for path in Path(name).rglob(pattern):
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, folder / path)
-    (folder / "README.md").write_text(text(folder.name, told), encoding="utf-8")
+            (beside / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, beside / path)
+    publish(beside, folder)
 
 
 if __name__ == "__main__":
@@ -69,4 +80,5 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path, help="results/NAME, with NAME that of the experiment in configs/")
     parser.add_argument("--date", required=True, help="the day")
     arguments = parser.parse_args()
-    keep(arguments.folder, provenance(arguments.date))
+    with report_errors():
+        keep(arguments.folder, provenance(arguments.date))

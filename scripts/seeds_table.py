@@ -12,8 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.project import METRICS
+from gnn_encoder.core.stage import report_errors
 from gnn_encoder.core.systems import MAIN
 from gnn_encoder.presenting.formats import p_value, points
 from gnn_encoder.presenting.names import name_of
@@ -23,6 +25,8 @@ from gnn_encoder.presenting.tables import Table, markdown
 def read(folder: Path, name: str, split: str) -> dict[str, Any]:
     """One split of a file of metrics, by system. Files of means have the split in their name."""
     path = folder / METRICS / MAIN / f"{split if name == 'means' else name}.json"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; name clones in which evaluate@{MAIN} has run")
     found = json.loads(path.read_text(encoding="utf-8"))
     return dict(found if name == "means" else found[split])
 
@@ -37,6 +41,9 @@ def main() -> None:
     means = [read(folder, "means", given.split) for folder in given.folders]
     tested = [read(folder, "significance", given.split) for folder in given.folders]
     seeds = [f"seed {load_params(folder / 'params.yaml').seed}" for folder in given.folders]
+    known = list(next(iter(means[0].values())))
+    if given.measure not in known:
+        raise UserError(f"--measure is {given.measure!r}: must be one of {', '.join(known)}")
     rows = []
     for system in means[0]:
         values = [points(one[system][given.measure]) for one in means]
@@ -47,4 +54,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with report_errors():
+        main()

@@ -56,7 +56,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+def call(*arguments: str, stdin: str | bytes = "") -> tuple[int, str, str]:
     result = CliRunner().invoke(cli.app, list(arguments), input=stdin)
     return result.exit_code, result.stdout, result.stderr
 
@@ -144,6 +144,12 @@ def test_interactive_reads_queries_line_by_line(root: Path) -> None:
     assert [(a["query"], a["hits"][0]["pid"]) for a in answers] == [
         *(("medicare", "p0"), ("life", "p1"), ("car", "p2"))
     ]
+
+
+def test_bytes_that_are_no_text_are_told(root: Path) -> None:
+    told = "error: a query is not UTF-8: convert it\n"
+    assert call("search", "\udcff") == (2, "", told)
+    assert call("search", "--interactive", stdin=b"\xff\n") == (2, "", told)
 
 
 def test_interactive_prints_the_time(root: Path) -> None:

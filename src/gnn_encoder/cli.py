@@ -297,6 +297,8 @@ def evaluate(
 
         if (qrels is None) == (answers is None):
             raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
+        if qrels is not None and (regex or passages != project.PASSAGES):
+            raise UserError("--regex and --passages are for --answers: leave them out where QRELS judges")
         if qrels is not None:
             judge, names = foreign.by_qrels(qrels), measure or foreign.BY_QRELS
         elif answers is not None:
@@ -452,21 +454,17 @@ def _check_paths(experiment: Path, data: Path | None = None) -> None:
 
 def _tell_other_figures(system: str, params: "Params") -> None:
     """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
-    import polars as pl
-
     from gnn_encoder.data.prepared import is_prepared
+    from gnn_encoder.presenting.compared import is_of_prepared
 
-    values, named = project.measured(system) / project.VALUES, f"data.source: {params.data.source}"
-    if not values.is_file():
+    named = f"data.source: {params.data.source}"
+    if not (project.measured(system) / project.VALUES).is_file():
         _print_warning(
             "this branch has not been run in this clone: these are the committed figures, whatever params.yaml names "
             f"({named})"
         )
         return
-    judged = pl.scan_parquet(values).filter(pl.col("split") == "test")
-    if is_prepared(project.PREPARED, params):
-        judged = judged.join(pl.scan_parquet(project.queries("test")), on="qid", how="anti")
-    if not judged.head(1).collect().is_empty():
+    if not is_prepared(project.PREPARED, params) or not is_of_prepared(system):
         _print_warning(f"these figures are of other data than params.yaml now names ({named}), which has not run yet")
 
 
@@ -546,17 +544,30 @@ def serve(
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
-    if first is not None:
-        yield first
-    prompt = interactive and sys.stdin.isatty()
-    while interactive:
-        if prompt:
-            typer.echo("query> ", nl=False, err=True)
-        line = sys.stdin.readline()
-        if not line:
-            break
-        if line.strip():
-            yield line.strip()
+    try:
+        if first is not None:
+            yield _utf8(first)
+        prompt = interactive and sys.stdin.isatty()
+        while interactive:
+            if prompt:
+                typer.echo("query> ", nl=False, err=True)
+            line = _utf8(sys.stdin.readline())
+            if not line:
+                break
+            if line.strip():
+                yield line.strip()
+    except UnicodeError as error:
+        raise UserError("a query is not UTF-8: convert it") from error
+
+
+def _utf8(text: str) -> str:
+    """The text itself. In some places Python reads other bytes as halves of surrogate pairs, which no tokenizer takes.
+
+    Raises:
+        UnicodeError: it has one.
+    """
+    text.encode()
+    return text
 
 
 def _print_warning(line: str) -> None:

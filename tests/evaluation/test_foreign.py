@@ -204,6 +204,8 @@ def test_by_answers(tables: Path) -> None:
     [
         (["run.trec"], "give either QRELS"),
         (["run.trec", "qrels.txt", "--answers", "test.parquet"], "give either QRELS"),
+        (["run.trec", "qrels.txt", "--regex"], "--regex and --passages are for --answers"),
+        (["run.trec", "qrels.txt", "--passages", "no.parquet"], "--regex and --passages are for --answers"),
         (["none.trec", "qrels.txt"], "none.trec: no such file"),
         (["run.trec", "none.txt"], "none.txt: no such file"),
         (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),

@@ -5,6 +5,7 @@ import shutil
 from contextlib import chdir
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 from huggingface_hub import ModelCard
@@ -129,6 +130,23 @@ def test_how_the_passages_were_made(own: Path, system: str, shared: bool, text: 
     assert text in card(system)
 
 
+@pytest.mark.parametrize(
+    ("pool", "text"), [("mean", "pooled into one vector a passage"), ("max", "3 vectors a passage")]
+)
+def test_how_many_vectors_a_passage_has(own: Path, pool: str, text: str) -> None:
+    path = project.embeddings("dual_cross") / "manifest.json"
+    if pool == "mean":
+        write_json(path, json.loads(path.read_text()) | {"views": 1})
+    assert text in card("dual_cross")
+
+
+def test_parameters_are_those_that_trained_it(own: Path) -> None:
+    """And not what params.yaml has been changed to since."""
+    write_json(project.gnn("gnn_encoder") / "manifest.json", {"params": {"mgt": {"beta": 0.125}, "build_graph.k": 3}})
+    set_params(mgt={"beta": 0.25}, build_graph={"k": 9})
+    assert "| `mgt.beta` | `0.125` |" in card() and "| `build_graph.k` | `3` |" in card()
+
+
 def test_the_base_model_was_not_trained(own: Path) -> None:
     save = project.encoder("dual_encoder")
     shutil.copytree(save, project.encoder("untouched"))
@@ -140,7 +158,11 @@ def test_measures_are_those_of_the_branch_if_it_ran_on_these_data(own: Path) -> 
         means = {"dual_encoder": {"RR@10": value / 2}, "gnn_encoder": {"RR@10": value}}
         write_json(project.METRICS / "gnn_encoder" / f"{split}.json", means)
     assert "had not been evaluated on these data" in card()  # the figures of a clone, perhaps of other data
+    asked = pl.read_parquet(project.queries("test")).select("qid", split=pl.lit("test"))
     project.measured("gnn_encoder").mkdir(parents=True)
+    asked.with_columns(qid="other-" + pl.col("qid")).write_parquet(project.measured("gnn_encoder") / project.VALUES)
+    assert "had not been evaluated on these data" in card()  # measured before other data were prepared
+    asked.write_parquet(project.measured("gnn_encoder") / project.VALUES)
     lines = [line.split() for line in card().splitlines() if line.startswith(("| M_de", "| GNN-encoder"))]
     assert [(line[1], line[3]) for line in lines] == [
         *(("M_de", "12.5"), ("GNN-encoder", "25.0")),

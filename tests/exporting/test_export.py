@@ -8,6 +8,7 @@ import faiss
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +19,7 @@ from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.exporting import engines
 from gnn_encoder.exporting import vectors as module
+from gnn_encoder.index import search
 from gnn_encoder.index.build import build
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +98,22 @@ def test_elasticsearch(root: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("to", ["npy", "parquet", "elasticsearch", "qdrant"])
+@pytest.mark.parametrize("ids", [["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]])
+def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: list[str]) -> None:
+    columns = [ids, [""] * len(ids), ["text"] * len(ids)]
+    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+    code, out = export("--to", to, "out")
+    assert code == 2 and "made of other passages than now" in out and not Path("out").exists()
+
+
+def test_ids_are_compared_whatever_the_parts_of_the_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "IDS_COMPARED", 4)
+    table = pq.read_table(project.PASSAGES)
+    pq.write_table(table, project.PASSAGES, row_group_size=3)
+    search.check_ids(project.index("gnn_encoder"))
+
+
 @pytest.mark.parametrize(("size", "files"), [(1, N), (10**9, 1)])
 def test_a_bulk_file_is_one_request(root: Path, monkeypatch: pytest.MonkeyPatch, size: int, files: int) -> None:
     monkeypatch.setattr(engines, "REQUEST_BYTES", size)
@@ -121,6 +139,10 @@ def test_qdrant(root: Path, system: str, views: int) -> None:
     [
         (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, onnx, npy, "),
         (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
+        (
+            ("--to", "npy", "systems.yaml/out"),
+            "error: systems.yaml/out: Not a directory; name a folder that can be made",
+        ),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
         (("--to", "elasticsearch", "--system", "dual_cross", "out"), "error: dual_cross has several vectors a passage"),
         (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair"),

@@ -492,6 +492,12 @@ def test_results_that_are_kept_are_those_of_the_experiment(project: Any, copy_of
     for system, values in means.items():
         assert f"| {REGISTRY.systems[system].title} " in page and f" {100 * values['RR@10']:.1f} |" in page, system
     assert "2026-01-31" in page
+    (copy.folder / "results/tiny/old.txt").touch()
+    shutil.rmtree(copy.folder / "metrics")
+    for wrong in ("results/tiny", "."):  # nothing to keep, and no folder of results: all stays
+        ran = copy.python("scripts/keep_results.py", wrong, "--date", "2026-01-31")
+        assert ran.status != 0 and (copy.folder / "results/tiny/old.txt").is_file() and (copy.folder / "src").is_dir()
+    assert "must be results/NAME" in ran.output
 
 
 def test_the_dag_is_drawn(project: Any) -> None:

@@ -93,6 +93,16 @@ def test_the_gnn_gets_enough_steps_and_folds_are_no_smaller_than_a_batch(
         assert params.mgt.evaluate_every == pytest.approx(steps / 10, abs=1)
 
 
+def test_queries_that_training_leaves_out_are_nodes_of_the_graph(base: Params, stages: list[Declared]) -> None:
+    assert base.build_graph.unlabelled is None and base.pair.unlabelled_fraction == 0.9
+    choice = choose(base, make_facts(queries=10_000), make_machine(), stages, minutes=15)
+    found, values = choice.plan.facts, chosen(choice)
+    assert found.train == values["data.train_queries"] < 10_000
+    assert found.unlabelled == min(10_000 - found.train, 9_000)
+    (k,) = (one for one in choice.values if one.name == "build_graph.k")
+    assert f", {k.value * (found.train + found.unlabelled) / 27_413:.1f} queries per passage" in k.why
+
+
 def test_trainings_have_a_hundred_steps_where_time_allows(base: Params, stages: list[Declared]) -> None:
     for queries in (714, 3000, 12_889):
         data = make_facts(queries=queries)

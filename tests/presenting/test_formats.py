@@ -10,7 +10,10 @@ def compared(difference: float, low: float, high: float, p: float) -> Comparison
 
 @pytest.mark.parametrize(
     ("p", "text"),
-    [(1.0, "1.00"), (0.123, "0.12"), (0.042, "0.042"), (0.0042, "0.004"), (2.4e-13, "2e-13"), (0.0, "< 1e-300")],
+    [
+        *((1.0, "1.00"), (0.123, "0.12"), (0.042, "0.042"), (0.0042, "0.004"), (2.4e-13, "2e-13"), (0.0, "< 1e-300")),
+        *((0.0496, "0.0496"), (0.04999, "0.04999"), (0.05, "0.05"), (0.0504, "0.05")),
+    ],
 )
 def test_p_is_readable(p: float, text: str) -> None:
     assert p_value(p) == text

@@ -2,9 +2,12 @@
 
 import asyncio
 import base64
+import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,9 @@ from gnn_encoder import Searcher
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
 from gnn_encoder.serving.app import create_app
+from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Engine, Work
 from gnn_encoder.serving.settings import Limits
 
@@ -183,7 +187,9 @@ def test_other_errors_are_problems_too(client: Client, monkeypatch: pytest.Monke
     assert problem(app.get("/nothing"), 404, None) == "GET /nothing: Not Found"
     assert problem(app.put("/search"), 405, None) == "PUT /search: Method Not Allowed"
     monkeypatch.setattr(Engine, "__call__", lambda self, works: [OSError("disk")] * len(works))
-    assert "disk" not in problem(app.get("/search?query=x"), 500, "internal-error")
+    failed = app.get("/search?query=x")
+    assert "disk" not in problem(failed, 500, "internal-error")
+    assert failed.headers["x-content-type-options"] == "nosniff"
     monkeypatch.setattr(Engine, "__call__", lambda self, works: [UserError("index: bad")] * len(works))
     assert "index: bad" not in problem(app.get("/search?query=x"), 500, "broken-system")
 
@@ -218,6 +224,23 @@ def test_tokens_are_counted_while_texts_are_embedded(client: Client, monkeypatch
     lengths = {text: len(counting.tokenizer.encode(text).ids) for text in texts}
     assert told["usage"]["prompt_tokens"] == sum(lengths[text] for text in texts)
     assert sorted(counting.texts) in (sorted({QUERY, "polo"}), sorted([QUERY, "polo", QUERY]))  # in one batch or two
+
+
+def test_tokens_of_a_model_that_torch_computes(
+    client: Client, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = client()
+    folder = shutil.copytree(project.encoder("gnn_encoder"), tmp_path / "encoder")
+    settings = json.loads((folder / SETTINGS).read_text()) | {"query_prefix": "query: "}
+    (folder / SETTINGS).write_text(json.dumps(settings))
+    served = app.app.state.service.systems._open
+    found = served["gnn_encoder"]
+    searcher = replace(found.searcher, encoder=DualEncoder.load(folder, precision="fp32").for_inference())
+    monkeypatch.setitem(served, "gnn_encoder", replace(found, searcher=searcher))
+    texts = ["polo", "which milk " * 40]
+    told = app.post("/v1/embeddings", json={"input": texts, "model": "gnn_encoder"}).json()
+    lengths = [len(searcher.encoder.tokenizer(f"query: {text}")["input_ids"]) for text in texts]
+    assert lengths[0] < 16 < lengths[1] and told["usage"]["prompt_tokens"] == lengths[0] + 16
 
 
 class CountingTokenizer:
@@ -289,6 +312,14 @@ def test_health_and_metrics(client: Client) -> None:
     assert samples["gnn_encoder_waiting_texts",] == 0
 
 
+def test_a_dead_encoder_thread_is_told_to_who_restarts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = client()
+    monkeypatch.setattr(MicroBatches, "alive", False)
+    for path in ("/health/live", "/health/ready", "/health"):
+        answer = app.get(path)
+        assert answer.status_code == 503 and answer.json()["live"] is False
+
+
 def test_openapi_has_an_example_of_each_request(client: Client) -> None:
     told = client().get("/openapi.json").json()
     assert {"/search", "/explain", "/passages/{pid}", "/systems", "/health", "/metrics", "/v1/embeddings"} <= set(
@@ -320,7 +351,7 @@ def test_safe_headers_and_no_foreign_sources(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("localhost:8000", 200), ("127.0.0.1", 200), ("[::1]:1", 200), ("evil.example:8000", 421), ("", 421)],
+    [("LocalHost:8000", 200), ("127.0.0.1", 200), ("[::1]:1", 200), ("evil.example:8000", 421), ("", 421)],
 )
 def test_only_known_hosts_may_call(built: Path, monkeypatch: pytest.MonkeyPatch, host: str, status: int) -> None:
     monkeypatch.chdir(built)

@@ -262,7 +262,7 @@ def test_a_port_in_use_and_what_is_not_built(built: Path, server: Server) -> Non
     assert done.stderr.startswith("error: data/indexes/pair/manifest.json: no such file")
     assert done.stderr.count("\n") == 1
     done = serve("--poll", "0")
-    assert done.returncode == 2 and done.stderr == "error: poll is 0.0: must be above 0\n"
+    assert done.returncode == 2 and done.stderr == "error: poll is 0.0: must be a number above 0\n"
     done = serve("--port", server.url.rpartition(":")[2])
     assert done.returncode == 2 and "Address already in use; stop the other server" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -282,3 +282,10 @@ def test_hybrid(root: Path, start: Start) -> None:
     rows, _ = BM25Index.open(project.index("bm25")).search([QUERY], 3)
     pids = pq.read_table(project.PASSAGES)["pid"].to_pylist()
     assert found["hybrid"] is True and [hit["pid"] for hit in found["hits"]] == [pids[row] for row in rows[0]]
+
+    dense = Tried(setting={"by": "scores", "weight": 0.0}, value=0.6)
+    write_choice(project.RUNS / "hybrid", Choice(measure="RR@10", queries=1, chosen=dense, tried=[dense], facts=facts))
+    alone = [hit["pid"] for hit in server.get("/search", query=QUERY, k=3).json()["hits"]]
+    assert alone != [hit["pid"] for hit in found["hits"]]
+    fused: dict[str, Any] = {"query": QUERY, "k": 3, "hybrid": True}
+    until(lambda: [hit["pid"] for hit in server.get("/search", **fused).json()["hits"]] == alone)

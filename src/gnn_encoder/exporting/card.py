@@ -10,11 +10,13 @@ from gnn_encoder import __version__
 from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Section, load_params
 from gnn_encoder.core.records import SPLITS, UNLABELLED
+from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
-from gnn_encoder.presenting.compared import read_branch
+from gnn_encoder.presenting.compared import is_of_prepared, read_branch
 from gnn_encoder.presenting.results import results_table
 from gnn_encoder.presenting.tables import titled
 
@@ -96,7 +98,9 @@ def _passages(system: str, encoder: QueryEncoderFolder) -> str:
     elif isinstance(found, ShiftedSystem):
         how = f"the vectors of the system `{found.base}`, shifted by the mean of the passage's labelled queries"
     else:
-        how = "each passage encoded together with each of its generated queries, so that it has several vectors"
+        views = read_manifest(project.embeddings(system)).views
+        several = f"which gives {views} vectors a passage" if views > 1 else "pooled into one vector a passage"
+        how = f"each passage encoded together with each of its generated queries, {several}"
     return f"**Do not embed passages with this model.** The system's passage vectors are {how}."
 
 
@@ -124,7 +128,13 @@ def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
         made = "The base model as it comes, not trained."
     lengths = {"tokens of a query": str(encoder.length), "tokens of a passage": str(encoder.passage_length)}
     own = {"pooling": encoder.pooling, "similarity": encoder.similarity, **lengths}
-    shown = {f"`{name}`": _shown(params.value(name)) for name in _parameters(system, params)}
+    made_with = _recorded(system)
+    shown = {
+        f"`{name}`": _shown(
+            made_with.get(name, params.value(name))
+        )  # else of no artifact, and cannot be told otherwise
+        for name in _parameters(system, params)
+    }
     if Path(params.encoder.model).is_dir():
         shown["`encoder.model`"] = "a folder on the machine that trained it"
     rows = own | shown
@@ -149,6 +159,19 @@ def _parameters(system: str, params: Params) -> list[str]:
     return names
 
 
+def _recorded(system: str) -> dict[str, object]:
+    """Parameters by dotted name, as the system's artifacts say of themselves: params.yaml may have changed since."""
+    base = getattr(registry().dense[system], "base", system)
+    encoders = [project.encoder(base), project.encoder(system)]
+    found: dict[str, object] = {}
+    for folder in (project.PREPARED, *encoders, project.graph(system), project.gnn(system)):
+        path = folder / MANIFEST
+        made = json.loads(path.read_text(encoding="utf-8")).get("params", {}) if path.is_file() else {}
+        for name, value in made.items():
+            found |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
 def _comes_from_reference(found: DenseSystem) -> bool:
     """Whether the encoder is M_de or was trained on from it, not from the base model."""
     if isinstance(found, PlainSystem):
@@ -165,7 +188,7 @@ def _measures(system: str, params: Params) -> str:
     """The tables of the system's branch with its baselines, if they are of these data."""
     branch = registry().systems[system].branch
     missing = f"The system had not been evaluated on these data when this was exported (`dvc repro evaluate@{branch}`)."
-    if not project.measured(system).is_dir() or not is_prepared(project.PREPARED, params):
+    if not is_prepared(project.PREPARED, params) or not is_of_prepared(system):
         return missing
     (tested,) = parse([params.evaluate.significance])
     tables = [titled(results_table(table, tested)) for table in read_branch(branch, {})]

@@ -1,5 +1,6 @@
 """`gnn-encoder export`: writes a folder beside its place and renames it, so that a kill leaves nothing half-written."""
 
+import os
 import shutil
 from collections.abc import Callable
 from importlib import import_module
@@ -46,7 +47,10 @@ def export(system: str, to: str, folder: Path) -> list[Path]:
     write: Callable[[str, Path], None] = getattr(import_module(f"gnn_encoder.exporting.{module}"), name)
     beside = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    try:
+        beside.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{folder}: {os.strerror(error.errno or 0)}; name a folder that can be made") from error
     try:
         write(system, beside)
         publish(beside, folder)

@@ -16,7 +16,7 @@ from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
-from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.index.search import PassageIndex, check_ids
 
 Vectors = NDArray[np.float32]
 ROWS = 4096  # vectors that are written together
@@ -60,8 +60,9 @@ def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
     """Passages and their vectors, in the passages' order; a passage with several views stands before each of them.
 
     Raises:
-        UserError: the matrix is missing, or of other passages.
+        UserError: the matrix or the index is missing, or of other passages.
     """
+    check_ids(project.index(system))  # a matrix does not know whose rows it has; its index does
     folder = project.embeddings(system)
     manifest, passages = read_manifest(folder), count_rows(project.PASSAGES)
     if manifest.shape[0] != passages * manifest.views:

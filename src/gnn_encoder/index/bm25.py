@@ -28,6 +28,7 @@ from gnn_encoder.core.storage.tables import candidates_table, count_rows, iterat
 from gnn_encoder.evaluation.runs import write_run
 
 BATCH = 1024  # queries whose results are held at a time
+SETTINGS = "params.index.json"  # one of the files of a saved index, as bm25s calls it
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 

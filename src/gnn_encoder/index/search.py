@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import open_table
+from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
@@ -20,6 +22,7 @@ from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, Rows, Scores, search_views
 
+IDS_COMPARED = 65_536  # ids that are held at a time
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
 
 
@@ -79,6 +82,19 @@ class PassageIndex:
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
         return read_column(self.folder / build.PIDS, "pid")
+
+
+def check_ids(folder: Path) -> None:
+    """Compare the ids of an index with those of the passages that there are now, some at a time.
+
+    Raises:
+        UserError: they differ, or a file is missing.
+    """
+    sides = open_table(folder / build.PIDS, build.PID_TABLE), open_table(project.PASSAGES, PASSAGES)
+    batches = (table.iter_batches(IDS_COMPARED, columns=["pid"]) for table in sides)
+    for ours, theirs in zip_longest(*batches):
+        if ours is None or theirs is None or not ours.equals(theirs):
+            raise UserError(f"{folder}: made of other passages than now; build it again (`dvc repro`)")
 
 
 class TableRows:

@@ -85,10 +85,14 @@ def choose(
     every = list(stages)
 
     def planned(wish: Wish) -> Plan:
-        return plan(_applied(base, values(wish)), replace(facts, train=wish.train_queries), machine, every, times=None)
+        return plan(_applied(base, values(wish)), sampled(wish), machine, every, times=None)
+
+    def sampled(wish: Wish) -> Facts:
+        return facts.sampled(wish.train_queries, base.pair.unlabelled_fraction)
 
     def values(wish: Wish) -> list[Chosen]:
-        return [one for one in _values(wish, base, facts, machine, minutes) if not _is_fixed(one.name, fixed)]
+        found = _values(wish, base, sampled(wish), machine, minutes)
+        return [one for one in found if not _is_fixed(one.name, fixed)]
 
     wish = best(facts, machine)
     if minutes is not None:
@@ -269,7 +273,8 @@ def _graph(wish: Wish, base: Params, n: int, facts: Facts, chunk: int) -> Iterat
     each = rounds * max(1, round(n / rounds / batch))
     passes = max(1, ceil(ABOUT * wish.gnn_steps / each))
     steps = passes * each
-    yield Chosen("build_graph.k", wish.k, f"passages per query, {n * wish.k / facts.passages:.1f} queries per passage")
+    asking = facts.nodes(base.build_graph.unlabelled) * wish.k / facts.passages
+    yield Chosen("build_graph.k", wish.k, f"passages per query, {asking:.1f} queries per passage")
     repeats = facts.queries_a_labelled_passage
     yield Chosen("build_graph.labelled", True, f"a labelled passage has {repeats:.1f} training queries")
     dearer = "M_ce's, as in the paper"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -60,6 +60,24 @@ class Facts:
         """How often a labelled passage repeats among the labels."""
         return self.labels / max(1, self.labelled_passages)
 
+    def sampled(self, train: int, hidden_fraction: float) -> "Facts":
+        """The same where training uses other many queries.
+
+        Args:
+            hidden_fraction: pair.unlabelled_fraction, which says how many of the others become queries without labels.
+        """
+        more = hidden(self.available, train, hidden_fraction) - hidden(self.available, self.train, hidden_fraction)
+        return replace(self, train=train, unlabelled=self.unlabelled + more)
+
+    def nodes(self, unlabelled: int | None) -> int:
+        """Queries of the graph: those of training, and of those without labels all or so many."""
+        return self.train + (self.unlabelled if unlabelled is None else min(unlabelled, self.unlabelled))
+
+
+def hidden(available: int, train: int, fraction: float) -> int:
+    """Training queries whose labels stage prepare hides: of those that training leaves out, at most a share of all."""
+    return min(available - train, round(fraction * available))
+
 
 def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizerBase) -> Facts:
     """Read a source once. Memory: the judgements, and the samples.
@@ -86,12 +104,11 @@ def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizer
         dev = max(1, round(data.dev_fraction * available))
         available -= dev
     train = min(available, data.train_queries or available)
-    hidden = min(available - train, round(params.pair.unlabelled_fraction * available))
     own = own_file(data.unlabelled)
     return Facts(
         passages=passages.seen,
         train=train,
-        unlabelled=hidden + (_count(read_texts(own)) if own else 0),
+        unlabelled=hidden(available, train, params.pair.unlabelled_fraction) + (_count(read_texts(own)) if own else 0),
         available=available,
         dev=dev,
         test=counts["test"],

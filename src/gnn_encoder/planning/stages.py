@@ -44,8 +44,7 @@ class Setting:
     @property
     def nodes(self) -> int:
         """Queries that are nodes of the main graph."""
-        wanted = self.params.build_graph.unlabelled
-        return self.facts.train + (self.facts.unlabelled if wanted is None else min(wanted, self.facts.unlabelled))
+        return self.facts.nodes(self.params.build_graph.unlabelled)
 
     @property
     def run_rows(self) -> int:

@@ -53,6 +53,16 @@ def read_branch(branch: str, measured: dict[str, Means]) -> list[Results]:
     return list(_read(project.METRICS / branch, title, command, measured, sampled=sampled))
 
 
+def is_of_prepared(system: str) -> bool:
+    """Whether a system has been measured, and on the test queries that are prepared now."""
+    values = project.measured(system) / project.VALUES
+    if not values.is_file() or not project.queries("test").is_file():
+        return False
+    judged = pl.scan_parquet(values).filter(pl.col("split") == "test")
+    others = judged.join(pl.scan_parquet(project.queries("test")), on="qid", how="anti")
+    return others.head(1).collect().is_empty()
+
+
 def rows_of(systems: dict[str, dict[str, float]], measured: Means, tested: Comparisons, own: Comparisons) -> list[Row]:
     """One row per system: its means, with their intervals if `measured` has them, and its comparisons.
 

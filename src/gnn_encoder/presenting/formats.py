@@ -23,10 +23,15 @@ def share(value: float, low: float, high: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p-value with as many digits as show on which side of 0.05 it is: one below 0.01, two below 0.1."""
+    """A p-value with as many digits as show on which side of 0.05 it is: one below 0.01, two or more below 0.1."""
     if p == 0:
         return "< 1e-300"  # too small for a float
-    return f"{p:.1g}" if p < 0.01 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+    if p >= 0.1:
+        return f"{p:.2f}"
+    digits = 1 if p < 0.01 else 2
+    while p < SIGNIFICANT <= float(f"{p:.{digits}g}"):
+        digits += 1
+    return f"{p:.{digits}g}"
 
 
 def difference(found: Comparison) -> str:

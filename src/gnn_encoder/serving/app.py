@@ -15,7 +15,7 @@ from gnn_encoder.serving.examples import example_queries
 from gnn_encoder.serving.explain_routes import explain_routes
 from gnn_encoder.serving.explainer import Explainer
 from gnn_encoder.serving.metrics import Metrics
-from gnn_encoder.serving.middleware import BodyLimit, Counted, KnownHosts
+from gnn_encoder.serving.middleware import HEADERS, BodyLimit, Counted, KnownHosts
 from gnn_encoder.serving.page_routes import page_routes
 from gnn_encoder.serving.problems import tell_problems
 from gnn_encoder.serving.search_routes import search_routes
@@ -67,7 +67,7 @@ def create_app(
     # Redirects would name the host and the path by which a reverse proxy calls, not those of its clients.
     app.router.redirect_slashes = False
     app.state.service = service
-    tell_problems(app)
+    tell_problems(app, HEADERS)
     for routes in (search_routes, explain_routes, embedding_routes, status_routes):
         app.include_router(routes(service))
     app.include_router(page_routes())

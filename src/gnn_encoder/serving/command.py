@@ -1,18 +1,19 @@
 """`gnn-encoder serve`: runs the app with uvicorn until it is told to stop, and then answers what it has accepted."""
 
+import errno
+import ipaddress
 import logging
 import os
 import socket
 import sys
 from collections.abc import Sequence
+from math import ceil
 
 import uvicorn
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.serving.app import LOOPBACK, create_app
 from gnn_encoder.serving.settings import Limits
-
-LOOPBACK_BINDINGS = ("localhost", "127.0.0.1", "::1")
 
 
 def serve(
@@ -36,7 +37,8 @@ def serve(
         UserError: the address cannot be had, or as `create_app`.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    hosts = [*LOOPBACK, *allowed_hosts] if allowed_hosts or host in LOOPBACK_BINDINGS else None
+    own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
+    hosts = [*own, *allowed_hosts] if allowed_hosts or _is_loopback(host) else None
     _check_free(host, port)
     app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, root_path=root_path, limits=limits)
     uvicorn.run(
@@ -46,7 +48,7 @@ def serve(
         access_log=False,  # queries are people's own; /metrics counts requests
         log_level="info",
         server_header=False,
-        timeout_graceful_shutdown=int(limits.drain),
+        timeout_graceful_shutdown=ceil(limits.drain),
     )
 
 
@@ -56,5 +58,14 @@ def _check_free(host: str, port: int) -> None:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
-        told = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # else a name is unknown
-        raise UserError(f"{host}:{port}: {told}; stop the other server, or take another --port") from error
+        told = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror  # else a name is unknown
+        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        cure = "stop the other server, or take another --port" if taken else "--host must be an address of this machine"
+        raise UserError(f"{host}:{port}: {told}; {cure}") from error
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"

@@ -5,11 +5,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, TypeAdapter
 
 from gnn_encoder.core.systems import DenseSystem, GraphSystem
-from gnn_encoder.serving.encoder import Embedded
 from gnn_encoder.serving.engine import Work
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.search_routes import EXAMPLE, PROBLEMS, question
@@ -79,7 +77,7 @@ def embedding_routes(service: Service) -> APIRouter:
         works = [Work(texts=tuple(part), encoder=served.searcher.encoder) for part in parts]
         embedded = [done.embedded for done in await service.batches.submit(works)]
         vectors = np.concatenate([part.vectors for part in embedded])
-        tokens = await run_in_threadpool(_count_tokens, served, texts, embedded)
+        tokens = sum(int(part.tokens.sum()) for part in embedded)
         body = {
             "object": "list",
             "data": [
@@ -114,15 +112,6 @@ def _passages(name: str, entry: DenseSystem) -> str:
         else "its passages' vectors are those of its index"
     )
     return f"this model embeds queries only: {why}; `gnn-encoder export --to npy --system {name} FOLDER` writes them"
-
-
-def _count_tokens(served: Served, texts: list[str], embedded: list[Embedded]) -> int:
-    """Tokens that were read of all texts; torch's encoder does not count them, so that its tokenizer is asked again."""
-    counts = [part.tokens for part in embedded if part.tokens is not None]
-    if counts:
-        return int(np.concatenate(counts).sum())
-    tokenizer: Any = served.searcher.encoder.tokenizer  # type: ignore[attr-defined]
-    return sum(len(ids) for ids in tokenizer(texts, truncation=True)["input_ids"])
 
 
 def _written(vector: np.ndarray, form: str) -> list[float] | str:

@@ -22,18 +22,18 @@ MASKED = np.float32(-1e9)
 
 @dataclass(frozen=True)
 class Embedded:
-    """Embeddings of some texts, and how many tokens of each were read, special ones included; None: nobody counted.
+    """Embeddings of some texts, and how many tokens of each were read, special ones included.
 
     *Shape:* vectors (n, d), tokens (n,).
     """
 
     vectors: Floats
-    tokens: NDArray[np.int64] | None
+    tokens: NDArray[np.int64]
 
     def take(self, rows: Sequence[int]) -> "Embedded":
         """Those of some texts. *Shape:* (n, d), (n,) -> (rows, d), (rows,)."""
         places = np.array(rows, dtype=np.int64)
-        return Embedded(self.vectors[places], None if self.tokens is None else self.tokens[places])
+        return Embedded(self.vectors[places], self.tokens[places])
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,10 @@ def gelu(inputs: Floats) -> Floats:
 
 
 def embed(encoder: QueryEncoder, texts: Sequence[str]) -> Embedded:
-    """Embed queries by an encoder of either kind; torch's does not tell what it read."""
+    """Embed queries by an encoder of either kind: a packed one, or torch's `DualEncoder`."""
     if isinstance(encoder, PackedEncoder):
         return encoder.embed(texts)
-    return Embedded(encoder.embed_queries(texts), None)
+    return Embedded(*encoder.embed_and_count(texts))  # type: ignore[attr-defined]
 
 
 class Encoders:

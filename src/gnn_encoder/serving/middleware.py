@@ -90,12 +90,12 @@ class KnownHosts:
     """Refuses other names of this machine, so that no foreign web page can read from a server on loopback."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        self._app, self._hosts = app, frozenset(hosts)
+        self._app, self._hosts = app, frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         if scope["type"] == "http":
-            host = Headers(scope=scope).get("host", "")
+            host = Headers(scope=scope).get("host", "").lower()
             name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
             if name not in self._hosts:
                 detail = f"host {name!r} is not one of this server's: start it with --allow-host {name or 'NAME'}"

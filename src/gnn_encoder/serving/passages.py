@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from gnn_encoder.core.records import PASSAGES, open_table
 
-REMEMBERED = 65_536  # rows of passages that were asked for or found
+REMEMBERED = 65_536  # rows of passages that were asked for
 
 
 class PassageTable:
@@ -17,17 +17,18 @@ class PassageTable:
     def __init__(self, path: Path) -> None:
         self._file = open_table(path, PASSAGES)
         self._reading = threading.Lock()
-        self._rows: OrderedDict[str, int | None] = OrderedDict()
+        self._rows: OrderedDict[str, int] = OrderedDict()
 
     def row(self, pid: str) -> int | None:
         """The row of a passage, or None. Reads the column of ids, row group by row group, unless it is remembered."""
         with self._reading:
-            if pid not in self._rows:
-                self._rows[pid] = self._scan(pid)
-                if len(self._rows) > REMEMBERED:
-                    self._rows.popitem(last=False)
-            self._rows.move_to_end(pid)
-            return self._rows[pid]
+            row = self._rows.pop(pid, None)
+            if row is None and (row := self._scan(pid)) is None:
+                return None  # not remembered: whoever asks must not fill memory with ids of their own
+            self._rows[pid] = row
+            if len(self._rows) > REMEMBERED:
+                self._rows.popitem(last=False)
+            return row
 
     def _scan(self, pid: str) -> int | None:
         first = 0

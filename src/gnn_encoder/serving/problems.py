@@ -72,8 +72,12 @@ def _detail(rule: str, message: str) -> str:
     return f"{message} (`serve {SETTING[rule]}`)" if rule in SETTING else message
 
 
-def tell_problems(app: FastAPI) -> None:
-    """Have every error of the app answered as problem details."""
+def tell_problems(app: FastAPI, headers: Mapping[str, str]) -> None:
+    """Have every error of the app answered as problem details.
+
+    Args:
+        headers: of the answer to an unexpected error, which passes no middleware.
+    """
 
     @app.exception_handler(Problem)
     async def own(request: Request, error: Problem) -> Response:
@@ -93,4 +97,5 @@ def tell_problems(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return problem_response(500, "the server failed at this request; its log says why", name="internal-error")
+        detail = "the server failed at this request; its log says why"
+        return problem_response(500, detail, name="internal-error", headers=headers)

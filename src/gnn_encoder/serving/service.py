@@ -10,6 +10,8 @@ import numpy as np
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.systems import GraphSystem
+from gnn_encoder.core.view_pool import searched_pool
+from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Work
@@ -91,11 +93,13 @@ class Service:
 
 
 def pair_score(served: Served, row: int, vector: np.ndarray) -> float | None:
-    """The score of a query and a passage, that of its best view; None where the index does not give vectors back.
+    """The score of a query and a passage, as a search pools its views; None where the index gives no vectors back.
 
     *Shape:* vector (d,).
     """
+    index = served.searcher.index
+    pool = searched_pool(index.softmax if isinstance(index, PassageIndex) else None)
     try:
-        return float(np.max(served.vectors(row) @ vector))
+        return float(pool.scores(served.vectors(row) @ vector))
     except RuntimeError:  # FAISS's word for an index that cannot
         return None

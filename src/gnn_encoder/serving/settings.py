@@ -1,13 +1,14 @@
 """What a server takes and how much of it. Defaults suit one machine and queries as people type them."""
 
 from dataclasses import dataclass, fields
+from math import isfinite
 
 from gnn_encoder.core.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of what a request may ask for and of what may wait. All are whole numbers above 0 but `poll`, seconds."""
+    """Bounds of what a request may ask for and of what may wait. All are whole numbers above 0 but those of seconds."""
 
     query: int = 1_000  # characters of a query
     hits: int = 100  # passages of a result
@@ -23,7 +24,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if (value := getattr(self, field.name)) <= 0:
-                raise UserError(f"{field.name} is {value}: must be above 0")
+            value = getattr(self, field.name)
+            if not (value > 0 and isfinite(value)):
+                raise UserError(f"{field.name} is {value}: must be a number above 0")
         if self.inputs > self.waiting:
-            raise UserError(f"inputs is {self.inputs}: must be at most {self.waiting}, the texts that may wait")
+            raise UserError(
+                f"--max-inputs is {self.inputs}: must be at most --max-waiting, {self.waiting}, the texts that may "
+                "wait; lower it, or let more wait"
+            )

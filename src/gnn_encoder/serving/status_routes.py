@@ -35,10 +35,12 @@ def status_routes(service: Service) -> APIRouter:
         response.status_code = 200 if found.ready else 503
         return found
 
-    @router.get("/health/live", summary="Whether the server is alive")
-    async def live() -> HealthAnswer:
+    @router.get("/health/live", summary="Whether the server is alive", responses={503: {"model": HealthAnswer}})
+    async def live(response: Response) -> HealthAnswer:
         """Liveness: 200 as long as the process answers and its encoder thread works, else 503."""
-        return _health(service)
+        found = _health(service)
+        response.status_code = 200 if found.live else 503
+        return found
 
     @router.get("/metrics", response_class=Response, summary="Metrics for Prometheus")
     async def metrics() -> Response:

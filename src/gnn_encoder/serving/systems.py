@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.fingerprint import MANIFEST
-from gnn_encoder.core.systems import MAIN, REFERENCE, REGISTRY, DenseSystem, Registry, read_registry
+from gnn_encoder.core.systems import HYBRID, LEXICAL, MAIN, REFERENCE, REGISTRY, DenseSystem, Registry, read_registry
 from gnn_encoder.growing.place import manifest_of
 from gnn_encoder.index.build import INDEX, PIDS
-from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.index.search import PassageIndex, check_ids
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.encoder import Encoders
 from gnn_encoder.serving.passages import PassageTable
@@ -89,10 +88,14 @@ class Served:
         return row, self.searcher.passages.take(np.array([row]))[0]
 
 
-def watched(system: str) -> list[Path]:
-    """The files whose change means that a system is new."""
-    folder = project.index(system)
-    return [*(folder / name for name in (MANIFEST, INDEX, PIDS)), manifest_of(system)]
+def watched(system: str, hybrid: bool) -> list[Path]:
+    """The files whose change means that a system is new; with `hybrid` also what is searched beside it."""
+    files = [*(project.index(system) / name for name in (MANIFEST, INDEX, PIDS)), manifest_of(system)]
+    if not hybrid:
+        return files
+    from gnn_encoder.index.bm25 import SETTINGS  # only here: it loads what a server without BM25 does not need
+
+    return [*files, project.index(LEXICAL) / SETTINGS, project.RUNS / HYBRID / project.CHOICE]
 
 
 @dataclass
@@ -126,7 +129,7 @@ class Systems:
         found = cls(registry, tuple(_chosen(registry, names)), hybrid)
         bases = {getattr(registry.dense[name], "base", name) for name in found.names}
         for name in (*found.names, *(base for base in sorted(bases - {*found.names}) if is_built(base))):
-            found._changes[name] = Change(watched(name))
+            found._changes[name] = Change(watched(name, hybrid))
             found._open[name] = served = found._opened(name)
             served.searcher.search("trial", 1)
         return found
@@ -165,7 +168,7 @@ class Systems:
     async def _take(self, name: str, try_out: Callable[[Searcher], Awaitable[object]]) -> bool:
         try:
             found = await asyncio.to_thread(self._opened, name)
-            await asyncio.to_thread(_check_ids, found)
+            await asyncio.to_thread(check_ids, found.searcher.index.folder)
             await try_out(found.searcher)
         except (UserError, OSError, Problem) as error:
             if self._refused.get(name) != str(error):
@@ -208,17 +211,3 @@ def _chosen(registry: Registry, names: Sequence[str]) -> list[str]:
         cure = "build it (`bash scripts/reproduce.sh`), or name a --system"
         raise UserError(f"{project.index(MAIN)}: no such index; {cure}")
     return list(dict.fromkeys(names)) or wanted
-
-
-def _check_ids(served: Served) -> None:
-    """Compare the index's ids with those of the passages, some at a time.
-
-    Raises:
-        UserError: they differ.
-    """
-    index = served.searcher.index
-    sides = (index.folder / PIDS, project.PASSAGES)
-    batches = (pq.ParquetFile(path).iter_batches(65_536, columns=["pid"]) for path in sides)
-    for ours, theirs in zip(*batches, strict=False):
-        if not np.array_equal(ours.column("pid").to_numpy(False), theirs.column("pid").to_numpy(False)):
-            raise UserError(f"{index.folder}: made of other passages than now; build it again (`dvc repro`)")

@@ -184,6 +184,15 @@ def test_one_system_alone_has_no_pair(prepared: Path, measure: Callable[..., Non
     assert "Two systems have to be measured for this" in Structure(render(params)).text
 
 
+def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Params) -> None:
+    """It was measured before `evaluate.significance` named the measure, which its values do not have."""
+    path = project.measured("retriever") / project.VALUES
+    pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
+    data = embedded(render(params))
+    assert data["systems"] == ["dual_encoder", "gnn_encoder"]
+    assert all(len(query["values"]) == 2 for query in data["splits"][0]["queries"])  # type: ignore[index]
+
+
 def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
     assert "Every setting tried" not in render(params)
     values = read_values(["retriever", "dual_encoder", "gnn_encoder"])

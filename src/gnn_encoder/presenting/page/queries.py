@@ -94,7 +94,7 @@ def read_view(section: Evaluate, shown: Report) -> View | None:
     Memory grows with the number of measured queries and of shown passages, not with the corpus.
     """
     (measure,) = parse([section.significance])
-    systems = [name for name in registry().systems if _is_there(name)]
+    systems = [name for name in registry().systems if _is_there(name, measure)]
     if len(systems) < 2:
         return None
     chosen = {split: _choose(systems, split, measure, shown.queries) for split in reversed(project.JUDGED)}
@@ -112,9 +112,13 @@ def read_view(section: Evaluate, shown: Report) -> View | None:
     return View(measure=measure, cut=cut, systems=systems, names=names, splits=splits, texts=texts)
 
 
-def _is_there(system: str) -> bool:
-    runs = (project.run_file(system, split) for split in project.JUDGED)
-    return (project.measured(system) / project.VALUES).is_file() and all(run.is_file() for run in runs)
+def _is_there(system: str, measure: str) -> bool:
+    """Whether a system has its runs, and values of the measure; values of an earlier choice of measures have not."""
+    values = project.measured(system) / project.VALUES
+    if not values.is_file() or not all(project.run_file(system, split).is_file() for split in project.JUDGED):
+        return False
+    found = pl.scan_parquet(values).filter(measure=measure).select(pl.col("split").unique()).collect()
+    return {*project.JUDGED} <= {*found["split"]}
 
 
 def _place(pair: tuple[str, str], own: list[tuple[str, str]]) -> int:

@@ -1,6 +1,6 @@
 // The search page. Texts come into the document as text nodes only, so that nothing of the data can run.
 
-const K = 10;
+let k = 10; // passages a column, fewer where the server allows no more
 const NO_SYSTEM = "";
 const BEFORE = "dual_encoder"; // M_de, what GNN-encoder is compared with
 
@@ -48,7 +48,7 @@ async function search() {
   show(sides.map(([side, system]) => ghosts(side, system)));
   status.textContent = "Searching…";
   try {
-    const found = await Promise.all(sides.map(([, system]) => ask("search", { query: asked, k: K, system, marks: true })));
+    const found = await Promise.all(sides.map(([, system]) => ask("search", { query: asked, k, system, marks: true })));
     if (number !== latest) return;
     show(sides.map(([side], place) => column(side, found[place], found[1 - place], asked)));
     status.textContent = summary(found);
@@ -192,7 +192,7 @@ function explanation(found) {
   return [
     element("div", { class: "scores" }, found.before ? placed(found.before, "before") : null, placed(found.after, "after")),
     found.before ? element("p", { class: "note" }, "Each system has its own scale of scores: compare the ranks.") : null,
-    element("p", {}, ...(words.length ? ["Words in common: ", ...words] : ["No word of the query is in this passage."])),
+    element("p", {}, ...(words.length ? ["Words in common: ", ...words] : ["No telling word of the query is in this passage."])),
     ...(found.graph ? graph(found.graph) : []),
     found.note ? element("p", { class: "note" }, found.note) : null,
   ].filter((part) => part !== null);
@@ -332,6 +332,7 @@ async function start() {
     right.replaceChildren(...found.systems.map(option));
     [left.value, right.value] = [before, found.default];
     query.maxLength = found.limits.query;
+    k = Math.min(k, found.limits.k);
     byId("examples").replaceChildren(...found.examples.map(example));
     byId("welcome-title").hidden = found.examples.length === 0;
     const typed = query.value.trim();
