@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Before transformers is imported anywhere: it reads these once.
+# Before torch and transformers are imported anywhere: they read these once.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MPLBACKEND"] = "agg"
+# Several workers share the cores, each with as many threads as there are: one that waits must not spin meanwhile.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
