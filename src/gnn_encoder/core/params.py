@@ -157,7 +157,7 @@ class Dev(Section):
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
-    epochs: Epochs
+    epochs: Annotated[float, Field(ge=0)]  # 0: it stays as it is
     batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
     negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
     learning_rate: Rate
@@ -226,13 +226,7 @@ class Denoise(Section):
     relative: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
-class Stage(Contrastive):
-    """One of the two training stages, pre-training and fine-tuning, of PAIR or of Dual-Cross-Encoder."""
-
-    epochs: Annotated[float, Field(ge=0)]  # 0: this stage is left out
-
-
-class PairStage(Stage, Taught):
+class PairStage(Taught):
     """One of the two training stages of PAIR."""
 
     alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
@@ -280,7 +274,7 @@ class Generator(Section):
     query_length: Annotated[int, Field(ge=4)]
 
 
-class DualCrossStage(Stage):
+class DualCrossStage(Contrastive):
     """One of the two training stages of Dual-Cross-Encoder and of its DPR baseline."""
 
     # Of the passages that Dual-Cross-Encoder reads in training, so many are read alone, the others beside a query.
