@@ -38,7 +38,7 @@ ALL = "all"  # instead of a branch
 LABELS_ALONE = ("query_mean", "label_prior")  # what labels say of passages, without a graph
 ALIKE = (
     "What the graph adds where M_de, its control and GNN-encoder all have a prior for labelled passages, in half a "
-    "minute: `python scripts/combined.py prior dual_encoder no_gnn gnn_encoder`."
+    "minute: `.venv/bin/python scripts/combined.py prior dual_encoder no_gnn gnn_encoder`."
 )
 EXPORTED = (
     "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss, elasticsearch, qdrant. "

@@ -113,6 +113,14 @@ def test_header_may_be_left_out(beir: Path, tmp_path: Path) -> None:
     assert len(rows(target / "qrels" / "train.parquet")) == 4
 
 
+def test_whole_scores_may_have_a_point(beir: Path, tmp_path: Path) -> None:
+    path = beir / "qrels" / "train.tsv"
+    expected = rows(run(beir, tmp_path / "whole") / "qrels" / "train.parquet")
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(f"{line}.0" for line in lines)]) + "\n")
+    assert rows(run(beir, tmp_path / "points") / "qrels" / "train.parquet") == expected
+
+
 def test_gzip_files_give_the_same_tables(beir: Path, tmp_path: Path) -> None:
     plain = run(beir, tmp_path / "plain")
     for path in [p for p in beir.rglob("*") if p.is_file()]:
@@ -290,6 +298,7 @@ BAD = {
         "test.tsv, line 5: query 'q9' is not among the queries",
     ),
     "unknown query with grade 0": (append("qrels/test.tsv", "q9\tp1\t0\n"), "test.tsv, line 3: query 'q9'"),
+    "fraction of a whole grade": (append("qrels/train.tsv", "q2\tp1\t1.5\n"), "line 7, score: '1.5' is not an integer"),
     "fraction as grade": (append("qrels/train.tsv", "q2\tp1\t0.5\n"), "line 7, score: '0.5' is not an integer"),
     "grade too large": (append("qrels/train.tsv", "q2\tp1\t3000000000\n"), "score: '3000000000' is not an integer"),
     "other header": (

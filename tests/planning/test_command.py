@@ -99,6 +99,32 @@ def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message:
     assert Path("params.yaml").read_bytes() == before
 
 
+def test_judgements_that_find_nothing_relevant_are_told_before_the_machine_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = Path("corpus/qrels/train.tsv")
+    header, *rows = path.read_text().splitlines()
+    monkeypatch.setattr(command, "measure", lambda params: pytest.fail("measured"))
+    for lines in ([header], [header, *(row.rpartition("\t")[0] + "\t0" for row in rows)]):
+        path.write_text("\n".join(lines) + "\n")
+        code, out, err = call("init", "--data", "beir", "--path", "corpus")
+        assert (code, out) == (2, "") and err.count("\n") == 1
+        assert err.startswith("error: corpus: no judgement of the train queries has a grade above 0")
+
+
+def test_time_that_a_small_set_does_not_repay_is_told() -> None:
+    assert "more than about 3.5 min gained nothing on sets of this size" in initialised("--minutes", "15")
+    assert "gained nothing on sets" not in initialised("--minutes", "3", "--over") + initialised("--over")
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.1, False), (64.0, True)])
+def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch, load: float, told: bool) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    err = call("init", "--data", "beir", "--path", "corpus")[2]
+    assert ("other programs were at work on it (load 64.0 on 2 cores)" in err) == told
+
+
 def test_plan_before_anything_ran() -> None:
     init(["data.source=beir", "data.path=corpus", "data.train_queries=null", "encoder.passage_length=16"])
     code, out, _ = call("plan")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from gnn_encoder.core.errors import UserError
 
-GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # nine digits at most: an int32 holds them
+GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 
 NOTHING: Mapping[str, int] = MappingProxyType({})  # `dropped` of a source that leaves nothing out
 
@@ -120,14 +120,14 @@ def check_string(place: Place, column: str, value: object) -> str:
 
 
 def check_grade(place: Place, column: str, value: str) -> int:
-    """A grade that an int32 holds.
+    """A grade that an int32 holds, also written as 1.0.
 
     Raises:
         UserError: it is no integer, or has too many digits.
     """
     if not GRADE.fullmatch(value):
         raise UserError(f"{place}, {column}: {shorten(value)} is not an integer; write 1 for relevant, 0 for not")
-    return int(value)
+    return int(value.partition(".")[0])
 
 
 def shorten(value: object, limit: int = 60) -> str:

@@ -1,5 +1,6 @@
 """`gnn-encoder plan` and `gnn-encoder init --data`: data and machine are looked at, and what follows is told."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,13 @@ from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.planning import text
-from gnn_encoder.planning.choice import Choice, choose
+from gnn_encoder.planning.choice import Choice, choose, enough
 from gnn_encoder.planning.facts import Facts, survey_prepared, survey_source
 from gnn_encoder.planning.machine import Machine, measure, recall
 from gnn_encoder.planning.plan import Plan, hurts, plan
 from gnn_encoder.planning.stages import branch
+
+BUSY = 0.75  # load a core from which on a machine is no quiet one
 
 
 def plan_here(path: Path, *, brief: bool = False) -> Plan:
@@ -79,6 +82,9 @@ def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
     yield "", False
     for line in text.summary(choice.plan):
         yield line, False
+    if choice.minutes is not None and choice.plan.minutes < (worth := enough(facts)) < choice.minutes:
+        told = f"more than about {worth:.1f} min gained nothing on sets of this size, and is not spent"
+        yield f"  {told}; without --minutes quality alone decides", False
     if not choice.fits:
         yield (
             f"does not fit into {choice.minutes:g} minutes: the least that is worth running here takes about "
@@ -103,10 +109,13 @@ def _facts(params: Params) -> Facts:
 
 
 def _measured(params: Params) -> Machine:
-    began = time.perf_counter()
+    began, load, cores = time.perf_counter(), os.getloadavg()[0], os.cpu_count() or 1
     sys.stderr.write("measuring this machine, up to a minute\n")
     found = measure(params)
     sys.stderr.write(f"measured this machine in {time.perf_counter() - began:.0f} s\n")
+    if load > BUSY * cores:
+        slow = f"other programs were at work on it (load {load:.1f} on {cores} cores), so that it looks slow"
+        sys.stderr.write(f"! {slow}: the minutes are for a machine as busy as that; run this again when it is quiet\n")
     return found
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import SPLITS, UNLABELLED, open_parquet
 from gnn_encoder.core.storage.tables import batched, count_rows
@@ -87,6 +88,10 @@ def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizer
     """
     data = params.data
     judged = {split: read_judgements(source, split).filter(pl.col("grade") > 0) for split in source.splits}
+    for split, table in judged.items():
+        if split not in source.answered and table.is_empty():
+            where = f"{data.path or data.source}: no judgement of the {split} queries has a grade above 0"
+            raise UserError(f"{where}, so that nothing is relevant; correct the judgements")
     counts = {
         split: _count(source.queries(split)) if split in source.answered else table["qid"].n_unique()
         for split, table in judged.items()
