@@ -82,8 +82,8 @@ def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
     yield "", False
     for line in text.summary(choice.plan):
         yield line, False
-    if choice.minutes is not None and choice.plan.minutes < (worth := enough(facts)) < choice.minutes:
-        told = f"more than about {worth:.1f} min gained nothing on sets of this size, and is not spent"
+    if choice.minutes is not None and max(choice.plan.minutes, worth := enough(facts)) < choice.minutes:
+        told = f"more than about {worth:.1f} min gained nothing on sets of this size, and the least near that was taken"
         yield f"  {told}; without --minutes quality alone decides", False
     if not choice.fits:
         yield (
