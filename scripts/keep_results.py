@@ -22,7 +22,7 @@ from update_readme import lengths, machine, measured, quality, training_queries
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.params import load_params
 from gnn_encoder.core.stage import TIMES, report_errors
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.presenting.tables import Table, titled
 
 LONG = 60  # seconds
@@ -62,17 +62,14 @@ def keep(folder: Path, told: str) -> None:
     """
     if folder.parent.resolve() != RESULTS.resolve():
         raise UserError(f"{folder}: must be {RESULTS}/NAME, which is replaced; name one there")
-    beside = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    (beside / "README.md").write_text(text(folder.name, told), encoding="utf-8")
-    for name in ("params.yaml", "dvc.lock"):
-        shutil.copy(name, beside / name)
-    for name, pattern in KEPT.items():
-        for path in Path(name).rglob(pattern):
-            (beside / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, beside / path)
-    publish(beside, folder)
+    with replacing(folder) as beside:
+        (beside / "README.md").write_text(text(folder.name, told), encoding="utf-8")
+        for name in ("params.yaml", "dvc.lock"):
+            shutil.copy(name, beside / name)
+        for name, pattern in KEPT.items():
+            for path in Path(name).rglob(pattern):
+                (beside / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, beside / path)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,7 @@ from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
     from gnn_encoder.core.params import Params
+    from gnn_encoder.evaluation.foreign import Judge
     from gnn_encoder.growing.commands import Outcome
 
 app = typer.Typer(
@@ -92,7 +93,7 @@ def search(
         if query is not None and not query.strip():
             raise UserError("the query is empty: put it in quotes after `search`")
         searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
-        for text in _queries(query, interactive):
+        for text in _as_utf8(_queries(query, interactive)):
             began = time.perf_counter()
             hits = searcher.search(text, top)
             _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
@@ -295,21 +296,11 @@ def evaluate(
         from gnn_encoder.presenting.foreign import judged_table, sliced_table
         from gnn_encoder.presenting.tables import markdown, titled
 
-        if (qrels is None) == (answers is None):
-            raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
-        if qrels is not None and (regex or passages != project.PASSAGES):
-            raise UserError("--regex and --passages are for --answers: leave them out where QRELS judges")
-        if qrels is not None:
-            judge, names = foreign.by_qrels(qrels), measure or foreign.BY_QRELS
-        elif answers is not None:
-            judge, names = (
-                foreign.by_answers(answers, passages, "regex" if regex else "string"),
-                measure or foreign.BY_ANSWERS,
-            )
+        judge, usual = _judge(qrels, answers, passages, regex)
         if per_query:
             foreign.check_target(per_query)
         labels = read_labels(slices) if slices else None
-        judged = foreign.judge_runs([run, *([against] if against else [])], judge, names)
+        judged = foreign.judge_runs([run, *([against] if against else [])], judge, measure or usual)
         sliced = foreign.slice_runs(judged, labels, str(slices)) if labels is not None else {}
         if per_query:
             foreign.write_values(judged, per_query)
@@ -322,6 +313,23 @@ def evaluate(
         typer.echo(markdown(judged_table(judged)))
         for name, of in sliced.items():
             typer.echo("\n" + titled(sliced_table(judged, of, name)))
+
+
+def _judge(qrels: Path | None, answers: Path | None, passages: Path, regex: bool) -> "tuple[Judge, Sequence[str]]":
+    """What `evaluate` judges by, and the measures that are usual there.
+
+    Raises:
+        UserError: it is given twice or not at all, or an option of the other one is, or a file is wrong.
+    """
+    from gnn_encoder.evaluation import foreign
+
+    if answers is not None and qrels is None:
+        return foreign.by_answers(answers, passages, "regex" if regex else "string"), foreign.BY_ANSWERS
+    if qrels is None or answers is not None:
+        raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
+    if regex or passages != project.PASSAGES:
+        raise UserError("--regex and --passages are for --answers: leave them out where QRELS judges")
+    return foreign.by_qrels(qrels), foreign.BY_QRELS
 
 
 @app.command()
@@ -544,30 +552,31 @@ def serve(
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
-    try:
-        if first is not None:
-            yield _utf8(first)
-        prompt = interactive and sys.stdin.isatty()
-        while interactive:
-            if prompt:
-                typer.echo("query> ", nl=False, err=True)
-            line = _utf8(sys.stdin.readline())
-            if not line:
-                break
-            if line.strip():
-                yield line.strip()
-    except UnicodeError as error:
-        raise UserError("a query is not UTF-8: convert it") from error
+    if first is not None:
+        yield first
+    prompt = interactive and sys.stdin.isatty()
+    while interactive:
+        if prompt:
+            typer.echo("query> ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line:
+            break
+        if line.strip():
+            yield line.strip()
 
 
-def _utf8(text: str) -> str:
-    """The text itself. In some places Python reads other bytes as halves of surrogate pairs, which no tokenizer takes.
+def _as_utf8(queries: Iterator[str]) -> Iterator[str]:
+    """The queries themselves.
 
     Raises:
-        UnicodeError: it has one.
+        UserError: one came as other bytes, which Python refuses or reads as halves of surrogate pairs.
     """
-    text.encode()
-    return text
+    try:
+        for query in queries:
+            query.encode()
+            yield query
+    except UnicodeError as error:
+        raise UserError("a query is not UTF-8: convert it") from error
 
 
 def _print_warning(line: str) -> None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
@@ -148,9 +148,4 @@ def check_target(path: Path) -> None:
 
 def write_values(judged: Judged, path: Path) -> None:
     """Each query's values as CSV or as JSON (a list of objects), by the name's ending."""
-    beside = path.with_name(f".{path.name}.partial")
-    if path.suffix == ".csv":
-        judged.values.write_csv(beside)
-    else:
-        judged.values.write_json(beside)
-    publish(beside, path)
+    write_text(path, judged.values.write_csv() if path.suffix == ".csv" else judged.values.write_json())

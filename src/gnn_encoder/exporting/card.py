@@ -11,7 +11,7 @@ from gnn_encoder.core import project
 from gnn_encoder.core.params import Params, Section, load_params
 from gnn_encoder.core.records import SPLITS, UNLABELLED
 from gnn_encoder.core.storage.arrays import read_manifest
-from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.core.storage.fingerprint import recorded_params
 from gnn_encoder.core.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
@@ -128,13 +128,8 @@ def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
         made = "The base model as it comes, not trained."
     lengths = {"tokens of a query": str(encoder.length), "tokens of a passage": str(encoder.passage_length)}
     own = {"pooling": encoder.pooling, "similarity": encoder.similarity, **lengths}
-    made_with = _recorded(system)
-    shown = {
-        f"`{name}`": _shown(
-            made_with.get(name, params.value(name))
-        )  # else of no artifact, and cannot be told otherwise
-        for name in _parameters(system, params)
-    }
+    recorded = _recorded(system)  # what no artifact names is told as params.yaml has it
+    shown = {f"`{name}`": _shown(recorded.get(name, params.value(name))) for name in _parameters(system, params)}
     if Path(params.encoder.model).is_dir():
         shown["`encoder.model`"] = "a folder on the machine that trained it"
     rows = own | shown
@@ -165,9 +160,7 @@ def _recorded(system: str) -> dict[str, object]:
     encoders = [project.encoder(base), project.encoder(system)]
     found: dict[str, object] = {}
     for folder in (project.PREPARED, *encoders, project.graph(system), project.gnn(system)):
-        path = folder / MANIFEST
-        made = json.loads(path.read_text(encoding="utf-8")).get("params", {}) if path.is_file() else {}
-        for name, value in made.items():
+        for name, value in recorded_params(folder).items():
             found |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
     return found
 

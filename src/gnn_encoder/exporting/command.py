@@ -1,13 +1,11 @@
 """`gnn-encoder export`: writes a folder beside its place and renames it, so that a kill leaves nothing half-written."""
 
-import os
-import shutil
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.core.systems import registry
 
 # Format -> the module and function that write it; imported when asked for, since some load torch.
@@ -45,15 +43,6 @@ def export(system: str, to: str, folder: Path) -> list[Path]:
         raise UserError(f"{folder}: exists already; name a new folder, or remove it")
     module, name = FORMATS[to]
     write: Callable[[str, Path], None] = getattr(import_module(f"gnn_encoder.exporting.{module}"), name)
-    beside = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    try:
-        beside.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"{folder}: {os.strerror(error.errno or 0)}; name a folder that can be made") from error
-    try:
+    with replacing(folder) as beside:
         write(system, beside)
-        publish(beside, folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return sorted(path for path in folder.rglob("*") if path.is_file())

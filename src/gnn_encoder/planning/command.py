@@ -82,9 +82,9 @@ def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
     yield "", False
     for line in text.summary(choice.plan):
         yield line, False
-    if choice.minutes is not None and max(choice.plan.minutes, worth := enough(facts)) < choice.minutes:
-        told = f"more than about {worth:.1f} min gained nothing on sets of this size, and the least near that was taken"
-        yield f"  {told}; without --minutes quality alone decides", False
+    if choice.minutes is not None and max(choice.plan.minutes, enough(facts)) < choice.minutes:
+        worth = f"more than about {enough(facts):.1f} min gained nothing on sets of this size"
+        yield f"  {worth}, and the least near that was taken; without --minutes quality alone decides", False
     if not choice.fits:
         yield (
             f"does not fit into {choice.minutes:g} minutes: the least that is worth running here takes about "

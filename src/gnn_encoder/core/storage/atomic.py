@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
 
 
 def publish(source: Path, target: Path) -> None:
@@ -23,6 +26,26 @@ def publish(source: Path, target: Path) -> None:
         shutil.rmtree(old)
     else:
         source.replace(target)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails.
+
+    Raises:
+        UserError: there can be no folder.
+    """
+    beside = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{target}: {os.strerror(error.errno or 0)}; name a folder that can be made") from error
+    try:
+        yield beside
+        publish(beside, target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def publish_files(folder: Path, target: Path) -> None:

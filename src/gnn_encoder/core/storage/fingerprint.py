@@ -4,6 +4,7 @@ import hashlib
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import gnn_encoder
 
@@ -24,6 +25,13 @@ def fingerprint(*inputs: Path, **values: object) -> str:
     for path in inputs:
         digest.update(_path_digest(path))
     return digest.hexdigest()
+
+
+def recorded_params(folder: Path) -> dict[str, Any]:
+    """The parameters that an artifact's manifest says it was made with; none where it has no manifest."""
+    path = folder / MANIFEST
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")).get("params", {}) if path.is_file() else {}
+    return found
 
 
 @cache
