@@ -14,12 +14,9 @@ from tempfile import TemporaryDirectory
 
 import harness
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.errors import report_errors
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.core.systems import MAIN
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
@@ -28,6 +25,9 @@ from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.systems import MAIN
 
 ALLOWED = 0.05
 PAPER_MS = {"dual_encoder": 0.41, "gnn_encoder": 0.46}

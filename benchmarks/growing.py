@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.place import folder_of
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import registry
 
 SIZES = (1, 100, 1000, 10_000)  # passages that are added at a time
 LOGGED = 100  # queries that are logged at a time

@@ -21,19 +21,19 @@ import numpy as np
 import polars as pl
 from growing import run, write
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.stage import Stage
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, open_matrix, read_manifest
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.encoding import TextEncoder
 from gnn_encoder.growing.place import folder_of
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.build import PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex, TableRows
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.stage import Stage
+from gnn_encoder.pipeline.systems import registry
 
 SYSTEM, BASE = "gnn_encoder", "dual_encoder"
 COUNT, SEED, K = 300, 5, 10

@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.errors import report_errors
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 
 SIDES = {"dual_encoder": "dual_encoder", "dual_encoder again": "dual_encoder", "gnn_encoder": "gnn_encoder"}
 K = 10

@@ -31,9 +31,9 @@ import numpy as np
 import polars as pl
 import psutil
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import report_errors
+from gnn_encoder.core.errors import report_errors
 from gnn_encoder.exporting.command import MODELS, export
+from gnn_encoder.pipeline import project
 
 SYSTEM = "gnn_encoder"
 K = 10

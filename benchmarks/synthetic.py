@@ -15,19 +15,20 @@ import torch
 import yaml
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerBase
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import DualCross, Params, load_params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
-from gnn_encoder.core.systems import MAIN, REFERENCE
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 
 N_QUERIES = 2_000
 WORDS = (8, 12)  # a text

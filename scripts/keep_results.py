@@ -19,10 +19,10 @@ from pathlib import Path
 
 from update_readme import lengths, machine, measured, quality, training_queries
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.stage import TIMES, report_errors
+from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import replacing
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.stage import TIMES
 from gnn_encoder.presenting.tables import Table, titled
 
 LONG = 60  # seconds

@@ -12,11 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.project import METRICS
-from gnn_encoder.core.stage import report_errors
-from gnn_encoder.core.systems import MAIN
+from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.project import METRICS
+from gnn_encoder.pipeline.systems import MAIN
 from gnn_encoder.presenting.formats import p_value, points
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table, markdown

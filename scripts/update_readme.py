@@ -23,11 +23,11 @@ from pathlib import Path
 
 import torch
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.models.device import supports_bf16
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.artifacts import Missing, read_records
 from gnn_encoder.presenting.choices import choices_table, read_choices
 from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim

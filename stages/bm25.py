@@ -3,13 +3,13 @@
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.core.systems import LEXICAL
 from gnn_encoder.index.bm25 import BM25Index, candidates, write_bm25_run
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import LEXICAL
 from gnn_encoder.training.examples import examples_from_candidates
 
 

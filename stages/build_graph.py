@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import CANDIDATES, UNLABELLED
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
 from gnn_encoder.index.candidates import embed_table
 from gnn_encoder.index.search import top_k
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

@@ -1,8 +1,8 @@
 """build_index SYSTEM: the FAISS index of a system's passage embeddings, which is searched online."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.index.build import build
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

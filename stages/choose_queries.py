@@ -2,14 +2,15 @@
 
 from dataclasses import asdict
 
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core import distributed
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.dual_cross.choosing import choose_queries
 from gnn_encoder.dual_cross.generator.quality import judge_generated
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

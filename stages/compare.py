@@ -5,9 +5,6 @@ on the queries that were reranked.
 """
 
 from gnn_encoder.baselines.costs import measure_second_look_ups
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.core.systems import CEILING, REFERENCE, registry
 from gnn_encoder.evaluation.costs import measure_all_costs, write_costs
 from gnn_encoder.evaluation.values import (
     compare_with,
@@ -17,6 +14,9 @@ from gnn_encoder.evaluation.values import (
     write_comparisons,
     write_metrics,
 )
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import CEILING, REFERENCE, registry
 from gnn_encoder.presenting.costs import costs_table
 from gnn_encoder.presenting.evaluation import draw_costs, log_ceiling, log_results, log_table, write_plots
 

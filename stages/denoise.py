@@ -4,12 +4,12 @@ import logging
 
 import polars as pl
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES, TARGETS
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_candidates, write_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.lists import score_lists
 

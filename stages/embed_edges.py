@@ -2,9 +2,9 @@
 
 import logging
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.edges import embed_graph
+from gnn_encoder.pipeline.stage import Stage, run
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,11 @@
 """encode_corpus SYSTEM: the query-interactive embeddings h'_p of all passages (Eq. 6-10 over the full graph)."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import inform_corpus
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

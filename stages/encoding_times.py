@@ -1,8 +1,8 @@
 """encoding_times: ms per passage and ms per query, of M_de and of GNN-encoder (the paper's Table 4)."""
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evidence.times import SYSTEMS, encoding_milliseconds, machine, retrieval_milliseconds
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

@@ -1,12 +1,12 @@
 """evaluate BRANCH: means of the branch's systems, their significance against its baseline, tables and figures."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.core.systems import CEILING, MAIN, registry
 from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.claim import write_claim
 from gnn_encoder.evaluation.slices import write_slices
 from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import CEILING, MAIN, registry
 from gnn_encoder.presenting.evaluation import log_ceiling, log_claim, log_results, log_slices, write_plots
 
 

@@ -2,8 +2,8 @@
 
 import logging
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_text
+from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.presenting.evidence import present_evidence
 from gnn_encoder.presenting.tables import titled
 

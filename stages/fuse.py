@@ -1,9 +1,9 @@
 """fuse SYSTEM: the runs of BM25 and of the dense system that is best on dev, fused."""
 
 from gnn_encoder.baselines.hybrid import write_hybrid
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import registry
 
 
 def main(stage: Stage) -> None:

@@ -1,11 +1,11 @@
 """generate_queries: queries for every passage, q_j^i ~ P_QG(q|d_j) (Dual-Cross-Encoder Eq. 9)."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.dual_cross.generator.generation import generate_queries, sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

@@ -1,8 +1,8 @@
 """index_bm25: BM25's index of the passages, which is searched for runs and by `gnn-encoder search --hybrid`."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.index.bm25 import BM25Index
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.evaluation.judge import measure_run
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

@@ -1,10 +1,10 @@
 """mine_candidates: the top passages of every training query by the first retriever (section 3.4)."""
 
-from gnn_encoder.core import project
 from gnn_encoder.core.records import CANDIDATES
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import candidates_table, write_table
 from gnn_encoder.index.candidates import top_passages
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

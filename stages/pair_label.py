@@ -5,12 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core import distributed, project
+from gnn_encoder.core import distributed
 from gnn_encoder.core.records import EXAMPLES, TARGETS, UNLABELLED
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.pair.labelling import Labelling, label_labelled, label_unlabelled
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """pair_similarity: mean s(p+, q) and s(p+, p-) with and without the passage-centric loss (PAIR, Figure 4)."""
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.systems import registry
 from gnn_encoder.pair.similarity import measure_similarities
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.similarity import similarity_panel
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.data.unlabelled import own_file
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from gnn_encoder.baselines.label_prior import write_label_prior
 from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
-from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.pipeline.stage import Stage, run
 
 WAYS = {"label_prior": write_label_prior, "logged_neighbours": write_logged_neighbours}
 

@@ -1,10 +1,11 @@
 """rerank: M_de's top passages reordered by a cross-encoder, for a sample of the dev and test queries."""
 
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core import distributed
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.systems import CEILING
 from gnn_encoder.evaluation.reranking import score_split, teacher_of, time_a_query, write_reranked
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import CEILING
 
 
 def main(stage: Stage) -> None:

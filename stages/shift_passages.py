@@ -1,7 +1,7 @@
 """shift_passages SYSTEM: another system's passage matrix, with passages shifted by their labelled training queries."""
 
 from gnn_encoder.baselines.shifting import write_query_mean
-from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

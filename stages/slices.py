@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.core.systems import REFERENCE
 from gnn_encoder.encoding.corpus import alone, embed_queries, iterate_queries
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.labels import write_about
 from gnn_encoder.evaluation.properties import label_queries
 from gnn_encoder.evaluation.similarity import nearest_similarity
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import REFERENCE
 
 
 def main(stage: Stage) -> None:

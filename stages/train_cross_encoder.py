@@ -2,8 +2,9 @@
 
 import shutil
 
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core import distributed
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.training.cross_encoder import train_cross_encoder
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.stage import Stage, run
-from gnn_encoder.core.systems import title_of
 from gnn_encoder.dual_cross.two_stages import finetune, pretrain
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import title_of
 
 
 def main(stage: Stage) -> None:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.core.systems import title_of
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.training.contrastive import QUERY_CENTRIC, PassageCentric
 from gnn_encoder.training.dual_encoder import train_dual_encoder
 from gnn_encoder.training.examples import read_examples

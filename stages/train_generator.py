@@ -2,11 +2,11 @@
 
 import logging
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.training import train_generator
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

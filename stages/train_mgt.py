@@ -1,8 +1,8 @@
 """train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.mgt.phases import train_gnn_encoder
+from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.training.history import write_history
 
 

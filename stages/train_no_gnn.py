@@ -1,7 +1,7 @@
 """train_no_gnn: the control: M_de trained further with the same budget but without a graph (the paper's "w/o GNN")."""
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.mgt.phases import train_control
+from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.training.history import write_history
 
 

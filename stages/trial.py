@@ -2,10 +2,11 @@
 
 import polars as pl
 
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.stage import Stage, run
+from gnn_encoder.core import distributed
 from gnn_encoder.evidence.runs import run_with_seed
 from gnn_encoder.evidence.trials import EXPLAINED, seeds
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

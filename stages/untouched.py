@@ -1,7 +1,7 @@
 """untouched: the base model as a dual-encoder as it comes, without any training."""
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.models.untouched import untouched
+from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:

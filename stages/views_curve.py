@@ -1,8 +1,8 @@
 """views_curve SYSTEM: dev measures, index size and search time against the number of views per passage."""
 
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.dual_cross.curve import curve
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.presenting.evaluation import log_table
 from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.views import views_panels, views_table

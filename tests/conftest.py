@@ -15,9 +15,9 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from gnn_encoder.core.experiment import load_experiment
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import registry
 
 TINY = Path(__file__).parent / "tiny"
 
@@ -26,7 +26,7 @@ TINY = Path(__file__).parent / "tiny"
 def systems() -> Iterator[None]:
     """The registry of systems is this project's, whatever folder a test is in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gnn_encoder.core.systems.REGISTRY", TINY.parents[1] / "systems.yaml")
+        patch.setattr("gnn_encoder.pipeline.systems.REGISTRY", TINY.parents[1] / "systems.yaml")
         registry.cache_clear()
         yield
 

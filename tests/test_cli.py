@@ -16,15 +16,16 @@ from typer.testing import CliRunner
 
 from gnn_encoder import Searcher, cli, searcher
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import BM25, load_params
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.core.systems import registry
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
+from gnn_encoder.index.params import BM25
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.names import name_of
 
 ROOT = Path(__file__).parents[1]

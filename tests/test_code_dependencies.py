@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gnn_encoder.core.pipeline import Declared, lookup, read_stages
+from gnn_encoder.pipeline.declared import Declared, lookup, read_stages
 
 from .project import ROOT
 
 MISSING = object()
 PACKAGE = Path("src/gnn_encoder/__init__.py")
+RUNNER = Path("src/gnn_encoder/pipeline")  # it places artifacts and decides nothing that is in them
 FOLDERS = (Path("src"), Path("stages"))  # where Python looks for a script's modules
 Imports = Callable[[Path], list[Path]]
 
@@ -87,7 +88,8 @@ def direct_imports(root: Path, file: Path) -> list[Path]:
     """
     named = imported_modules(root, file)
     found = {path for module in named for folder in FOLDERS for path in module_files(root, folder, module)}
-    return [path for path in found - {PACKAGE} if path.name != "__init__.py" or has_code(root / path)]
+    decisive = (path for path in found - {PACKAGE} if RUNNER not in path.parents and path.name != "params.py")
+    return [path for path in decisive if path.name != "__init__.py" or has_code(root / path)]
 
 
 def imported_modules(root: Path, file: Path) -> Iterator[str]:

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnn_encoder.core import project
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.stage import report_errors
-from gnn_encoder.core.systems import HYBRID, MAIN, registry
+from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
-    from gnn_encoder.core.params import Params
     from gnn_encoder.evaluation.foreign import Judge
     from gnn_encoder.growing.commands import Outcome
+    from gnn_encoder.pipeline.params import Params
 
 app = typer.Typer(
     name="gnn-encoder",
@@ -124,7 +123,7 @@ def init(
       gnn-encoder init --over mgt.beta=0.1
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.core import experiment
+        from gnn_encoder.pipeline import experiment
 
         if data is not None:
             _check_paths(Path("params.yaml"), path)
@@ -188,7 +187,7 @@ def inspect(
       gnn-encoder inspect my-experiment.yaml --sample 1000
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.core.experiment import load_experiment
+        from gnn_encoder.pipeline.experiment import load_experiment
 
         params = load_experiment(path)
         from gnn_encoder.data.sources import open_source
@@ -216,7 +215,7 @@ def params(
       gnn-encoder params configs/insuranceqa.yaml
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.core.experiment import load_experiment
+        from gnn_encoder.pipeline.experiment import load_experiment
 
         typer.echo(load_experiment(path).model_dump_json(indent=2))
 
@@ -236,8 +235,8 @@ def results(
       gnn-encoder results all
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.core.params import load_params
         from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.pipeline.params import load_params
         from gnn_encoder.presenting.artifacts import Missing
         from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
         from gnn_encoder.presenting.compared import read_branch, read_measured, read_results
@@ -478,9 +477,9 @@ def _tell_other_figures(system: str, params: "Params") -> None:
 
 def _tell_other_data() -> None:
     """Say so where what is built is of other data than the experiment names."""
-    from gnn_encoder.core.params import load_params
     from gnn_encoder.core.storage.fingerprint import MANIFEST
     from gnn_encoder.data.prepared import is_prepared
+    from gnn_encoder.pipeline.params import load_params
 
     known = Path("params.yaml").is_file() and (project.PREPARED / MANIFEST).is_file()
     if known and not is_prepared(project.PREPARED, load_params()):

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.systems import REGISTRY, read_registry
 from gnn_encoder.growing.place import manifest_of
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import REGISTRY, read_registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,8 +170,8 @@ def load_encoder(folder: Path) -> QueryEncoder:
 
 
 def _load_dual_encoder(folder: Path) -> QueryEncoder:
-    from gnn_encoder.core.params import load_params
     from gnn_encoder.models.dual_encoder import DualEncoder
+    from gnn_encoder.pipeline.params import load_params
 
     params = Path("params.yaml")
     precision = load_params(params).encoder.precision if params.is_file() else "auto"

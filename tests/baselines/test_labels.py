@@ -16,8 +16,6 @@ from gnn_encoder.baselines.hybrid import write_hybrid
 from gnn_encoder.baselines.label_prior import write_label_prior
 from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
 from gnn_encoder.baselines.shifting import write_query_mean
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column, write_table
@@ -32,6 +30,8 @@ from gnn_encoder.evaluation.runs import as_run, read_run, write_run
 from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 from ..project import ROOT
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.core.experiment import load_experiment
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import registry
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"

@@ -8,8 +8,8 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.core.experiment import load_experiment
-from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.params import Params, load_params
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = (ROOT / "params.yaml").read_text()

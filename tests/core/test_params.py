@@ -9,8 +9,8 @@ import yaml
 from dvc.utils.hydra import apply_overrides
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.experiment import load_experiment
-from gnn_encoder.core.params import Params, load_params
+from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.params import Params, load_params
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = [ROOT / "params.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]

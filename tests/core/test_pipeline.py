@@ -13,8 +13,8 @@ from dvc.repo import Repo
 from dvc.stage import PipelineStage
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.experiment import init
-from gnn_encoder.core.pipeline import Declared, fill, find_stage, lookup, read_stages
+from gnn_encoder.pipeline.declared import Declared, fill, find_stage, lookup, read_stages
+from gnn_encoder.pipeline.experiment import init
 
 from ..project import ROOT, declare
 

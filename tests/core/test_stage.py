@@ -12,12 +12,12 @@ import pytest
 import yaml
 from safetensors import SafetensorError
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.pipeline import find_stage
-from gnn_encoder.core.stage import TIMES, Stage, artifact, report_errors
+from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.pipeline.declared import find_stage
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import TIMES, Stage, artifact
 
 from ..project import ROOT, call_stage, declare
 from ..two_processes import run_two
@@ -106,7 +106,7 @@ def test_how_long_it_took_is_recorded_beside_the_artifacts(begin: Begin) -> None
 def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     begin.build("one", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}
-    monkeypatch.setattr("gnn_encoder.core.stage.code_fingerprint", lambda: "of other code")
+    monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", lambda: "of other code")
     begin.build("one", k=1)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
     begin.build("one", k=2)
@@ -153,7 +153,7 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("gnn_encoder.core.stage.publish", killed)
+        patch.setattr("gnn_encoder.pipeline.stage.publish", killed)
         with begin(k=1) as stage:
             (stage.work / "last").write_text("the last step")
             write_found(stage, 1)

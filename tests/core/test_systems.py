@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.pipeline import read_stages
-from gnn_encoder.core.systems import CEILING, HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.declared import read_stages
+from gnn_encoder.pipeline.systems import CEILING, HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry
 from gnn_encoder.presenting.looks import look
 from gnn_encoder.presenting.names import name_of
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.stage import Stage, run
 from gnn_encoder.core.storage.atomic import write_text
+from gnn_encoder.pipeline.stage import Stage, run
 
 RANK = os.environ.get("RANK", "0")
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Data
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.params import Cutting
 from gnn_encoder.data.cutting import Cut, holding, terms
+from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query
 
 Prepared = Callable[..., Path]

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Data
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS
 from gnn_encoder.data.insuranceqa import InsuranceQA
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 

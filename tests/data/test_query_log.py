@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.core.params import Data
 from gnn_encoder.data import query_log
 from gnn_encoder.data.hashing import split_of, stable_hash
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.sources import open_source
 
 Prepared = Callable[..., Path]

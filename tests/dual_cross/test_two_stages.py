@@ -11,10 +11,8 @@ import pytest
 import yaml
 from matplotlib.image import imread
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.tables import write_table
@@ -22,6 +20,8 @@ from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, p
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.quick import QuickEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.training import contrastive
 from gnn_encoder.training.dev import candidates_of, sample_queries
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates

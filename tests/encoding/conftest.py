@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core import stage
 from gnn_encoder.encoding import tokens
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.pipeline import stage
 
 from ..texts import text, write_passages, write_queries
 

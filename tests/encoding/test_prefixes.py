@@ -12,8 +12,6 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, Untouched, load_params
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
@@ -22,9 +20,12 @@ from gnn_encoder.growing.encoding import TextEncoder
 from gnn_encoder.inspection.lengths import count_tokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
+from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.models.quick import QuickEncoder
 from gnn_encoder.models.untouched import untouched
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.serving.encoder import PackedEncoder
 
 from ..models.test_dual_encoder import settings

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.stage import TIMES
 from gnn_encoder.evaluation.costs import training_seconds
+from gnn_encoder.pipeline.stage import TIMES
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.documents import best_passages, judged_documents
 from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.pipeline import project
 
 RUN = pl.DataFrame(
     [

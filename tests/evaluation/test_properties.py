@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.labels import About, read_about
 from gnn_encoder.evaluation.properties import label_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 from ..project import call_stage, declare
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.pipeline import find_stage
 from gnn_encoder.evidence.collect import baselines
 from gnn_encoder.evidence.runs import depth_of
 from gnn_encoder.evidence.trials import EXPLAINED, TABLES, measured_names, seeds, trials_of
+from gnn_encoder.pipeline.declared import find_stage
+from gnn_encoder.pipeline.params import Params, load_params
 
 from ..project import ROOT
 

@@ -10,9 +10,7 @@ import pytest
 import yaml
 
 from gnn_encoder import Searcher
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
@@ -21,6 +19,8 @@ from gnn_encoder.data.sources import open_source
 from gnn_encoder.index.build import build
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 ROOT = Path(__file__).parents[2]
 VIEWS = {"gnn_encoder": 1, "dual_encoder": 1, "dual_cross": 3}  # vectors a passage

@@ -9,9 +9,7 @@ import pytest
 from beir.datasets.data_loader import GenericDataLoader
 from beir.retrieval.evaluation import EvaluateRetrieval
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.data.prepare import prepare
@@ -20,6 +18,8 @@ from gnn_encoder.evaluation.measures import mean, per_query
 from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.exporting import beir, command
 from gnn_encoder.exporting.beir import BeirSearch, apart
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 
 SPLITS = ("train", "dev", "test")
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from gnn_encoder.core import project
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
+from gnn_encoder.pipeline import project
 
 from .conftest import ROOT
 

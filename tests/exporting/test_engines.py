@@ -13,9 +13,9 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from gnn_encoder import Searcher
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.exporting import command, engines
+from gnn_encoder.pipeline import project
 
 from .conftest import VIEWS, top
 

@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
@@ -21,6 +20,7 @@ from gnn_encoder.exporting import engines
 from gnn_encoder.exporting import vectors as module
 from gnn_encoder.index import search
 from gnn_encoder.index.build import build
+from gnn_encoder.pipeline import project
 
 ROOT = Path(__file__).parents[2]
 N, D, VIEWS = 11, 6, 2

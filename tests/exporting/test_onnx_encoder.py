@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from transformers import RobertaConfig, RobertaModel
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.exporting import command, onnx_encoder, onnx_graph
 from gnn_encoder.exporting.dev_values import DevValues
@@ -20,6 +19,7 @@ from gnn_encoder.exporting.onnx_encoder import FLOAT, INT8, LOADING, OURS, OnnxQ
 from gnn_encoder.exporting.onnx_graph import write_graph
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.pipeline import project
 
 from .conftest import save_encoder
 

@@ -11,11 +11,11 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from gnn_encoder.core import project
 from gnn_encoder.exporting import command
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import resolve
+from gnn_encoder.pipeline import project
 
 from .conftest import save_encoder
 

@@ -7,13 +7,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.core import project
 from gnn_encoder.core.records import CANDIDATES, PASSAGES, QRELS, QUERIES, SOURCES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.nodes import MADE_FROM, NODES
+from gnn_encoder.pipeline import project
 
 from ..project import declare
 

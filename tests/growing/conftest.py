@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.params import Params
+from gnn_encoder.pipeline.params import Params
 
 from .projects import Kind, make
 

@@ -10,18 +10,18 @@ import polars as pl
 import torch
 import yaml
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.stage import Stage
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.core.systems import registry
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import Stage
+from gnn_encoder.pipeline.systems import registry
 
 ROOT = Path(__file__).parents[2]
 SYSTEM, BASE = "gnn_encoder", "dual_encoder"

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
@@ -17,6 +16,7 @@ from gnn_encoder.growing.made import Made
 from gnn_encoder.growing.overlay import Overlay
 from gnn_encoder.growing.reading import Log
 from gnn_encoder.index.build import build
+from gnn_encoder.pipeline import project
 
 ROOT = Path(__file__).parents[2]
 SYSTEM, D = "gnn_encoder", 16

@@ -14,8 +14,6 @@ from typer.testing import CliRunner
 from gnn_encoder import Searcher, cli, searcher
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
 from gnn_encoder.baselines.query_mean import QueryMeans, Shift
-from gnn_encoder.core import project
-from gnn_encoder.core.params import BM25, Params
 from gnn_encoder.core.storage.arrays import Origin, open_matrix
 from gnn_encoder.encoding.corpus import transform_corpus
 from gnn_encoder.growing import commands
@@ -24,7 +22,10 @@ from gnn_encoder.growing.overlay import Overlay, read_manifest
 from gnn_encoder.growing.place import folder_of
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
+from gnn_encoder.index.params import BM25
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 from .projects import BASE
 from .small import SYSTEM, HashGrower, jsonl, make, vector

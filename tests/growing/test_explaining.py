@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.growing.commands import add, delete, log, open_overlay
 from gnn_encoder.growing.compact import compact
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.serving.explaining import GraphExplainer
 
 from .projects import SYSTEM

@@ -9,9 +9,7 @@ import polars as pl
 import pytest
 from safetensors.torch import load_file
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params, load_params
 from gnn_encoder.core.records import QRELS, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import write_table
@@ -21,6 +19,8 @@ from gnn_encoder.growing.encoding import TextEncoder
 from gnn_encoder.growing.overlay import Overlay, read_manifest
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
 
 from .conftest import KINDS
 from .projects import BASE, SYSTEM, build_graph

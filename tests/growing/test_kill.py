@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.growing import commands, search
 from gnn_encoder.growing.compact import compact
@@ -21,6 +20,7 @@ from gnn_encoder.growing.place import folder_of
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.build import PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex, TableRows
+from gnn_encoder.pipeline import project
 
 from .small import SYSTEM, HashGrower, jsonl, make
 

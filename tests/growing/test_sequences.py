@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core import project
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.compact import compact
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.build import PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex, TableRows
+from gnn_encoder.pipeline import project
 
 from .small import SYSTEM, D, HashGrower, jsonl, make, vector
 

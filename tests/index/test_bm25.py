@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import BM25
 from gnn_encoder.core.records import CANDIDATES, PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index, candidates, top, write_bm25_run
+from gnn_encoder.index.params import BM25
 
 TEXTS = [
     ("Ash", "The ash is a tree with black buds and grey bark"),

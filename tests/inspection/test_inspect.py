@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.core.params import Data
+from gnn_encoder.data.params import Data
 from gnn_encoder.inspection import text
 
 ROOT = Path(__file__).parents[2]

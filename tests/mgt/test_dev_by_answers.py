@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.core import project
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.mgt import phases
+from gnn_encoder.pipeline import project
 
 TEXTS = ["a hot oven", "a pan", "salt and a pan", "an oven", "yeast", "the oven and salt"]
 FOUND = np.array([[3, 1], [2, 4]])  # M_de's top two of q0 and of q2, which BM25 found positives for

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSequenceClassification, DistilBertConfig, DistilBertModel
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Encoder
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, resolve
 
 ROWS = np.arange(6)

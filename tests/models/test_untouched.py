@@ -13,8 +13,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Untouched
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.untouched import untouched
 
 from .test_dual_encoder import settings

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gnn_encoder.core.experiment import init
+from gnn_encoder.pipeline.experiment import init
 
 from ..project import DECLARED
 

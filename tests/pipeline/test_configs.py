@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.core.experiment import load_experiment
-from gnn_encoder.core.pipeline import Declared, lookup, read_stages
-from gnn_encoder.core.project import JUDGED
 from gnn_encoder.data.beir import Beir
+from gnn_encoder.pipeline.declared import Declared, lookup, read_stages
+from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.project import JUDGED
 
 from .conftest import ROOT, TINY_PARAMS, Project, forked
 

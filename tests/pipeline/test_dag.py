@@ -16,9 +16,9 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from gnn_encoder.core.project import JUDGED
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.systems import read_registry
+from gnn_encoder.pipeline.project import JUDGED
+from gnn_encoder.pipeline.systems import read_registry
 
 from ..project import ROOT
 from .conftest import TIMED

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.core.experiment import init
-from gnn_encoder.core.pipeline import Declared, read_stages
+from gnn_encoder.pipeline.declared import Declared, read_stages
+from gnn_encoder.pipeline.experiment import init
 
 from ..project import DECLARED, declare
 from .conftest import TIMED, TINY_PARAMS, Project

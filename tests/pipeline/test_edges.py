@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.systems import registry
 from gnn_encoder.graph import edges as module
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.edges import embed_graph
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.systems import registry
 
 TABLES = ("edges", "query_loops", "passage_loops")
 AROUND_THE_MAIN_ONE = ("gnn_encoder_distilled", "gnn_encoder_generated", "widest")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.pipeline import Declared, read_stages
 from gnn_encoder.graph.masking import fold_count
+from gnn_encoder.pipeline.declared import Declared, read_stages
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.planning.choice import Choice, choose, enough
 from gnn_encoder.planning.plan import hurts
 from gnn_encoder.planning.stages import branch, gnn_batches

@@ -11,10 +11,10 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.core import project
-from gnn_encoder.core.experiment import init
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.stage import TIMES
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.stage import TIMES
 from gnn_encoder.planning import command, machine
 
 from ..project import ROOT, declare

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from gnn_encoder.core.params import Contrastive
 from gnn_encoder.planning import work
 from gnn_encoder.planning.machine import Machine, Rate
 from gnn_encoder.planning.tokens import Tokens
+from gnn_encoder.training.params import Contrastive
 
 from .conftest import make_machine
 

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.evaluation.claim import measure_claim, write_claim
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.presenting.choices import choices_table, read_choices, tried_table
 from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
 

@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from gnn_encoder.core import project
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.artifacts import Missing
 from gnn_encoder.presenting.compared import read_measured, read_results
 from gnn_encoder.presenting.results import Results

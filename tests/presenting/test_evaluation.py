@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from matplotlib.image import imread
 
-from gnn_encoder.core.params import Evaluate
+from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.presenting.costs import cost_panels
 from gnn_encoder.presenting.evaluation import log_results, write_measures_csv

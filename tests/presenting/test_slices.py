@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.labels import About
 from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.evaluation.slices import Slice, Sliced
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting.figure import write_png
 from gnn_encoder.presenting.page.render import render
 from gnn_encoder.presenting.slices import paint_slices, slices_panel, slices_table, split_table

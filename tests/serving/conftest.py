@@ -15,11 +15,11 @@ import httpx
 import pytest
 import torch
 
-from gnn_encoder.core import project
-from gnn_encoder.core.experiment import init
-from gnn_encoder.core.params import load_params
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.params import load_params
 
 from ..project import ROOT, call_stage, declare
 

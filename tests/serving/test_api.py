@@ -19,10 +19,10 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from gnn_encoder import Searcher
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
+from gnn_encoder.pipeline import project
 from gnn_encoder.serving.app import create_app
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Engine, Work

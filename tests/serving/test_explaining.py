@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serving import pipes
 from gnn_encoder.serving.explainer import Explainer
 from gnn_encoder.serving.explaining import Explainers, GraphExplainer

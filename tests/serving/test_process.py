@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core import project
 from gnn_encoder.core.storage.arrays import MATRIX
 from gnn_encoder.growing.commands import add, delete, log, open_overlay
 from gnn_encoder.index.build import build
+from gnn_encoder.pipeline import project
 
 from ..project import ROOT
 from .conftest import Server, Start
@@ -270,8 +270,8 @@ def test_a_port_in_use_and_what_is_not_built(built: Path, server: Server) -> Non
 
 def test_hybrid(root: Path, start: Start) -> None:
     from gnn_encoder.baselines.choice import Choice, Tried, write_choice
-    from gnn_encoder.core.params import BM25
     from gnn_encoder.index.bm25 import BM25Index
+    from gnn_encoder.index.params import BM25
 
     BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
     words = Tried(setting={"by": "scores", "weight": 1.0}, value=0.5)

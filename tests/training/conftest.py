@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core import stage
 from gnn_encoder.encoding import tokens
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.pipeline import stage
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, to_examples
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.core.params import Params
 from gnn_encoder.encoding.tokens import pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training import cross_encoder as module
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask

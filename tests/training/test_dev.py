@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Dev
 from gnn_encoder.core.records import DEV_CANDIDATES
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.pipeline import project
 from gnn_encoder.training.dev import (
     candidates_of,
     dev_sample,
@@ -18,6 +17,7 @@ from gnn_encoder.training.dev import (
     retrieved_pairs,
     sample_queries,
 )
+from gnn_encoder.training.params import Dev
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.encoding import pairs as encoded_pairs
 from gnn_encoder.encoding.corpus import alone
@@ -16,6 +15,7 @@ from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.tokens import pair_batch, single_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training import dev_score
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample

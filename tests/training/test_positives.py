@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.runs import write_run
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 from ..project import call_stage, declare
 

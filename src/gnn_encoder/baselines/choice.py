@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from pydantic import TypeAdapter
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.pipeline import project
 
 CLEARLY = 0.001  # a tenth of a point: less is no reason to try more
 Value = float | int | str

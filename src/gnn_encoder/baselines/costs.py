@@ -8,14 +8,14 @@ from gnn_encoder.baselines.logged_neighbours import LOG, scorer
 from gnn_encoder.baselines.neighbours import with_neighbours
 from gnn_encoder.baselines.query_log import QueryLog
 from gnn_encoder.baselines.rankings import Rows, Scores, best
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.systems import HYBRID, LEXICAL, registry
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.costs import DEPTH, measure_costs
 from gnn_encoder.index.hybrid import HybridIndex, chosen
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, registry
 
 
 def measure_second_look_ups(params: Params) -> dict[str, Costs]:

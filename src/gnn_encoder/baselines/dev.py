@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import Choice, Setting, choose
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate, Params
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.evaluation.judge import judged_queries, measure_rankings
 from gnn_encoder.evaluation.measures import cutoff, parse
+from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 Rows = NDArray[np.integer[Any]]
 

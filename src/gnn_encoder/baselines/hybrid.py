@@ -8,8 +8,8 @@ from gnn_encoder.baselines.dev import DevQueries
 from gnn_encoder.baselines.fusion import Fusion, settings
 from gnn_encoder.baselines.rankings import read_ranked
 from gnn_encoder.baselines.reordering import write_reordered
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.systems import LEXICAL
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import LEXICAL
 
 
 def write_hybrid(system: str, dense: Sequence[str], params: Params, folder: Path) -> None:

@@ -12,10 +12,10 @@ from gnn_encoder.baselines.bonus import Bonus, prior, unit
 from gnn_encoder.baselines.choice import Setting, plainest_first
 from gnn_encoder.baselines.rankings import read_ranked
 from gnn_encoder.baselines.reordering import write_reordered
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 
 def write_label_prior(system: str, base: str, params: Params, folder: Path) -> None:

@@ -17,10 +17,10 @@ from gnn_encoder.baselines.neighbours import Score, with_neighbours
 from gnn_encoder.baselines.query_log import QueryLog
 from gnn_encoder.baselines.rankings import Rows, Scores, read_ranked
 from gnn_encoder.baselines.reordering import write_reordered
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 LOG = "log"  # folder of the query log in the artifact
 

@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 from gnn_encoder.baselines.choice import NO_LIMITS, Choice, Limits, Setting, write_choice
 from gnn_encoder.baselines.dev import DevQueries
 from gnn_encoder.baselines.rankings import Rows, Scores, best
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.runs import write_run
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 log = logging.getLogger(__name__)
 

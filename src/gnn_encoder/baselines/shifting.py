@@ -8,12 +8,12 @@ from gnn_encoder.baselines.dev import DevQueries
 from gnn_encoder.baselines.embedded import embedded, labelled_queries
 from gnn_encoder.baselines.query_mean import QueryMeans, Shift
 from gnn_encoder.baselines.reordering import log_choice
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.corpus import transform_corpus
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 
 def write_query_mean(system: str, base: str, params: Params, folder: Path) -> None:

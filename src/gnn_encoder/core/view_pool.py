@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core.params import PoolKind
+from gnn_encoder.core.section import PoolKind
 
 
 @dataclass(frozen=True)

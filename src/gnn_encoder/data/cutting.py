@@ -20,8 +20,8 @@ import regex
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.core.params import Cutting
 from gnn_encoder.core.storage.tables import batched
+from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.pieces import UNSPACED, cut
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Data
 from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_table
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import ROW_GROUP, batched, count_rows, write_table
 from gnn_encoder.data.ids import Ids
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.rows import Judgement, Place, Source
 from gnn_encoder.data.unlabelled import own_file, own_queries
 

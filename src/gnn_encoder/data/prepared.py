@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.fingerprint import recorded_params
+from gnn_encoder.pipeline.params import Params
 
 
 def is_prepared(folder: Path, params: Params) -> bool:

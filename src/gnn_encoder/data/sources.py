@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Data
 from gnn_encoder.data.beir import Beir
 from gnn_encoder.data.cutting import Cut
 from gnn_encoder.data.dpr import DPR
 from gnn_encoder.data.insuranceqa import InsuranceQA
 from gnn_encoder.data.ir_datasets import IRDatasets, split_names
 from gnn_encoder.data.msmarco import MSMARCO
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import QueryLog
 from gnn_encoder.data.rows import Source
 from gnn_encoder.data.squad import Squad

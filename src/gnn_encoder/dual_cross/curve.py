@@ -17,8 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, PoolKind
+from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage.arrays import Origin, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
@@ -33,6 +32,8 @@ from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 TIMED_QUERIES = 200
 WARM_UP = 10  # queries that are searched before the timed ones

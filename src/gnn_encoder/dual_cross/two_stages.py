@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.dual_cross.views import QUERIES, check_queries, pool_of, view_inputs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.contrastive import Generated
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.dual_encoder import train_dual_encoder

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import Origin, read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.encoding.corpus import Transform, alone, encode_corpus, transform_corpus, unchanged
 from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline.params import Params
 
 
 def origin_of(model: Path, *texts: Path) -> Origin:

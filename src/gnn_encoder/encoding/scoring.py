@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Encoder
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.pairs import Pairs, score_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Encoder
+from gnn_encoder.pipeline import project
 
 AT_A_TIME = 8_192  # candidates whose embeddings are in memory together
 

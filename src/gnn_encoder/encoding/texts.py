@@ -5,9 +5,9 @@ from typing import Protocol
 
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.core import project
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
 
 
 class Reader(Protocol):

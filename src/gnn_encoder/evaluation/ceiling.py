@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.systems import CEILING, REFERENCE
 from gnn_encoder.evaluation.bootstrap import resampled_means
+from gnn_encoder.pipeline.systems import CEILING, REFERENCE
 
 RESAMPLES = 10_000
 RESAMPLES_AT_A_TIME = 500

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.systems import HYBRID, LEXICAL, MAIN, UNTOUCHED, registry
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison, compare_pairs
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, MAIN, UNTOUCHED, registry
 
 Splits = dict[str, Comparison]  # split -> comparison
 

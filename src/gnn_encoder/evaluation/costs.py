@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.stage import TIMES, artifact_name
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import Rows, Scores
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import TIMES, artifact_name
+from gnn_encoder.pipeline.systems import registry
 
 QUERIES = 200  # dev queries that are timed, one at a time
 WARM_UP = 20  # queries that are searched before these

@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 from pydantic import TypeAdapter
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.pipeline import project
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"  # the pipeline's own properties
 ABOUT = "slices.json"

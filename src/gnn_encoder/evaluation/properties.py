@@ -13,12 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.answers.pairs import judged_by_answers
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.labels import CUT, LABELLED, SIMILARITY, About
 from gnn_encoder.evaluation.similarity import thirds
+from gnn_encoder.pipeline import project
 
 Rows = NDArray[np.integer[Any]]
 

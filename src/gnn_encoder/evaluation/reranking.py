@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.core.systems import CEILING, REFERENCE
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.scoring import cross_encoder_logits
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -21,6 +18,9 @@ from gnn_encoder.evaluation.runs import as_matrices, read_run, write_run
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.teacher import Teacher
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import CEILING, REFERENCE
 from gnn_encoder.training.teacher import fit_teacher
 
 log = logging.getLogger(__name__)

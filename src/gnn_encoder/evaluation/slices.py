@@ -6,12 +6,12 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.labels import About, read_about, read_labels
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
+from gnn_encoder.pipeline import project
 
 
 @dataclass(frozen=True, kw_only=True)

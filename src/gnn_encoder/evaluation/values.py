@@ -6,13 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.ceiling import Ceiling, measure_ceiling
 from gnn_encoder.evaluation.measures import mean, parse
+from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison, compare_pairs
+from gnn_encoder.pipeline import project
 
 Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
 Comparisons = dict[str, Comparison]  # system -> its comparison with its baseline

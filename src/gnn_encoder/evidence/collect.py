@@ -8,12 +8,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION, PASSAGES, QUERIES, open_parquet, open_table
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.core.systems import MAIN, REFERENCE
 from gnn_encoder.encoding.pairs import Pairs, score_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
@@ -24,6 +21,9 @@ from gnn_encoder.evidence.trials import ABLATIONS, BETA, FULL, NO_MGT, K, trials
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.index.search import TableRows
 from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 
 GRAPH = GraphArtifacts(name=MAIN)
 COMPARED = (MAIN, REFERENCE)  # the cases are queries that the first system answers at rank 1 and the second does not

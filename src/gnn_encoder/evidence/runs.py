@@ -10,9 +10,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core import distributed, project
+from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
@@ -29,6 +28,8 @@ from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 PASSAGES_AT_A_TIME = 8_192
 

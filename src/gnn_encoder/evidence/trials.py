@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, Trial
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evidence.params import Trial
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 ABLATIONS, K, BETA = TABLES = ("ablations", "k", "beta")
 FULL, NO_MGT = EXPLAINED = ("full", "no_mgt")  # trials whose attention is kept

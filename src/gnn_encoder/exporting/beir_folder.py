@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_table
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.data.beir import HEADER
+from gnn_encoder.pipeline import project
 
 CORPUS, TEXTS, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels"
 

@@ -7,15 +7,16 @@ from pathlib import Path
 import yaml
 
 from gnn_encoder import __version__
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, Section, load_params
 from gnn_encoder.core.records import SPLITS, UNLABELLED
+from gnn_encoder.core.section import Section
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import recorded_params
-from gnn_encoder.core.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.presenting.compared import is_of_prepared, read_branch
 from gnn_encoder.presenting.results import results_table
 from gnn_encoder.presenting.tables import titled

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import replacing
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.systems import registry
 
 # Format -> the module and function that write it; imported when asked for, since some load torch.
 FORMATS = {

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.baselines.dev import DevQueries
-from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.searcher import QueryEncoder
 
 BATCH = 64  # queries

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.exporting.vectors import passage_parts
+from gnn_encoder.pipeline import project
 
 MAPPING, BULK = "mapping.json", "bulk-{:05d}.ndjson"
 COLLECTION, POINTS = "collection.json", "points.jsonl"

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.exporting.dev_values import DevValues, dev_values
 from gnn_encoder.exporting.query_encoder import CONFIG, TOKENIZER, QueryEncoderFolder
+from gnn_encoder.pipeline import project
 from gnn_encoder.searcher import QueryEncoder
 
 FLOAT, INT8, SETTINGS = "model.onnx", "model_int8.onnx", "query_encoder.json"

@@ -6,10 +6,10 @@ newer versions read them still.
 
 from pathlib import Path
 
-from gnn_encoder.core import project
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
+from gnn_encoder.pipeline import project
 
 MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 MODE = {"cls": "cls_token", "mean": "mean_tokens"}

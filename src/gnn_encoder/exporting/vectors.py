@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex, check_ids
+from gnn_encoder.pipeline import project
 
 Vectors = NDArray[np.float32]
 ROWS = 4096  # vectors that are written together

@@ -7,18 +7,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import pair_keys, relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.core.systems import registry
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig
 from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.models.device import device
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import registry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.params import Params
+from gnn_encoder.core import distributed
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
 from gnn_encoder.core.storage.atomic import write_json
@@ -26,6 +25,8 @@ from gnn_encoder.graph.effect import Effect, effect_of
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 log = logging.getLogger(__name__)
 EFFECT = "effect.json"  # in the folder of the matrix

@@ -7,14 +7,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import edge_features, loop_features
 from gnn_encoder.core.storage.tables import read_candidates
 from gnn_encoder.encoding.pairs import Known, Pairs, embed_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 Rows = NDArray[np.integer[Any]]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
-from gnn_encoder.core.stage import SCRATCH
 from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.pipeline.stage import SCRATCH
 
 Features = NDArray[np.float16]
 

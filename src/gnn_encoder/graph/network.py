@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Count, Gate, Section, describe
+from gnn_encoder.core.section import Count, Gate, Section, describe
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
 from gnn_encoder.graph.layer import GraphLayer

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_table
 from gnn_encoder.core.storage.tables import count_rows, write_table
@@ -32,6 +31,7 @@ from gnn_encoder.growing.segment import (
     matrix_writer,
 )
 from gnn_encoder.growing.systems import check_system, check_takes_queries, open_grower
+from gnn_encoder.pipeline import project
 
 Rows = NDArray[np.int64]
 Making = Callable[[pl.DataFrame, Rows], Made]

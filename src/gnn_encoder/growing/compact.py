@@ -14,8 +14,6 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, release, write_header
 from gnn_encoder.core.storage.tables import write_table
@@ -43,6 +41,8 @@ from gnn_encoder.growing.segment import (
 )
 from gnn_encoder.growing.systems import check_system
 from gnn_encoder.index.build import fill
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 
 ROWS_AT_A_TIME = 16_384
 Merged = list[tuple[Segment, NDArray[np.int64]]]  # segments with those of their own rows that are live, ascending

@@ -14,8 +14,6 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import count_rows
@@ -34,6 +32,8 @@ from gnn_encoder.growing.retrieval import passages_of, queries_of
 from gnn_encoder.growing.segment import H_Q, H_Q_PRIME, M_DE, REACH, append, matrix_writer
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 Rows = NDArray[np.int64]
 LOGGED_AT_A_TIME = 4_096  # queries

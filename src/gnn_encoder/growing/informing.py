@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.params import Params
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, PairEncoder
 from gnn_encoder.growing.nodes import QueryNodes
 from gnn_encoder.growing.segment import EDGES, H_Q, H_Q_PRIME
 from gnn_encoder.models.device import device
+from gnn_encoder.pipeline.params import Params
 
 EDGES_AT_A_TIME = 65_536  # whose features are in memory, and those of one passage more
 

@@ -3,9 +3,9 @@
 import polars as pl
 
 from gnn_encoder.baselines.choice import read_choice
-from gnn_encoder.core import project
-from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.overlay import Overlay
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import registry
 
 
 def built_rows(pids: pl.Series) -> pl.DataFrame:

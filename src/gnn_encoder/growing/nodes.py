@@ -25,9 +25,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import pair_keys, relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.encoding.corpus import embed_queries
@@ -38,6 +36,8 @@ from gnn_encoder.growing.encoding import Matrix, TextEncoder
 from gnn_encoder.growing.overlay import NODES, Overlay
 from gnn_encoder.growing.segment import H_Q, H_Q_PRIME, LOGGED, M_DE, REACH
 from gnn_encoder.index.search import TableRows
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 Rows = NDArray[np.int64]
 LINKS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("score", pa.float32()), ("labelled", pa.bool_())])

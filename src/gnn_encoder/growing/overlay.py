@@ -25,7 +25,6 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import block_size, gather, iterate_blocks, open_matrix
@@ -33,6 +32,7 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.place import folder_of, manifest_of
 from gnn_encoder.growing.segment import BASE, CACHED, DELETED, GROWN, NOWHERE, Entry, Segment
+from gnn_encoder.pipeline import project
 
 Rows = NDArray[np.int64]
 LOCK = "lock"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gnn_encoder.core import project
 from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.pipeline import project
 
 
 def folder_of(system: str) -> Path:

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.query_mean import QueryMeans, Shift
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.arrays import read_manifest
-from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.encoding import TextEncoder
 from gnn_encoder.growing.labels import logged_pairs, logged_queries, training_queries
 from gnn_encoder.growing.made import Made, check_model, no_use_for_queries
 from gnn_encoder.growing.overlay import Overlay
 from gnn_encoder.growing.reading import Log
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import registry
 
 Rows = NDArray[np.int64]
 

@@ -8,12 +8,12 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.growing.encoding import Matrix
 from gnn_encoder.growing.nodes import LINKS, QueryNodes
 from gnn_encoder.growing.overlay import Overlay
 from gnn_encoder.growing.segment import CACHED, M_DE, REACH
 from gnn_encoder.models.device import device
+from gnn_encoder.pipeline import project
 
 Rows = NDArray[np.int64]
 QUERIES_AT_A_TIME = 1_024  # whose scores of a block of passages are in memory

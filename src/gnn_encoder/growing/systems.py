@@ -1,10 +1,10 @@
 """Which systems can grow, and how."""
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import load_params
-from gnn_encoder.core.systems import registry
 from gnn_encoder.growing.made import Grower, no_use_for_queries
 from gnn_encoder.growing.overlay import Overlay
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.systems import registry
 
 
 def open_grower(overlay: Overlay) -> Grower:

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core import distributed, project
-from gnn_encoder.core.params import Params
+from gnn_encoder.core import distributed
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.index.search import top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 
 def top_passages(

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from gnn_encoder.baselines.choice import Choice, Setting, read_choice
 from gnn_encoder.baselines.fusion import Fusion
 from gnn_encoder.baselines.rankings import Rows, Scores, best
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.systems import HYBRID, LEXICAL
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL
 
 
 def chosen() -> Choice:

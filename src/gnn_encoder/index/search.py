@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import read_manifest
@@ -21,6 +20,7 @@ from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, Rows, Scores, search_views
+from gnn_encoder.pipeline import project
 
 IDS_COMPARED = 65_536  # ids that are held at a time
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries

@@ -8,13 +8,13 @@ import polars as pl
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.core.params import Encoder
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.prepare import read_judgements
 from gnn_encoder.data.rows import Passage, Query, Source
 from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.duplicates import Duplicates
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
+from gnn_encoder.models.params import Encoder
 
 Row = TypeVar("Row")
 

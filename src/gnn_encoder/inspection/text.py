@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gnn_encoder.core.params import Data
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.rows import Source, shorten
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey

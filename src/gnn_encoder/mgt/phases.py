@@ -8,13 +8,9 @@ import polars as pl
 import torch
 
 from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.arrays import check_shape
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.core.systems import MAIN, registry, title_of
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
@@ -29,6 +25,10 @@ from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import WORK
+from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.training.examples import Examples, read_examples

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.params import Encoder
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pooling import pool
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 

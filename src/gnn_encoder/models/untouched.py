@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 from transformers.utils.hub import cached_file
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Encoder, Untouched
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Encoder, Untouched
 from gnn_encoder.models.pretrained import Source, explained, positions, resolve
 
 log = logging.getLogger(__name__)

@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Pair, Params
 from gnn_encoder.core.records import TARGETS, UNLABELLED
 from gnn_encoder.core.storage.tables import candidates_table, read_candidates
 from gnn_encoder.index.candidates import top_passages
+from gnn_encoder.pair.params import Pair
 from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.examples import examples_from_candidates
 from gnn_encoder.training.lists import score_lists

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Pair
+from gnn_encoder.pair.params import Pair
 from gnn_encoder.training.examples import examples_table
 
 THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Literal
 
-from gnn_encoder.core.experiment import Chosen
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.pipeline import Declared
 from gnn_encoder.encoding.tokens import padded
+from gnn_encoder.pipeline.declared import Declared
+from gnn_encoder.pipeline.experiment import Chosen
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.plan import CUT, LONG_TEXTS, Plan, plan

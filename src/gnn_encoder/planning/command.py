@@ -8,13 +8,13 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.core import experiment, project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.pipeline import read_stages
 from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.pipeline import experiment, project
+from gnn_encoder.pipeline.declared import read_stages
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.planning import text
 from gnn_encoder.planning.choice import Choice, choose, enough
 from gnn_encoder.planning.facts import Facts, survey_prepared, survey_source

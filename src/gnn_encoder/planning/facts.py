@@ -13,7 +13,6 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.records import SPLITS, UNLABELLED, open_parquet
 from gnn_encoder.core.storage.tables import batched, count_rows
 from gnn_encoder.data.prepare import read_judgements
@@ -21,6 +20,7 @@ from gnn_encoder.data.rows import Source
 from gnn_encoder.data.unlabelled import own_file, read_texts
 from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.lengths import Sample, count_tokens
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.tokens import Tokens, pairs_of
 
 Row = TypeVar("Row")

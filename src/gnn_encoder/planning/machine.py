@@ -15,8 +15,6 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.stage import SCRATCH
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.batch import Batch
@@ -24,6 +22,8 @@ from gnn_encoder.models.device import device, working_dtype
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.untouched import own_settings, readable
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import SCRATCH
 from gnn_encoder.training.allocator import keep_freed_memory
 from gnn_encoder.training.loop import CLIP
 
@@ -105,7 +105,7 @@ def measure(params: Params) -> Machine:
         step_all=step_all,
         gnn_edge=_gnn_edge(params, model.dimension),
         multiply=_multiply(model.dimension),
-        start=_start("gnn_encoder.core.stage", "polars"),
+        start=_start("gnn_encoder.pipeline.stage", "polars"),
         start_model=_start("gnn_encoder.mgt.phases"),
         load=load,
         memory=_memory(),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.pipeline import Declared
-from gnn_encoder.core.stage import TIMES, artifact_name
+from gnn_encoder.pipeline.declared import Declared
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.stages import Cost, Setting, cost_of, gnn_batches, start

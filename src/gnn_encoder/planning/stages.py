@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gnn_encoder.core.params import Contrastive, Params
-from gnn_encoder.core.pipeline import Declared
 from gnn_encoder.graph.masking import fold_count
+from gnn_encoder.pipeline.declared import Declared
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning import work
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
+from gnn_encoder.training.params import Contrastive
 
 TARGET = "evaluate@gnn_encoder"
 DVC = 0.3  # seconds that DVC adds to each stage

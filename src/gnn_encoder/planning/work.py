@@ -5,10 +5,10 @@ Where a constant stands for a speed, it was measured on two cores and is not mea
 
 from dataclasses import dataclass
 
-from gnn_encoder.core.params import Contrastive
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.tokens import Tokens
 from gnn_encoder.training.examples import steps_of
+from gnn_encoder.training.params import Contrastive
 
 PREPARE = 5e-5  # seconds for a row that is read, checked and written
 TOKENISE = 1e-6  # for a token, once for each table

@@ -1,7 +1,7 @@
 """How much of the way from M_de to the ceiling systems cover. The ceiling is M_de reranked by a cross-encoder."""
 
-from gnn_encoder.core.systems import CEILING, REFERENCE
 from gnn_encoder.evaluation.ceiling import Ceiling, Share
+from gnn_encoder.pipeline.systems import CEILING, REFERENCE
 from gnn_encoder.presenting.formats import count, percent, points
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table

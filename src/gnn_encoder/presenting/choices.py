@@ -1,8 +1,8 @@
 """What the systems without training chose on dev: a table of the choices, and one of everything that they tried."""
 
 from gnn_encoder.baselines.choice import Choice, Setting, read_choice
-from gnn_encoder.core import project
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.formats import NOTHING, count, points
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table

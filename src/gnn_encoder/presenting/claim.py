@@ -1,9 +1,9 @@
 """The claim of the main system in a sentence, and what to try where something simple is better than it."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.systems import HYBRID, LEXICAL, MAIN, UNTOUCHED
 from gnn_encoder.evaluation.claim import Claim, Splits
 from gnn_encoder.evaluation.significance import Comparison
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, MAIN, UNTOUCHED
 from gnn_encoder.presenting.artifacts import read_records
 from gnn_encoder.presenting.formats import SIGNIFICANT, difference, p_value, points
 from gnn_encoder.presenting.names import name_of

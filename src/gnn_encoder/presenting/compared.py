@@ -5,11 +5,11 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.systems import REFERENCE, registry
 from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.values import Comparisons, read_values
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import REFERENCE, registry
 from gnn_encoder.presenting.artifacts import Missing, read_json, read_records
 from gnn_encoder.presenting.means import Mean, Means, means_of
 from gnn_encoder.presenting.names import name_of

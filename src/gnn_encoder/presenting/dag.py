@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.lanes import SHARED, TOGETHER, Box, Drawing, lane_title
 
 # All in pixels.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.ceiling import Ceiling
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.presenting.ceiling import ceiling_table

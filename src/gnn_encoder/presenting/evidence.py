@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.stage import Stage
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evidence.attention import MODELS, examples, labels, shares
 from gnn_encoder.evidence.collect import baselines, compare_attention, describe_cases, read_trials, texts_of
 from gnn_encoder.evidence.summary import Summary, as_json, as_table, summarise
 from gnn_encoder.evidence.trials import ABLATIONS, TABLES
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.stage import Stage
 from gnn_encoder.presenting.attention import attention_panel, nothing_panel, shares_panel, shares_table
 from gnn_encoder.presenting.blocks import blocks
 from gnn_encoder.presenting.cases import cases_table

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.pipeline import Pipeline, Stage
 

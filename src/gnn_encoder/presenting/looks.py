@@ -3,7 +3,7 @@
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.names import name_of
 
 if TYPE_CHECKING:

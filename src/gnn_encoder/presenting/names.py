@@ -1,6 +1,6 @@
 """The titles of systems and branches, and of the tables and figures of the evidence."""
 
-from gnn_encoder.core.systems import title_of
+from gnn_encoder.pipeline.systems import title_of
 
 # File name -> title, in the order in which they are shown.
 TITLES = {

@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.stage import TIMES, artifact_name
+from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.formats import NOTHING, seconds, size
 from gnn_encoder.presenting.tables import Table

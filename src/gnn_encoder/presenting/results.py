@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gnn_encoder.core.systems import REFERENCE
 from gnn_encoder.evaluation.significance import Comparison
+from gnn_encoder.pipeline.systems import REFERENCE
 from gnn_encoder.presenting.figure import Panel
 from gnn_encoder.presenting.formats import NOTHING, comparison, count, points
 from gnn_encoder.presenting.looks import look, wrapped

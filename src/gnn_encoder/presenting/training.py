@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gnn_encoder.core import project
+from gnn_encoder.pipeline import project
 from gnn_encoder.presenting.figure import Panel, write_png
 from gnn_encoder.presenting.formats import points
 from gnn_encoder.presenting.tables import Table

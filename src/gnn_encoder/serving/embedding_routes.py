@@ -7,7 +7,7 @@ import numpy as np
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, TypeAdapter
 
-from gnn_encoder.core.systems import DenseSystem, GraphSystem
+from gnn_encoder.pipeline.systems import DenseSystem, GraphSystem
 from gnn_encoder.serving.engine import Work
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.search_routes import EXAMPLE, PROBLEMS, question

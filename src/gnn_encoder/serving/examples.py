@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from gnn_encoder.core import project
 from gnn_encoder.core.records import QUERIES, open_table
+from gnn_encoder.pipeline import project
 
 SHOWN = 6
 FITTING = range(20, 61)  # characters of a query that is easy to read

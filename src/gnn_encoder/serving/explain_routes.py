@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from gnn_encoder.core.systems import DenseSystem, GraphSystem, ShiftedSystem
+from gnn_encoder.pipeline.systems import DenseSystem, GraphSystem, ShiftedSystem
 from gnn_encoder.serving.answers import ExplainAnswer, GraphPart, Placed
 from gnn_encoder.serving.marks import matched, words_of
 from gnn_encoder.serving.search_routes import EXAMPLE, PROBLEMS, question

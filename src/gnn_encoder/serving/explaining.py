@@ -12,10 +12,8 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import load_params
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages
@@ -29,6 +27,8 @@ from gnn_encoder.growing.labels import logged_queries
 from gnn_encoder.growing.overlay import Overlay, current_index, read_overlay
 from gnn_encoder.growing.place import manifest_of
 from gnn_encoder.growing.segment import CACHED
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.systems import GraphSystem
 from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.pipeline.systems import GraphSystem
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Work

@@ -5,7 +5,7 @@ from typing import Literal
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from gnn_encoder.core.systems import GraphSystem
+from gnn_encoder.pipeline.systems import GraphSystem
 from gnn_encoder.serving.answers import HealthAnswer, SystemAnswer, SystemsAnswer
 from gnn_encoder.serving.service import Service
 from gnn_encoder.serving.systems import Served

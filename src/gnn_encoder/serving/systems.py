@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.fingerprint import MANIFEST
-from gnn_encoder.core.systems import HYBRID, LEXICAL, MAIN, REFERENCE, REGISTRY, DenseSystem, Registry, read_registry
 from gnn_encoder.growing.place import manifest_of
 from gnn_encoder.index.build import INDEX, PIDS
 from gnn_encoder.index.search import PassageIndex, check_ids
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import (
+    HYBRID,
+    LEXICAL,
+    MAIN,
+    REFERENCE,
+    REGISTRY,
+    DenseSystem,
+    Registry,
+    read_registry,
+)
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.encoder import Encoders
 from gnn_encoder.serving.passages import PassageTable

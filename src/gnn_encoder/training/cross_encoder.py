@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.core import distributed, project
+from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import contains, pair_counts, relevant_pairs
-from gnn_encoder.core.params import Params, TrainCrossEncoder
-from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.batching import encode_by_length
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, check_length
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.training.contrastive import chunks, local_share
 from gnn_encoder.training.dev import read_dev_candidates
 from gnn_encoder.training.dev_score import DevScore, reranking_score
@@ -39,6 +40,7 @@ from gnn_encoder.training.examples import (
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 from gnn_encoder.training.losses import contrastive_loss
+from gnn_encoder.training.params import TrainCrossEncoder
 
 Bools = NDArray[np.bool_]
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch

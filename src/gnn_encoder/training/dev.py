@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Dev
 from gnn_encoder.core.records import DEV_CANDIDATES, open_table
+from gnn_encoder.pipeline import project
 from gnn_encoder.training.examples import Rows
+from gnn_encoder.training.params import Dev
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params
 from gnn_encoder.core.storage.tables import candidates_table, count_rows
 from gnn_encoder.encoding.scoring import cross_encoder_logits, retriever_scores
 from gnn_encoder.index.candidates import top_passages
 from gnn_encoder.models.teacher import Teacher
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.denoise import Ranks, spread
 from gnn_encoder.training.dev import sample_queries
 from gnn_encoder.training.teacher import fit_teacher

@@ -7,10 +7,11 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from gnn_encoder.core.params import Encoder, Params
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
+from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline.params import Params
 
 from ...encoding.conftest import scratch
 from ...texts import WORDS, text, write_passages, write_queries

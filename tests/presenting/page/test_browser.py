@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.params import load_params
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting.page.render import render
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

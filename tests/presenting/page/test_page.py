@@ -10,15 +10,16 @@ import polars as pl
 import pytest
 
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params, Report, load_params
 from gnn_encoder.core.records import QRELS
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.claim import write_claim
 from gnn_encoder.evaluation.values import read_values
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.presenting.page import queries
 from gnn_encoder.presenting.page.render import render
+from gnn_encoder.presenting.params import Report
 
 from ..conftest import TEXTS, embedded
 

@@ -11,10 +11,10 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.params import Encoder
 from gnn_encoder.dual_cross.generator.warm_start import prediction_head, warm_start
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
 IGNORED = -100  # label of padding, which the loss leaves out

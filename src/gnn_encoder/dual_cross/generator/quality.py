@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
 from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.pipeline import project
 
 log = logging.getLogger(__name__)
 NGRAMS = 4

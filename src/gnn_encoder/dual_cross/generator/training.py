@@ -8,10 +8,8 @@ import polars as pl
 import torch
 from torch import nn
 
-from gnn_encoder.core import distributed, project
+from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.params import Params
-from gnn_encoder.core.stage import WORK
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
@@ -19,6 +17,9 @@ from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.pretrained import Source, check_length
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import chunks, local_share
 from gnn_encoder.training.examples import Rows, epoch_batches, steps_of

@@ -8,11 +8,11 @@ from pathlib import Path
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.ceiling import Ceiling
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evidence.summary import Summary
+from gnn_encoder.pipeline import project
 from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.attention import shares_table
 from gnn_encoder.presenting.blocks import blocks

@@ -1,7 +1,7 @@
 """The section This run: facts about the run, one line each."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.page.machine import hardware
 from gnn_encoder.presenting.page.revision import code_revision, lock_hash

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate
-from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting import similarity, views
 from gnn_encoder.presenting.artifacts import read_json
 from gnn_encoder.presenting.blocks import blocks

@@ -1,9 +1,9 @@
 """The figures of the section Results, and the section Costs."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.pipeline import project
 from gnn_encoder.presenting.artifacts import read_records
 from gnn_encoder.presenting.costs import cost_panels, costs_table
 from gnn_encoder.presenting.means import Means

@@ -6,16 +6,17 @@ from typing import Literal
 
 import polars as pl
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Evaluate, Report
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.core.storage.tables import ROW_GROUP
-from gnn_encoder.core.systems import registry
 from gnn_encoder.evaluation.documents import DOCUMENT
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page.rankings import first_passages
 from gnn_encoder.presenting.page.wins import Pair, pairs, read_values
+from gnn_encoder.presenting.params import Report
 
 BUDGET = 1_500_000  # characters of all passages of the page together
 SHORTEST, LONGEST = 80, 600  # characters that one passage is cut to: at least, at most

@@ -9,9 +9,9 @@ import jinja2
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from gnn_encoder.core import project
-from gnn_encoder.core.params import Params
 from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.artifacts import Missing, read_json
 from gnn_encoder.presenting.blocks import blocks

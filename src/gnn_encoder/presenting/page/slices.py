@@ -1,8 +1,8 @@
 """The section Slices."""
 
-from gnn_encoder.core import project
-from gnn_encoder.core.systems import MAIN, registry
 from gnn_encoder.evaluation.slices import Sliced
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.systems import MAIN, registry
 from gnn_encoder.presenting.artifacts import read_records
 from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.page.section import Section

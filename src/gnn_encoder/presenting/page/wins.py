@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core import project
+from gnn_encoder.pipeline import project
 
 
 @dataclass(frozen=True, kw_only=True)

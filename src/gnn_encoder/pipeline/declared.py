@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import parse_yaml
+from gnn_encoder.pipeline.params import parse_yaml
 
 PIPELINE = Path("dvc.yaml")
 PARAMS = Path("params.yaml")

@@ -22,8 +22,9 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.tokens import CommentToken
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params, describe, load_params, parse_yaml
+from gnn_encoder.core.section import describe
 from gnn_encoder.core.storage.atomic import write_text
+from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
 
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "

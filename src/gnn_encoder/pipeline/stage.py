@@ -2,10 +2,8 @@
 finished artifact into place. A user's mistake is told in one line.
 """
 
-import errno
 import logging
 import os
-import re
 import shutil
 import sys
 import time
@@ -18,11 +16,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.params import Params, load_params
-from gnn_encoder.core.pipeline import Declared, find_stage
+from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import publish, publish_files, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.pipeline.declared import Declared, find_stage
+from gnn_encoder.pipeline.params import Params, load_params
 
 SCRATCH = Path(".scratch")
 TIMES = SCRATCH / "times"  # how long each artifact took here; not in the artifacts, which would then differ every time
@@ -158,33 +156,3 @@ def _begin(scratch: Path, aside: Path) -> bool:
 def artifact_name(target: Path) -> str:
     """An artifact's name in one word: its path below data/, joined by hyphens."""
     return "-".join(target.parts[1:] or target.parts)
-
-
-@contextmanager
-def report_errors() -> Iterator[None]:
-    """Turn a user's mistake or a full disk into one line on stderr and a non-zero exit."""
-    try:
-        yield
-    except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
-    except Exception as error:
-        if not _is_full_disk(error):
-            raise
-        filename = getattr(error, "filename", None)
-        where = f" while writing {filename}" if filename else ""
-        free = shutil.disk_usage(".").free // 2**20
-        sys.stderr.write(
-            f"error: no space left on the disk{where} ({free} MiB free); existing artifacts are untouched: "
-            "free space (`dvc gc -w` drops cached versions no longer in use), then run again\n"
-        )
-        sys.exit(2)
-
-
-def _is_full_disk(error: BaseException) -> bool:
-    """Whether a write failed for want of space; some libraries say this only in their message."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    # safetensors, polars and faiss quote the system; numpy's tofile only counts what it could write.
-    words = r"No space left on device|os error 28|Disk quota exceeded|^\d+ requested and \d+ written$"
-    return re.search(words, str(error)) is not None

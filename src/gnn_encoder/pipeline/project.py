@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.systems import registry
+from gnn_encoder.pipeline.systems import registry
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"

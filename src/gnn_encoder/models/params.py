@@ -1,0 +1,34 @@
+"""Sections `encoder` and `untouched` of params.yaml."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gnn_encoder.core.section import Count, Section
+
+
+class Encoder(Section):
+    """The dual-encoder: what it starts from and how a text becomes a vector."""
+
+    model: str  # hub name, folder, or package:NAME/FOLDER
+    revision: str | None
+    trust_remote_code: bool
+    pooling: Literal["cls", "mean"]
+    similarity: Literal["dot", "cosine"]
+    temperature: Annotated[float, Field(gt=0)]  # scores are divided by it; 1 with dot
+    shared: bool  # one set of weights for queries and passages
+    query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
+    passage_length: Annotated[int, Field(ge=4)]
+    query_prefix: str = ""  # put before every query that a dual-encoder reads; counts towards its length
+    passage_prefix: str = ""  # put before every passage, before its title
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
+    precision: Literal["auto", "bf16", "fp32"]
+    batch_tokens: Count  # padded tokens of one inference batch
+
+
+class Untouched(Section):
+    """The base model as it comes: the most tokens that it reads, special ones included; null: all it can."""
+
+    query_length: Annotated[int, Field(ge=4)] | None
+    passage_length: Annotated[int, Field(ge=4)] | None

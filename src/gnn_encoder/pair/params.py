@@ -1,0 +1,43 @@
+"""Section `pair` of params.yaml."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gnn_encoder.core.section import Count, Depth, Fraction, Section
+from gnn_encoder.training.params import Taught, TrainCrossEncoder
+
+
+class PairStage(Taught):
+    """One of the two training stages of PAIR."""
+
+    alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
+    # What that loss keeps a positive away from: the batch's other passages (PAIR Eq. 5), or its other queries and hard
+    # negatives, as in the authors' code.
+    passage_centric_negatives: Literal["passages", "queries"] = "passages"
+
+
+class Pair(Section):
+    """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
+
+    teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
+    # Of the queries that data.train_queries leaves out, so many have their labels hidden, as a share of all.
+    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]
+    depth: Depth  # candidates a query from the first retriever
+    candidates: Count  # how many of these the teacher scores, most of them from the top
+    s_pos: Fraction  # pseudo-positives score above
+    s_neg: Fraction  # hard negatives score below
+    pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
+    shared: bool  # one set of weights for queries and passages
+    pretrain: PairStage
+    finetune: PairStage
+
+    @model_validator(mode="after")
+    def _soft_targets_have_a_teacher(self) -> Self:
+        for name in ("pretrain", "finetune"):
+            if getattr(self, name).targets == "teacher" and not self.pseudo_labels:
+                raise ValueError(
+                    f"pair.{name}.targets is 'teacher', but pair.pseudo_labels is false: the teacher scores nothing; "
+                    "set one of the two"
+                )
+        return self

@@ -1,0 +1,176 @@
+"""The experiment, `params.yaml`: its sections and what must hold between them.
+
+The model of a section stands in the package that it steers, so that a new parameter reruns what reads that package.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from gnn_encoder.baselines.params import Baselines
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.section import DEFAULTS, Section, describe
+from gnn_encoder.data.params import Data
+from gnn_encoder.dual_cross.params import DualCross
+from gnn_encoder.encoding.params import CachePassages
+from gnn_encoder.evaluation.params import Evaluate, Rerank
+from gnn_encoder.evidence.params import Evidence, Trial
+from gnn_encoder.graph.params import BuildGraph, EncodeCorpus
+from gnn_encoder.index.params import BM25, Index, Retrieve
+from gnn_encoder.mgt.params import MGT, TrainNoGNN
+from gnn_encoder.models.params import Encoder, Untouched
+from gnn_encoder.pair.params import Pair
+from gnn_encoder.presenting.params import Report
+from gnn_encoder.training.params import (
+    Contrastive,
+    Denoise,
+    Dev,
+    MineCandidates,
+    Taught,
+    TeacherScore,
+    TrainCrossEncoder,
+    TrainDualEncoder,
+)
+
+
+class Params(Section):
+    """The whole experiment."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    data: Data
+    encoder: Encoder
+    untouched: Untouched
+    bm25: BM25
+    dev: Dev
+    train_retriever: Contrastive
+    mine_candidates: MineCandidates
+    train_cross_encoder: TrainCrossEncoder
+    teacher: TeacherScore
+    denoise: Denoise
+    train_dual_encoder: TrainDualEncoder
+    distil: Taught
+    pair: Pair
+    dual_cross: DualCross
+    cache_passages: CachePassages
+    build_graph: BuildGraph
+    mgt: MGT
+    train_no_gnn: TrainNoGNN
+    encode_corpus: EncodeCorpus
+    baselines: Baselines
+    index: Index
+    retrieve: Retrieve
+    rerank: Rerank
+    evaluate: Evaluate
+    evidence: Evidence
+    report: Report
+
+    def of_trial(self, trial: Trial) -> Self:
+        """This experiment with the trial's changes of `mgt`."""
+        return self.model_copy(update={"mgt": MGT.model_validate(self.mgt.model_dump() | trial.mgt)})
+
+    @model_validator(mode="after")
+    def _documents_are_cut(self) -> Self:
+        if self.evaluate.by == "document" and self.data.passages is None:
+            raise ValueError(
+                "evaluate.by is 'document', but data.passages is null: each passage is a document; set one of the two"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _candidates_were_mined(self) -> Self:
+        first, last, depth = self.denoise.range_min, self.denoise.range_max, self.mine_candidates.depth
+        if first >= last:
+            raise ValueError(f"denoise.range_min is {first}: must be below denoise.range_max, {last}")
+        if last > depth:
+            raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
+        if self.pair.depth > depth:
+            raise ValueError(f"pair.depth is {self.pair.depth}: must be at most mine_candidates.depth, {depth}")
+        teachers = {"train_cross_encoder": self.train_cross_encoder, "pair.teacher": self.pair.teacher}
+        for section, teacher in teachers.items():
+            if teacher is not None and teacher.range_min >= depth:
+                raise ValueError(
+                    f"{section}.range_min is {teacher.range_min}: must be below mine_candidates.depth, {depth}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _positives_score_above_negatives(self) -> Self:
+        d, p = self.denoise, self.pair
+        for low, below, high, above in (
+            ("denoise.negative_threshold", d.negative_threshold, "denoise.positive_threshold", d.positive_threshold),
+            ("pair.s_neg", p.s_neg, "pair.s_pos", p.s_pos),
+        ):
+            if below > above:
+                raise ValueError(f"{low} is {below}: must be at most {high}, {above}, or one passage is both labels")
+        return self
+
+    @model_validator(mode="after")
+    def _trials_are_experiments(self) -> Self:
+        trials = self.evidence.trials
+        main = {"table": "ablations", "graph": "gnn_encoder"}
+        for name, wanted in (("full", main), ("no_gnn", main | {"control": True})):
+            if name not in trials or trials[name] != Trial.model_validate(wanted):
+                raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
+        if "no_mgt" not in trials:
+            raise ValueError(
+                f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}"
+            )
+        numbers: dict[tuple[str, float | None], str] = {}
+        for name, trial in trials.items():
+            try:
+                self.of_trial(trial)
+            except ValidationError as error:
+                told = "; ".join(describe(e) for e in error.errors())
+                raise ValueError(f"evidence.trials.{name}: {told}") from error
+            graph = "evidence" if trial.graph == "widest" else "build_graph"
+            if trial.k is not None and trial.k > (most := self.value(f"{graph}.k")):
+                raise ValueError(f"evidence.trials.{name}.k is {trial.k}: must be at most {graph}.k, {most}")
+            if (trial.table == "k") != (trial.k is not None) or (trial.table == "beta" and "beta" not in trial.mgt):
+                raise ValueError(f"evidence.trials.{name}: a trial of table k has a k, one of table beta has mgt.beta")
+            if trial.table != "ablations":
+                number = (trial.table, trial.k if trial.table == "k" else float(trial.mgt["beta"]))
+                if number in numbers:
+                    raise ValueError(
+                        f"evidence.trials.{name} has the {trial.table} of {numbers[number]}, {number[1]}: a sweep "
+                        "shows one trial of each; change it, or show it in table ablations"
+                    )
+                numbers[number] = name
+        return self
+
+
+def load_params(path: Path = Path("params.yaml")) -> Params:
+    """Read and check an experiment.
+
+    Raises:
+        UserError: the file is missing or is not YAML, or a parameter is unknown, missing, mistyped or out of bounds.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run from the project's root, or `git checkout {path}`")
+    try:
+        return Params.model_validate(parse_yaml(path.read_bytes(), path))
+    except ValidationError as error:
+        raise UserError(f"{path}: " + "; ".join(describe(e) for e in error.errors())) from error
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def parse_yaml(content: bytes, source: str | Path) -> Any:
+    """Parse YAML, as every stage reads it.
+
+    Raises:
+        UserError: the content is not YAML in UTF-8.
+    """
+    try:
+        return yaml.load(content.decode("utf-8"), _Loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
