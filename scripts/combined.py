@@ -25,9 +25,9 @@ from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.hybrid import write_hybrid
 from gnn_encoder.baselines.label_prior import write_label_prior
 from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evaluation.significance import compare
 from gnn_encoder.evaluation.values import read_values
 from gnn_encoder.pipeline import project

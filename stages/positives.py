@@ -14,8 +14,8 @@ from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.answers.positives import best_answered
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, QRELS, open_table
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import count_rows, write_table
-from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.training.dev import candidates_of, sample_queries

@@ -17,6 +17,7 @@ from gnn_encoder.baselines.label_prior import write_label_prior
 from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
 from gnn_encoder.baselines.shifting import write_query_mean
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.runs import as_run, read_run, write_run
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.data.prepare import prepare
@@ -26,7 +27,6 @@ from gnn_encoder.encoding.matrix import origin_of, write_matrix
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import judged_queries, measure_rankings, measure_split
 from gnn_encoder.evaluation.measures import mean
-from gnn_encoder.evaluation.runs import as_run, read_run, write_run
 from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.models.dual_encoder import DualEncoder

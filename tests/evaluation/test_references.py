@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 import pytrec_eval
 
+from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.evaluation import measures
 from gnn_encoder.evaluation.measures import mean, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
-from gnn_encoder.evaluation.runs import read_scored_run
 
 NAMES = [
     *("RR@10", "RR", "R@5", "R@50", "R@1000", "R(rel=2)@1000", "R(rel=2)@50", "nDCG@10", "nDCG@100", "Success@5"),

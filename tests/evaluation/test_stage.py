@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.labels import About, write_about
-from gnn_encoder.evaluation.runs import write_run
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry
 

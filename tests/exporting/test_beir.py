@@ -11,11 +11,11 @@ from beir.retrieval.evaluation import EvaluateRetrieval
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.evaluation.measures import mean, per_query
-from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.exporting import beir, command
 from gnn_encoder.exporting.beir import BeirSearch, apart
 from gnn_encoder.pipeline import project

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.evaluation.runs import write_run
 from gnn_encoder.pipeline import project
 
 from ..project import declare

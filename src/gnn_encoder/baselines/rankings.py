@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.runs import as_matrices, read_run
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.evaluation.runs import as_matrices, read_run
 from gnn_encoder.pipeline import project
 
 Rows = NDArray[np.int64]

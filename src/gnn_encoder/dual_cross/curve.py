@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage.arrays import Origin, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
@@ -27,7 +28,6 @@ from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import mean, parse
-from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.index.build import INDEX, build
 from gnn_encoder.index.exact import top_k
 from gnn_encoder.index.search import PassageIndex

@@ -12,11 +12,11 @@ from pydantic import TypeAdapter
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
+from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.qrels import read_qrels
-from gnn_encoder.evaluation.runs import read_scored_run
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
 from gnn_encoder.evaluation.slices import Slices, slice_systems
 

@@ -14,11 +14,11 @@ from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import QRELS, open_table
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.evaluation.documents import as_documents, best_passages, judged_documents
 from gnn_encoder.evaluation.measures import answer_depth, cutoff, mean, per_query
 from gnn_encoder.evaluation.params import Evaluate
-from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QRELS, open_table
-from gnn_encoder.evaluation.runs import numbered_lines
+from gnn_encoder.core.runs import numbered_lines
 
 FORMS = "a line is `qid 0 pid grade` (TREC) or `qid pid grade` (BEIR), with white space between them"
 HEADER = ["query-id", "corpus-id", "score"]  # BEIR's

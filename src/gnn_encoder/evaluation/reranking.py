@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
+from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.scoring import cross_encoder_logits
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.evaluation.runs import as_matrices, read_run, write_run
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.teacher import Teacher

@@ -10,11 +10,11 @@ from scipy.special import expit
 
 from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.core.records import ATTENTION, PASSAGES, QUERIES, open_parquet, open_table
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.encoding.pairs import Pairs, score_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
-from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.evidence.attention import around_labelled, beside, with_kinds
 from gnn_encoder.evidence.cases import Found, find_cases, informed_by
 from gnn_encoder.evidence.trials import ABLATIONS, BETA, FULL, NO_MGT, K, trials_of

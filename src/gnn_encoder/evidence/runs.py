@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import ATTENTION
+from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
@@ -21,7 +22,6 @@ from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import cutoff
-from gnn_encoder.evaluation.runs import as_run
 from gnn_encoder.evidence.trials import measured_names
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer

@@ -23,8 +23,8 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, iterate_texts, read_column
-from gnn_encoder.evaluation.runs import write_run
 from gnn_encoder.index.params import BM25
 
 BATCH = 1024  # queries whose results are held at a time

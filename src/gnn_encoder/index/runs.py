@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.evaluation.runs import write_run
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 

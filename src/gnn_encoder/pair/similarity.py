@@ -11,10 +11,10 @@ from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.answers.positives import DEPTH
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
-from gnn_encoder.evaluation.runs import read_run
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params

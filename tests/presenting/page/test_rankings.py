@@ -5,7 +5,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.evaluation.runs import write_run
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.presenting.page import rankings
 from gnn_encoder.presenting.page.rankings import first_passages
 

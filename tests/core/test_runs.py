@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.evaluation.runs import read_run, write_run
+from gnn_encoder.core.runs import read_run, write_run
 
 PIDS = pa.chunked_array([["p0", "p1"], ["p2", "ü3"]])
 
