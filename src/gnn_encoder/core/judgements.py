@@ -1,15 +1,13 @@
 """Judgements as rows of the tables: which passages are relevant for which queries."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.records import COUNTS, open_table
-
-Rows = NDArray[np.integer[Any]]
+from gnn_encoder.core.rows import Rows
 
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:

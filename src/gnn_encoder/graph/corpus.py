@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.records import ATTENTION
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows
@@ -22,7 +23,7 @@ from gnn_encoder.encoding.matrix import same_encoder, write_matrix
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.graph.artifacts import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.graph.effect import Effect, effect_of
-from gnn_encoder.graph.neighbourhood import Neighbourhood, Rows, Subgraph
+from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project

@@ -1,13 +1,12 @@
 """M_ce's embeddings of the edges and self-loops of a graph (section 3.2)."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.core.records import edge_features, loop_features
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import read_candidates
 from gnn_encoder.encoding.pairs import Known, Pairs, embed_pairs
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -15,8 +14,6 @@ from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-
-Rows = NDArray[np.integer[Any]]
 
 
 def embed_graph(source: GraphArtifacts, folder: Path, params: Params, *, around: GraphArtifacts | None = None) -> None:

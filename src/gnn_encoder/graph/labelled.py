@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 
-Rows = NDArray[np.integer[Any]]
 PAIRS_AT_A_TIME = 8_192
 
 

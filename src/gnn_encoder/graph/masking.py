@@ -1,16 +1,13 @@
 """Masked Graph Training: which queries train, and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 
-Ints = NDArray[np.integer[Any]]
 
-
-def folds(rows: Ints, beta: float, seed: int, epoch: int) -> list[Ints]:
+def folds(rows: Rows, beta: float, seed: int, epoch: int) -> list[Rows]:
     """Split the training queries of one epoch at random into about 1 / beta folds.
 
     Each fold in turn is Q_t, the queries that train and are masked in the graph, while all other queries are Q_g.
@@ -50,14 +47,14 @@ def fold_count(beta: float) -> int:
     return round(1 / beta)
 
 
-def propagation_mask(n: int, masked: Ints) -> NDArray[np.bool_]:
+def propagation_mask(n: int, masked: Rows) -> NDArray[np.bool_]:
     """True for the queries that are in the graph: all but the masked ones. *Shape:* (n,)."""
     mask = np.ones(n, dtype=bool)
     mask[masked] = False
     return mask
 
 
-def check_no_leak(masked: Ints, reachable_queries: Ints) -> None:
+def check_no_leak(masked: Rows, reachable_queries: Rows) -> None:
     """Make sure that no query trains against passage embeddings that the query itself has informed.
 
     Args:

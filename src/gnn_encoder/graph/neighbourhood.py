@@ -8,12 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.structure import Graph
 
-Rows = NDArray[np.integer[Any]]
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
 
 

@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gnn_encoder.core.records import QUERIES, SOURCES, open_table
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import count_rows, write_table
 
-Rows = NDArray[np.integer[Any]]
 NODES, MADE_FROM = "queries.parquet", "sources.parquet"
 
 

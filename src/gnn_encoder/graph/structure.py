@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 
-Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 
 
@@ -28,7 +28,7 @@ class Graph:
             number. *Shape:* (n * k,) int32, or int64 if there are 2^31 edges or more.
     """
 
-    def __init__(self, *, passages: Ints, score: NDArray[np.floating[Any]], n_passages: int) -> None:
+    def __init__(self, *, passages: Rows, score: NDArray[np.floating[Any]], n_passages: int) -> None:
         self.passages = np.ascontiguousarray(passages, dtype=np.int32)
         self.score = np.ascontiguousarray(score, dtype=np.float32).reshape(-1)
         self.n, self.k = self.passages.shape
@@ -83,7 +83,7 @@ class Graph:
 
     def passage_edges(
         self,
-        passages: Ints,
+        passages: Rows,
         keep_query: Bools | None = None,
         keep_edge: Bools | None = None,
         max_neighbours: int | None = None,
@@ -117,7 +117,7 @@ class Graph:
             rows, target = rows[place < max_neighbours], target[place < max_neighbours]
         return rows, target
 
-    def labelled_edges(self, known_keys: Ints) -> Bools:
+    def labelled_edges(self, known_keys: Rows) -> Bools:
         """Which edges join a query and a passage that is judged relevant for it.
 
         Args:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.graph.masking import fold_count, folds
-from gnn_encoder.training.examples import Rows
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.masking import check_no_leak, propagation_mask
@@ -33,7 +34,7 @@ from gnn_encoder.training.dev_score import (
     reciprocal_ranks,
     retrieval_score,
 )
-from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch
+from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch
 
 PASSAGES_AT_A_TIME = 8_192  # passages of the dev pool that are encoded together
 
