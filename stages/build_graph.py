@@ -9,7 +9,7 @@ from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
 from gnn_encoder.index.candidates import embed_table
-from gnn_encoder.index.search import top_k
+from gnn_encoder.index.search import top_k_by_factory
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 
@@ -34,7 +34,7 @@ def main(stage: Stage) -> None:
     )
     base, k, factory = project.embeddings(item["base"]), params.value(item["k"]), params.build_graph.factory
     queries = embed_table(item["base"], stage.scratch / NODES, params)
-    found = top_k(base, queries, k, factory, name=item["k"], seed=params.seed)
+    found = top_k_by_factory(base, queries, k, factory, name=item["k"], seed=params.seed)
     if params.build_graph.labelled:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         found = labelled_first(*found, read_nodes(stage.scratch).labelled_pairs(pairs), queries, open_matrix(base))

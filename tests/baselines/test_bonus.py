@@ -12,8 +12,9 @@ from gnn_encoder.baselines.bonus import prior, unit
 from gnn_encoder.baselines.choice import choose, plainest_first, read_choice
 from gnn_encoder.baselines.neighbours import with_neighbours
 from gnn_encoder.baselines.query_log import QueryLog
-from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores, best
+from gnn_encoder.baselines.rankings import NOTHING, best
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows, Scores
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
 

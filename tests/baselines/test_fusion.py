@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gnn_encoder.baselines.fusion import RANKS, SCORES, Fusion, settings
-from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores, best, union
+from gnn_encoder.baselines.rankings import NOTHING, best, union
+from gnn_encoder.core.rows import Rows, Scores
 
 # Two queries. The first one's passages 7 and 2 are found by both, the second one's by the dense system alone.
 DENSE = (np.array([[7, 2, 5], [1, 0, -1]]), np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING]], np.float32))

@@ -28,7 +28,7 @@ from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import judged_queries, measure_rankings, measure_split
 from gnn_encoder.evaluation.measures import mean
 from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
-from gnn_encoder.index.exact import top_k
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -70,7 +70,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
         for split in project.JUDGED:
             queries = project.queries(split)
             vectors = embed_queries(encoder, open_queries(queries, encoder), 512)
-            found = top_k(project.embeddings(BASE), vectors, params.retrieve.depth)
+            found = exact_top_k(project.embeddings(BASE), vectors, params.retrieve.depth)
             qids = read_column(queries, "qid").to_pylist()
             write_run(project.run_file(BASE, split), qids, read_column(project.PASSAGES, "pid"), *found, BASE)
             write_bm25_run(bm25, queries, project.PASSAGES, params.retrieve.depth, project.run_file("bm25", split))
@@ -134,7 +134,9 @@ def test_the_value_of_the_shifted_matrix_is_that_of_searching_it(folder: Path, p
     write_query_mean("query_mean", BASE, params, Path("written"))
     choice = read_choice(Path("written"))
     encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
-    found, _ = top_k(Path("written"), embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512), 10)
+    found, _ = exact_top_k(
+        Path("written"), embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512), 10
+    )
     qids, pids = (
         pl.Series(read_column(path, name))
         for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))

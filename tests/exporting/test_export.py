@@ -111,7 +111,7 @@ def test_ids_are_compared_whatever_the_parts_of_the_tables(root: Path, monkeypat
     monkeypatch.setattr(search, "IDS_COMPARED", 4)
     table = pq.read_table(project.PASSAGES)
     pq.write_table(table, project.PASSAGES, row_group_size=3)
-    search.check_ids(project.index("gnn_encoder"))
+    search.check_ids(project.index("gnn_encoder"), project.PASSAGES)
 
 
 @pytest.mark.parametrize(("size", "files"), [(1, N), (10**9, 1)])

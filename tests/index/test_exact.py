@@ -6,7 +6,7 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.index import exact
-from gnn_encoder.index.exact import top_k
+from gnn_encoder.index.exact import exact_top_k
 
 Save = Callable[..., Path]
 
@@ -25,7 +25,7 @@ def whole_numbers(seed: int, *shape: int) -> np.ndarray:
 
 def test_by_hand(save_matrix: Save) -> None:
     folder = save_matrix(np.array([[1, 0], [0, 1], [2, 0], [1, 1]], dtype=np.float32))
-    rows, scores = top_k(folder, np.array([[1, 0], [0, -1]], dtype=np.float32), 3)
+    rows, scores = exact_top_k(folder, np.array([[1, 0], [0, -1]], dtype=np.float32), 3)
     assert rows.tolist() == [[2, 0, 3], [0, 2, 1]]
     assert scores.tolist() == [[2, 1, 1], [0, 0, -1]]
     assert rows.dtype == np.int64 and scores.dtype == np.float32
@@ -36,7 +36,7 @@ def test_by_hand(save_matrix: Save) -> None:
 @pytest.mark.parametrize("k", [1, 10, 130, 150])
 def test_full_sort_with_ties(save_matrix: Save, dtype: str, block_rows: int | None, k: int) -> None:
     matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
-    rows, scores = top_k(save_matrix(matrix.astype(dtype)), queries, k, block_rows=block_rows)
+    rows, scores = exact_top_k(save_matrix(matrix.astype(dtype)), queries, k, block_rows=block_rows)
     expected_rows, expected_scores = full_sort(matrix, queries, k)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -45,35 +45,35 @@ def test_full_sort_with_ties(save_matrix: Save, dtype: str, block_rows: int | No
 def test_real_numbers(save_matrix: Save) -> None:
     generator = np.random.default_rng(3)
     matrix, queries = generator.normal(size=(400, 16)), generator.normal(size=(25, 16))
-    rows, scores = top_k(save_matrix(matrix.astype(np.float32)), queries.astype(np.float32), 20, block_rows=64)
+    rows, scores = exact_top_k(save_matrix(matrix.astype(np.float32)), queries.astype(np.float32), 20, block_rows=64)
     expected_rows, expected_scores = full_sort(matrix.astype(np.float32), queries.astype(np.float32), 20)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
 
 
 def test_all_passages_equal(save_matrix: Save) -> None:
-    rows, _ = top_k(save_matrix(np.ones((300, 3), dtype=np.float32)), np.ones((2, 3), dtype=np.float32), 120)
+    rows, _ = exact_top_k(save_matrix(np.ones((300, 3), dtype=np.float32)), np.ones((2, 3), dtype=np.float32), 120)
     assert rows.tolist() == [list(range(120))] * 2
 
 
 def test_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, queries = save_matrix(whole_numbers(0, 90, 4)), whole_numbers(1, 11, 4)
-    whole = top_k(folder, queries, 5, block_rows=40)
+    whole = exact_top_k(folder, queries, 5, block_rows=40)
     monkeypatch.setattr(exact, "MERGE_ENTRIES", 15)  # three queries at a time
-    parts = top_k(folder, queries, 5, block_rows=40)
+    parts = exact_top_k(folder, queries, 5, block_rows=40)
     np.testing.assert_array_equal(parts[0], whole[0])
     np.testing.assert_array_equal(parts[1], whole[1])
 
 
 def test_no_queries(save_matrix: Save) -> None:
-    rows, scores = top_k(save_matrix(whole_numbers(0, 9, 4)), np.empty((0, 4), dtype=np.float32), 5)
+    rows, scores = exact_top_k(save_matrix(whole_numbers(0, 9, 4)), np.empty((0, 4), dtype=np.float32), 5)
     assert rows.shape == scores.shape == (0, 5)
 
 
 @pytest.mark.parametrize("k", [0, 10])
 def test_k_out_of_bounds_names_its_parameter(save_matrix: Save, k: int) -> None:
     with pytest.raises(UserError, match=rf"build_graph.k is {k}: must be from 1 to the number of passages, 9"):
-        top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 4), k, name="build_graph.k")
+        exact_top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 4), k, name="build_graph.k")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -81,25 +81,25 @@ def test_passages_must_be_finite(save_matrix: Save, value: float) -> None:
     matrix = whole_numbers(0, 9, 4)
     matrix[6, 2] = value
     with pytest.raises(UserError, match="row 6 holds NaN or an infinite value"):
-        top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3, block_rows=4)
+        exact_top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3, block_rows=4)
 
 
 def test_queries_must_be_finite(save_matrix: Save) -> None:
     queries = whole_numbers(1, 3, 4)
     queries[2, 0] = np.nan
     with pytest.raises(UserError, match="query embeddings: row 2 holds NaN"):
-        top_k(save_matrix(whole_numbers(0, 9, 4)), queries, 3)
+        exact_top_k(save_matrix(whole_numbers(0, 9, 4)), queries, 3)
 
 
 def test_dimensions_must_agree(save_matrix: Save) -> None:
     with pytest.raises(UserError, match=r"shape \(2, 5\), the passages' dimension is 4"):
-        top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 5), 3)
+        exact_top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 5), 3)
 
 
 @pytest.mark.parametrize("k", [1, 10, 77])
 def test_fewer_passages_are_the_first_of_more(save_matrix: Save, k: int) -> None:
     """Ties included: a graph with k passages a query is one with more, cut by rank."""
     folder, queries = save_matrix(whole_numbers(0, 150, 4)), whole_numbers(1, 30, 4)
-    (rows, scores), (more, more_scores) = top_k(folder, queries, k), top_k(folder, queries, 120)
+    (rows, scores), (more, more_scores) = exact_top_k(folder, queries, k), exact_top_k(folder, queries, 120)
     np.testing.assert_array_equal(rows, more[:, :k])
     np.testing.assert_array_equal(scores, more_scores[:, :k])

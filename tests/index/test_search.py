@@ -9,7 +9,7 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.index.build import build
-from gnn_encoder.index.search import PassageIndex, TableRows, top_k
+from gnn_encoder.index.search import PassageIndex, TableRows, top_k_by_factory
 
 Save = Callable[..., Path]
 
@@ -47,7 +47,7 @@ def test_equal_scores_are_ordered_by_row(folder: Path, queries: np.ndarray) -> N
 
 @pytest.mark.parametrize("factory", ["Flat", "SQfp16", "HNSW16", "IVF4,Flat"])
 def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
-    rows, scores = top_k(save_matrix(matrix), queries, 7, factory, name="build_graph.k")
+    rows, scores = top_k_by_factory(save_matrix(matrix), queries, 7, factory, name="build_graph.k")
     np.testing.assert_array_equal(scores[:, 0], (queries @ matrix.T).max(axis=1))
     np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
 
@@ -55,12 +55,12 @@ def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: 
 @pytest.mark.parametrize("factory", ["Flat", "SQ8"])
 def test_top_k_larger_than_the_corpus(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
     with pytest.raises(UserError, match="mine_candidates.depth is 301: must be from 1 to the number of passages, 300"):
-        top_k(save_matrix(matrix), queries, 301, factory, name="mine_candidates.depth")
+        top_k_by_factory(save_matrix(matrix), queries, 301, factory, name="mine_candidates.depth")
 
 
 def test_factory_that_finds_too_few(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save) -> None:
     with pytest.raises(UserError, match="build_graph.factory is 'IVF20,Flat': it finds fewer than build_graph.k = 290"):
-        top_k(save_matrix(matrix), queries, 290, "IVF20,Flat", name="build_graph.k")
+        top_k_by_factory(save_matrix(matrix), queries, 290, "IVF20,Flat", name="build_graph.k")
 
 
 def test_dimensions_must_agree(folder: Path) -> None:

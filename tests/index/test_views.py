@@ -14,7 +14,8 @@ from gnn_encoder.index import build as build_module
 from gnn_encoder.index import exact
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill
-from gnn_encoder.index.search import PassageIndex, top_k
+from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.index.search import PassageIndex, top_k_by_factory
 from gnn_encoder.index.views import best_views, search_views
 
 Save = Callable[..., Path]
@@ -217,7 +218,7 @@ def test_streaming_against_brute_force_with_ties(
     save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int, block_rows: int | None, k: int
 ) -> None:
     folder = save_matrix(matrix.astype("float16"), views=VIEWS)
-    rows, scores = exact.top_k(folder, queries, k, block_rows=block_rows, views=views)
+    rows, scores = exact_top_k(folder, queries, k, block_rows=block_rows, views=views)
     expected_rows, expected_scores = brute_force(matrix, queries, k, views)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -227,19 +228,19 @@ def test_streaming_against_brute_force_with_ties(
 def test_top_k_takes_all_views_by_default(
     save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, factory: str
 ) -> None:
-    rows, scores = top_k(save_matrix(matrix, views=VIEWS), queries, 25, factory, name="build_graph.k")
+    rows, scores = top_k_by_factory(save_matrix(matrix, views=VIEWS), queries, 25, factory, name="build_graph.k")
     check(rows, scores, matrix, queries, 25)
 
 
 @pytest.mark.parametrize("views", [0, 4])
 def test_views_out_of_bounds(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int) -> None:
     with pytest.raises(UserError, match=f"views is {views}: must be from 1 to the views .* encoded, 3"):
-        exact.top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
+        exact_top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
 
 
 def test_k_is_bounded_by_passages_not_by_views(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray) -> None:
     with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
-        exact.top_k(save_matrix(matrix, views=VIEWS), queries, 151)
+        exact_top_k(save_matrix(matrix, views=VIEWS), queries, 151)
 
 
 # --- other ways to pool -----------------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def real() -> tuple[np.ndarray, np.ndarray]:
 def test_streaming_pools(
     save_matrix: Save, real: tuple[np.ndarray, np.ndarray], pool: Pool, views: int, block_rows: int | None
 ) -> None:
-    rows, scores = exact.top_k(
+    rows, scores = exact_top_k(
         save_matrix(real[0], views=VIEWS), real[1], 40, block_rows=block_rows, views=views, pool=pool
     )
     expected_rows, expected_scores = pooled_brute_force(*real, 40, pool, views)
@@ -283,7 +284,7 @@ def test_streaming_a_softmax_in_parts(
     save_matrix: Save, real: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exact, "POOLED_SCORES", 1000)  # two queries at a time
-    rows, _ = exact.top_k(save_matrix(real[0], views=VIEWS), real[1], 150, pool=SOFT)
+    rows, _ = exact_top_k(save_matrix(real[0], views=VIEWS), real[1], 150, pool=SOFT)
     assert (rows == pooled_brute_force(*real, 150, SOFT)[0]).mean() > 0.99
 
 
@@ -326,8 +327,8 @@ def test_a_softmax_on_disk(
     expected, _ = pooled_brute_force(*real, 20, SOFT)
     for found in (
         PassageIndex.open(tmp_path / "index").search(real[1], 20),
-        exact.top_k(folder, real[1], 20),
-        top_k(folder, real[1], 20, "SQfp16", name="build_graph.k"),
+        exact_top_k(folder, real[1], 20),
+        top_k_by_factory(folder, real[1], 20, "SQfp16", name="build_graph.k"),
     ):
         np.testing.assert_array_equal(found[0][:, :3], expected[:, :3])
     assert json.loads((tmp_path / "index" / "manifest.json").read_text())["softmax"] == SOFT.temperature

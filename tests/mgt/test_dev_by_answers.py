@@ -26,7 +26,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phases, "embed_queries", lambda encoder, tokens, size, rows: np.zeros((len(rows), 4)))
     monkeypatch.setattr(phases, "open_queries", lambda table, encoder: None)
     monkeypatch.setattr(phases, "check_shape", lambda folder, shape: None)
-    monkeypatch.setattr(phases, "top_k", lambda folder, queries, k, name: (FOUND[:, :k], None))
+    monkeypatch.setattr(phases, "exact_top_k", lambda folder, queries, k, name: (FOUND[:, :k], None))
 
 
 def sample(answers: list[list[str]], small: int = 5) -> Any:

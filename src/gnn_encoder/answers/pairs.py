@@ -16,8 +16,8 @@ from tqdm import tqdm
 from gnn_encoder.answers.matching import KINDS, Kind
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
+from gnn_encoder.core.rows import Rows
 
-Rows = NDArray[np.integer[Any]]
 PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than starting another process
 
 

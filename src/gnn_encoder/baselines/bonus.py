@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import Setting
-from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores, best
+from gnn_encoder.baselines.rankings import NOTHING, best
+from gnn_encoder.core.rows import Rows, Scores
 
 
 @dataclass(frozen=True, kw_only=True)

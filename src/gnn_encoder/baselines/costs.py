@@ -3,11 +3,11 @@
 import numpy as np
 
 from gnn_encoder.baselines.choice import read_choice
-from gnn_encoder.baselines.embedded import Matrix
 from gnn_encoder.baselines.logged_neighbours import LOG, scorer
 from gnn_encoder.baselines.neighbours import with_neighbours
 from gnn_encoder.baselines.query_log import QueryLog
-from gnn_encoder.baselines.rankings import Rows, Scores, best
+from gnn_encoder.baselines.rankings import best
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.costs import DEPTH, measure_costs

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import Choice, Setting, choose
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.evaluation.judge import judged_queries, measure_rankings
 from gnn_encoder.evaluation.measures import cutoff, parse
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-
-Rows = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.rows import Matrix
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-
-Matrix = NDArray[np.float32]
 
 
 def embedded(encoder: DualEncoder, split: str, params: Params, rows: NDArray[np.integer[Any]] | None = None) -> Matrix:

@@ -6,7 +6,8 @@ from typing import Self
 import numpy as np
 
 from gnn_encoder.baselines.choice import Setting
-from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores, taken, union
+from gnn_encoder.baselines.rankings import NOTHING, taken, union
+from gnn_encoder.core.rows import Rows, Scores
 
 SCORES, RANKS = "scores", "reciprocal ranks"
 

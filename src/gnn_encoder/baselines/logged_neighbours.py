@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from gnn_encoder.baselines.bonus import Bonus, unit
 from gnn_encoder.baselines.choice import Setting, plainest_first
-from gnn_encoder.baselines.embedded import Matrix, embedded, labelled_queries
+from gnn_encoder.baselines.embedded import embedded, labelled_queries
 from gnn_encoder.baselines.neighbours import Score, with_neighbours
 from gnn_encoder.baselines.query_log import QueryLog
-from gnn_encoder.baselines.rankings import Rows, Scores, read_ranked
+from gnn_encoder.baselines.rankings import read_ranked
 from gnn_encoder.baselines.reordering import write_reordered
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project

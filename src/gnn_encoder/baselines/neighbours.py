@@ -6,7 +6,8 @@ import numpy as np
 
 from gnn_encoder.baselines.bonus import Bonus, last_scores
 from gnn_encoder.baselines.query_log import Given
-from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores
+from gnn_encoder.baselines.rankings import NOTHING
+from gnn_encoder.core.rows import Rows, Scores
 
 Score = Callable[[Rows, Rows], Scores]
 

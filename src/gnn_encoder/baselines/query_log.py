@@ -9,14 +9,12 @@ from typing import Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from gnn_encoder.baselines.rankings import Rows, Scores
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.index.exact import block_top_k
 
 VECTORS, STARTS, PASSAGES = "vectors.npy", "starts.npy", "passages.npy"
-Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)

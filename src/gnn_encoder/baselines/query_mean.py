@@ -14,11 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.baselines.rankings import NOTHING, Rows, Scores, best
+from gnn_encoder.baselines.rankings import NOTHING, best
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import iterate_blocks, read_manifest
 from gnn_encoder.index.exact import block_top_k
-
-Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)

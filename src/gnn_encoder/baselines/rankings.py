@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.runs import as_matrices, read_run
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.pipeline import project
 
-Rows = NDArray[np.int64]
-Scores = NDArray[np.float32]
 NOTHING = np.float32(-np.inf)  # the score where there is no passage
 
 

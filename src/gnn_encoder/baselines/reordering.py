@@ -8,7 +8,8 @@ from typing import Protocol, TypeVar
 
 from gnn_encoder.baselines.choice import NO_LIMITS, Choice, Limits, Setting, write_choice
 from gnn_encoder.baselines.dev import DevQueries
-from gnn_encoder.baselines.rankings import Rows, Scores, best
+from gnn_encoder.baselines.rankings import best
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.pipeline import project

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_part, write_table
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.streaming import resume_windows
-from gnn_encoder.encoding.tokens import Rows, TextTokens
+from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 WINDOW = 2_048  # passages whose queries are embedded together; a kill loses one window at most

@@ -29,7 +29,7 @@ from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.index.build import INDEX, build
-from gnn_encoder.index.exact import top_k
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -65,7 +65,7 @@ def quality(
         pool: what makes a passage's score of its views' scores.
         depth: passages to retrieve per query, at most the whole corpus.
     """
-    passages, _ = top_k(
+    passages, _ = exact_top_k(
         embeddings_folder, queries, min(depth, len(pids)), views=views, pool=pool, name="retrieve.depth"
     )
     return mean(judge(as_run(passages, qids, pids)))

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, is_finished, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.encoding.inputs import Couples, Singles
-from gnn_encoder.encoding.tokens import Rows, TextTokens, stacked
+from gnn_encoder.encoding.tokens import TextTokens, stacked
 from gnn_encoder.index.views import check_views, iterate_views
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
@@ -22,7 +23,7 @@ from gnn_encoder.core.storage.arrays import (
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.inputs import Inputs, Singles
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
-from gnn_encoder.encoding.tokens import Rows, TextTokens
+from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 

@@ -7,7 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.encoding.tokens import Rows, TextTokens, pair_batch, single_batch
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
 from gnn_encoder.models.batch import Batch, Template
 
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_part
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows, resume_windows
-from gnn_encoder.encoding.tokens import Rows, TextTokens
+from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 

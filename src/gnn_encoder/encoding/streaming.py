@@ -12,9 +12,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.batching import length_batches
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.tokens import Rows
 from gnn_encoder.models.batch import Batch
 
 WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill loses one window at most

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
@@ -27,7 +28,6 @@ from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.pipeline.stage import SCRATCH
 
 log = logging.getLogger(__name__)
-Rows = NDArray[np.integer[Any]]
 
 
 class TextTokens:

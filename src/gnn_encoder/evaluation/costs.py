@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.index.views import Rows, Scores
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import QRELS, open_table
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.evaluation.documents import as_documents, best_passages, judged_documents
@@ -21,8 +20,6 @@ from gnn_encoder.evaluation.measures import answer_depth, cutoff, mean, per_quer
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry
-
-Rows = NDArray[np.integer[Any]]
 
 
 def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:

@@ -6,7 +6,6 @@ cut         yes: at least one of its relevant passages is longer than what the e
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,12 +14,11 @@ from numpy.typing import NDArray
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.labels import CUT, LABELLED, SIMILARITY, About
 from gnn_encoder.evaluation.similarity import thirds
 from gnn_encoder.pipeline import project
-
-Rows = NDArray[np.integer[Any]]
 
 
 def label_queries(

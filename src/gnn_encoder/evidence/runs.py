@@ -25,7 +25,7 @@ from gnn_encoder.evaluation.measures import cutoff
 from gnn_encoder.evidence.trials import measured_names
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer
-from gnn_encoder.index.exact import top_k
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -107,7 +107,7 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
     tokens = open_queries(project.queries(split), encoder)
     queries = embed_queries(encoder, tokens, params.encoder.batch_tokens)
     depth = min(depth_of(names), count_rows(project.PASSAGES))
-    passages, _ = top_k(matrix, queries, depth, name="evidence.measures")
+    passages, _ = exact_top_k(matrix, queries, depth, name="evidence.measures")
     qids, pids = (
         pl.Series(read_column(path, column))
         for path, column in ((project.queries(split), "qid"), (project.PASSAGES, "pid"))

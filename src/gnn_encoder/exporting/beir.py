@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.searcher import QueryEncoder, Searcher
 
@@ -85,7 +86,7 @@ class BeirSearch(BaseSearch):  # type: ignore[misc]  # BEIR has no types
         """
         raise UserError(BUILT)
 
-    def _named(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> Iterator[dict[str, float]]:
+    def _named(self, rows: Rows, scores: NDArray[np.float32]) -> Iterator[dict[str, float]]:
         for found, values in zip(rows, apart(scores), strict=True):
             there = found >= 0
             yield {

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.baselines.dev import DevQueries
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index.build import INDEX
 from gnn_encoder.index.search import PassageIndex
@@ -44,7 +44,7 @@ def dev_values(system: str, encoders: dict[str, QueryEncoder]) -> DevValues | No
     return DevValues(measure=dev.measure, queries=len(dev.rows), values=values)
 
 
-def _ranking(name: str, encoder: QueryEncoder, texts: list[str], index: PassageIndex, depth: int) -> NDArray[np.int64]:
+def _ranking(name: str, encoder: QueryEncoder, texts: list[str], index: PassageIndex, depth: int) -> Rows:
     """The first `depth` passages of each query. *Shape:* (n, depth)."""
     parts = tqdm(range(0, len(texts), BATCH), desc=f"dev queries, {name}", unit=" batches", disable=None)
     vectors = np.concatenate([encoder.embed_queries(texts[first : first + BATCH]) for first in parts])

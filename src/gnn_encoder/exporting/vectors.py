@@ -62,7 +62,7 @@ def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
     Raises:
         UserError: the matrix or the index is missing, or of other passages.
     """
-    check_ids(project.index(system))  # a matrix does not know whose rows it has; its index does
+    check_ids(project.index(system), project.PASSAGES)  # a matrix does not know whose rows it has; its index does
     folder = project.embeddings(system)
     manifest, passages = read_manifest(folder), count_rows(project.PASSAGES)
     if manifest.shape[0] != passages * manifest.views:

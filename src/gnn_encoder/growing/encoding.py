@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.streaming import encode_prepared, prepare_rows
-from gnn_encoder.encoding.tokens import Rows, TextTokens, with_title
+from gnn_encoder.encoding.tokens import TextTokens, with_title
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import Params

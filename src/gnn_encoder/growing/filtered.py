@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains
-from gnn_encoder.index.views import MISSING, Rows, Scores, by_score_then_row
+from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.index.views import MISSING, by_score_then_row
 
 faiss: Any = untyped  # its own types are of another version, and know no parameters of searches
 
@@ -24,7 +25,7 @@ class FilteredIndex:
     """A FAISS index, and the rows of it that must not be found, ascending."""
 
     index: Any  # faiss.Index
-    hidden: NDArray[np.int64]
+    hidden: Rows
 
     @cached_property
     def _selector(self) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.fusion import Fusion
-from gnn_encoder.baselines.rankings import Rows, Scores, best
+from gnn_encoder.baselines.rankings import best
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.growing.search import GrownIndex
 from gnn_encoder.index.hybrid import HybridIndex
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import contains
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import block_size
 from gnn_encoder.growing.filtered import FilteredIndex
 from gnn_encoder.growing.overlay import Overlay, current_index, read_manifest, read_overlay
@@ -19,7 +20,7 @@ from gnn_encoder.growing.place import manifest_of
 from gnn_encoder.growing.segment import GROWN, INDEX, ROWS, Segment, present
 from gnn_encoder.index.exact import block_top_k, check_queries
 from gnn_encoder.index.search import PassageIndex, TableRows
-from gnn_encoder.index.views import MISSING, Rows, Scores, by_score_then_row
+from gnn_encoder.index.views import MISSING, by_score_then_row
 
 
 class SegmentTable(TableRows):

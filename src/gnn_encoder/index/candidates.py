@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.texts import open_queries
-from gnn_encoder.index.search import top_k
+from gnn_encoder.index.search import top_k_by_factory
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -34,7 +34,7 @@ def top_passages(
     """
     queries = embed_table(system, table, params, rows)
     distributed.barrier()
-    return top_k(project.embeddings(system), queries, k, factory, name=name, seed=params.seed)
+    return top_k_by_factory(project.embeddings(system), queries, k, factory, name=name, seed=params.seed)
 
 
 def embed_table(

@@ -13,22 +13,15 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import block_size, read_manifest
 from gnn_encoder.core.view_pool import Pool, searched_pool
-from gnn_encoder.index.views import (
-    MERGE_ENTRIES,
-    Rows,
-    Scores,
-    best_views,
-    by_score_then_row,
-    check_views,
-    iterate_views,
-)
+from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, check_views, iterate_views
 
 POOLED_SCORES = 2**24  # scores of views that are held at a time where they are pooled by a softmax
 
 
-def top_k(
+def exact_top_k(
     embeddings_folder: Path,
     queries: NDArray[np.float32],
     k: int,
@@ -117,12 +110,12 @@ def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int
     """
     kept = min(k, len(block))
     wanted = min(kept + 1, len(block))
-    scores, rows = _sorted_knn(block, queries, wanted)
+    rows, scores = _sorted_knn(block, queries, wanted)
     best_rows, best_scores = rows[:, :kept].copy(), scores[:, :kept].copy()
     unsure = np.flatnonzero(scores[:, kept - 1] == scores[:, -1]) if wanted > kept else np.empty(0, np.int64)
     while len(unsure):
         wanted = min(2 * wanted, len(block))
-        scores, rows = _sorted_knn(block, queries[unsure], wanted)
+        rows, scores = _sorted_knn(block, queries[unsure], wanted)
         best_rows[unsure], best_scores[unsure] = rows[:, :kept], scores[:, :kept]
         if wanted == len(block):
             break
@@ -157,10 +150,9 @@ def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.fl
     return np.ascontiguousarray(queries, dtype=np.float32)
 
 
-def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Scores, Rows]:
+def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
     scores, rows = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
-    rows, scores = by_score_then_row(rows, scores)
-    return scores, rows
+    return by_score_then_row(rows, scores)
 
 
 def _merge(passages: Rows, scores: Scores, new_passages: Rows, new_scores: Scores, views: int) -> None:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import Choice, Setting, read_choice
 from gnn_encoder.baselines.fusion import Fusion
-from gnn_encoder.baselines.rankings import Rows, Scores, best
+from gnn_encoder.baselines.rankings import best
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index import build, exact
-from gnn_encoder.index.views import Found, Rows, Scores, search_views
-from gnn_encoder.pipeline import project
+from gnn_encoder.index.views import Found, search_views
 
 IDS_COMPARED = 65_536  # ids that are held at a time
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
@@ -84,13 +84,13 @@ class PassageIndex:
         return read_column(self.folder / build.PIDS, "pid")
 
 
-def check_ids(folder: Path) -> None:
-    """Compare the ids of an index with those of the passages that there are now, some at a time.
+def check_ids(folder: Path, passages: Path) -> None:
+    """Compare the ids of an index with those of the table of passages, some at a time.
 
     Raises:
         UserError: they differ, or a file is missing.
     """
-    sides = open_table(folder / build.PIDS, build.PID_TABLE), open_table(project.PASSAGES, PASSAGES)
+    sides = open_table(folder / build.PIDS, build.PID_TABLE), open_table(passages, PASSAGES)
     batches = (table.iter_batches(IDS_COMPARED, columns=["pid"]) for table in sides)
     for ours, theirs in zip_longest(*batches):
         if ours is None or theirs is None or not ours.equals(theirs):
@@ -109,7 +109,7 @@ class TableRows:
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    def take(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+    def take(self, rows: Rows) -> list[dict[str, Any]]:
         """Rows in the order asked for, by column name. *Shape:* rows (n,)."""
         found = []
         for row in rows.tolist():
@@ -119,7 +119,7 @@ class TableRows:
         return found
 
 
-def top_k(
+def top_k_by_factory(
     embeddings_folder: Path,
     queries: NDArray[np.float32],
     k: int,
@@ -144,7 +144,7 @@ def top_k(
         Rows and scores, best first, none missing. *Shape:* (n, k) each.
     """
     if factory == "Flat":
-        return exact.top_k(embeddings_folder, queries, k, name=name)
+        return exact.exact_top_k(embeddings_folder, queries, k, name=name)
     matrix = read_manifest(embeddings_folder)
     exact.check_k(k, matrix.shape[0] // matrix.views, name)
     queries = exact.check_queries(queries, matrix.shape[1])

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import block_size, iterate_blocks, read_manifest
 from gnn_encoder.core.view_pool import BEST, Pool
 
-Rows = NDArray[np.int64]
-Scores = NDArray[np.float32]
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a time
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 

@@ -19,7 +19,7 @@ from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
-from gnn_encoder.index.exact import top_k
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
@@ -194,7 +194,7 @@ def sample_dev(system: str, params: Params, encoder: DualEncoder, *, whole: int,
     encoder.eval()
     embedded = embed_queries(encoder, open_queries(asked, encoder), params.encoder.batch_tokens, rows)
     check_shape(cached, (n_passages, encoder.dimension))
-    retrieved, _ = top_k(cached, embedded, min(params.dev.depth, n_passages), name="dev.depth")
+    retrieved, _ = exact_top_k(cached, embedded, min(params.dev.depth, n_passages), name="dev.depth")
     if judged_by_answers(asked):
         found = retrieved_pairs(rows, retrieved)
         hits = answered(found, asked, project.PASSAGES, params.evaluate.answers)

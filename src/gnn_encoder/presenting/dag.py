@@ -27,7 +27,7 @@ class Frame:
     height: float
 
 
-Rows = dict[str, list[list[Box]]]  # lane -> its boxes from top to bottom
+Columns = dict[str, list[list[Box]]]  # lane -> its boxes from top to bottom
 
 
 def draw_dag(drawing: Drawing) -> Markup:
@@ -48,7 +48,7 @@ def draw_dag(drawing: Drawing) -> Markup:
     return Markup("").join(parts)
 
 
-def _rows(drawing: Drawing) -> Rows:
+def _rows(drawing: Drawing) -> Columns:
     """The rows of each lane: a box stands in the row given by the length of the longest path to it inside its lane."""
     before = defaultdict(list)
     for a, b in drawing.arrows:
@@ -60,7 +60,7 @@ def _rows(drawing: Drawing) -> Rows:
             ranks[box] = 1 + max((rank(other) for other in before[box] if other.lane == box.lane), default=-1)
         return ranks[box]
 
-    rows: Rows = defaultdict(list)
+    rows: Columns = defaultdict(list)
     for box in drawing.boxes:
         lane = rows[box.lane]
         lane += [[] for _ in range(rank(box) + 1 - len(lane))]
@@ -68,7 +68,7 @@ def _rows(drawing: Drawing) -> Rows:
     return rows
 
 
-def _frames(rows: Rows) -> tuple[list[Frame], float, float]:
+def _frames(rows: Columns) -> tuple[list[Frame], float, float]:
     """The frames of all lanes, and the width and height of the drawing.
 
     Frames stand in four bands, one below another: the shared stages, the branches, the branches that are built on
@@ -96,7 +96,7 @@ def _size(lane: str, rows: list[list[Box]]) -> tuple[float, float]:
     return width, TITLE + len(rows) * HEIGHT + (len(rows) - 1) * DROP + 2 * PAD
 
 
-def _places(rows: Rows, frames: list[Frame]) -> dict[Box, tuple[float, float]]:
+def _places(rows: Columns, frames: list[Frame]) -> dict[Box, tuple[float, float]]:
     """The upper left corner of every box; rows are centred in their frame."""
     places: dict[Box, tuple[float, float]] = {}
     for frame in frames:

@@ -177,7 +177,7 @@ class Systems:
     async def _take(self, name: str, try_out: Callable[[Searcher], Awaitable[object]]) -> bool:
         try:
             found = await asyncio.to_thread(self._opened, name)
-            await asyncio.to_thread(check_ids, found.searcher.index.folder)
+            await asyncio.to_thread(check_ids, found.searcher.index.folder, project.PASSAGES)
             await try_out(found.searcher)
         except (UserError, OSError, Problem) as error:
             if self._refused.get(name) != str(error):

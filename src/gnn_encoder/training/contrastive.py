@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.batching import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch, stacked
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.dev_score import DevScore
-from gnn_encoder.training.examples import Examples, Rows, TrainingBatch, draw_batch, epoch_batches, steps_of
+from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch, epoch_batches, steps_of
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import (
     contrastive_loss,

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import contains, pair_counts, relevant_pairs
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.batching import encode_by_length
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -28,7 +29,6 @@ from gnn_encoder.training.dev import read_dev_candidates
 from gnn_encoder.training.dev_score import DevScore, reranking_score
 from gnn_encoder.training.examples import (
     Examples,
-    Rows,
     TrainingBatch,
     draw_batch,
     epoch_batches,

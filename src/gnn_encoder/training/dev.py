@@ -8,8 +8,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.records import DEV_CANDIDATES, open_table
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.pipeline import project
-from gnn_encoder.training.examples import Rows
 from gnn_encoder.training.params import Dev
 
 

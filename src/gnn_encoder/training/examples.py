@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.records import EXAMPLES, open_table
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.training.targets import Targets
-
-Rows = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)

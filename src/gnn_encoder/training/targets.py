@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.records import TARGETS, open_table
+from gnn_encoder.core.rows import Rows
 
-Rows = NDArray[np.integer[Any]]
 Floats = NDArray[np.float32]
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
@@ -22,7 +23,7 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import chunks, local_share
-from gnn_encoder.training.examples import Rows, epoch_batches, steps_of
+from gnn_encoder.training.examples import epoch_batches, steps_of
 from gnn_encoder.training.history import write_history
 from gnn_encoder.training.loop import Settings, fit, parameter_group
 
