@@ -45,11 +45,8 @@ def imported(package: str) -> set[str]:
                 modules |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 modules |= {f"{alias.name}." for alias in node.names}
-    return {module.split(".")[1] for module in modules if module.startswith("gnn_encoder.")} - {
-        package,
-        "",
-        "__version__",
-    }
+    found = {module.split(".")[1] for module in modules if module.startswith("gnn_encoder.")}
+    return found - {package, "", "__version__"}
 
 
 @pytest.mark.parametrize("package", [package for package in LEVEL if (SOURCE / package).is_dir()])
