@@ -1,9 +1,9 @@
-"""What growing costs: seconds and memory of each command, for 1 to 10,000 passages at a time.
+"""What `add` and `delete` cost, and how near an added passage comes to its vector in the build.
 
     python benchmarks/growing.py [SYSTEM]
 
 It runs in the root of a project where SYSTEM, by default gnn_encoder, is built and nothing was added yet, and leaves it
-so. How near an addition comes to a build: growing_against_build.py.
+so. Every command runs in a process of its own. Passages are deleted and added again; then copies of others are added.
 """
 
 import json
@@ -13,100 +13,70 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gnn_encoder.growing.place import folder_of
-from gnn_encoder.growing.search import GrownIndex
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.growing.versions import current, folder_of
 
-SIZES = (1, 100, 1000, 10_000)  # passages that are added at a time
-LOGGED = 100  # queries that are logged at a time
-QUERIES = 300
+SIZES = (1, 100, 1_000, 10_000)  # passages that are added at a time
 SEED = 5
 
 
 def run(*arguments: str) -> None:
     """Run a command of gnn-encoder and print what it says, its seconds with the start of Python, and its memory."""
-    began, before, peak = time.perf_counter(), _processor_seconds(), 0
-    command = [sys.executable, "-m", "gnn_encoder.cli", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        while process.poll() is None:
-            peak = max(peak, _peak_kilobytes(process.pid))
-            time.sleep(0.05)
-        told = process.stdout.read().strip() if process.stdout else ""
-    seconds, busy = time.perf_counter() - began, _processor_seconds() - before
-    told = told or "failed"
-    print(
-        f"{arguments[0]}: {told} | with the start {seconds:.1f} s, {busy:.1f} s of a core, {peak / 1024:.0f} MiB",
-        flush=True,
-    )
+    began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-c", _WITH_PEAK, *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    seconds, now = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    print(f"{told[0]} | with the start {seconds:.1f} s, {busy:.1f} s of a core, {told[1]} MiB", flush=True)
 
 
-def _processor_seconds() -> float:
-    """What all commands so far took of a core: other programs beside them do not lengthen it."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+_WITH_PEAK = """
+import re
+from pathlib import Path
+from gnn_encoder.cli import app
+app(standalone_mode=False)
+print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
+"""
 
 
-def _peak_kilobytes(process: int) -> int:
-    """The most memory that a process has had so far; rusage gives a child its parent's, where that is more."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
-
-
-def write(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Passages as a file."""
-    path = folder / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def write(folder: str, passages: pl.DataFrame) -> str:
+    """Passages as a file to add."""
+    path = Path(folder) / "passages.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in passages.rename({"pid": "_id"}).to_dicts()))
     return str(path)
 
 
-def tell_search(system: str, name: str) -> None:
-    """Print how long the index alone takes for one query, by the median of `QUERIES` random ones."""
-    base = PassageIndex.open(project.index(system))
-    index = GrownIndex.open(base) or base
-    queries = np.random.default_rng(SEED).normal(size=(QUERIES, 1, base.dimension)).astype(np.float32)
-    taken = []
-    for query in queries:
-        began = time.perf_counter()
-        index.search(query, 10)
-        taken.append(1e3 * (time.perf_counter() - began))
-    print(f"search, {name}: {np.median(taken):.2f} ms a query", flush=True)
+def vectors(system: str, pids: list[str]) -> np.ndarray:
+    """The vectors of passages in the version that counts. *Shape:* (pids, d)."""
+    version = current(system)
+    places = {pid: row for row, pid in enumerate(pl.read_parquet(version.passages)["pid"])}
+    return np.asarray(open_matrix(version.embeddings)[[places[pid] for pid in pids]], dtype=np.float64)
 
 
 def main(system: str = "gnn_encoder") -> None:
+    """Delete, add again, compare; then add copies of passages."""
     if folder_of(system).exists():
         sys.exit(f"{folder_of(system)}: exists; run this where nothing was added yet")
-    passages, asked = pl.read_parquet(project.PASSAGES), pl.read_parquet(project.queries("dev"))["text"].to_list()
+    passages = pl.read_parquet(current(system).passages)
     try:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            tell_search(system, "the build")
-            first = [{"_id": "first", "text": "The first command embeds the graph's queries."}]
-            run("add", write(folder, "first", first), "--system", system)
+        with tempfile.TemporaryDirectory() as folder:
+            some = passages.sample(300, seed=SEED)
+            pids = some["pid"].to_list()
+            built = vectors(system, pids)
+            run("delete", *pids, "--system", system)
+            run("add", write(folder, some), "--system", system)
+            again = vectors(system, pids)
+            cosine = (built * again).sum(1) / np.linalg.norm(built, axis=1) / np.linalg.norm(again, axis=1)
+            print(f"cosine with the vectors of the build: mean {cosine.mean():.4f}, lowest {cosine.min():.4f}")
             for size in SIZES:
-                some = passages.sample(size, seed=SEED + size).select(_id=f"new-{size}-" + pl.col("pid"), text="text")
-                run("add", write(folder, f"new-{size}", some.to_dicts()), "--system", system)
-                run("delete", some["_id"][0], "--system", system)
-            tell_search(system, "with all these")
-            if system in registry().graphs:
-                log = folder / "log.tsv"
-                log.write_text("\n".join(asked[:LOGGED]))
-                run("log", str(log), "--system", system)
-            run("compact", "--system", system)
-            tell_search(system, "after compact")
-            run("compact", "--all", "--system", system)
-            tell_search(system, "after compact --all")
+                copies = passages.sample(size, seed=size).with_columns(pid=f"new-{size}-" + pl.col("pid"))
+                run("add", write(folder, copies), "--system", system)
+            run("delete", pids[0], "--system", system)
     finally:
         shutil.rmtree(folder_of(system), ignore_errors=True)
 

@@ -349,37 +349,28 @@ def export(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.exporting import command
-        from gnn_encoder.growing.place import manifest_of
 
         for path in command.export(system, to, folder):
             typer.echo(path)
-        if manifest_of(system).is_file() and to not in command.MODELS:
-            typer.echo(f"{system} has grown since it was built: added and deleted passages do not count here", err=True)
         _tell_other_data()
 
 
 @app.command()
 def add(
-    passages: Annotated[Path | None, typer.Argument(help="JSON lines with _id, text and perhaps title.")] = None,
-    system: Annotated[str, typer.Option(help="Which dense system's index grows.")] = MAIN,
-    again: Annotated[bool, typer.Option("--again", help="Bring earlier additions onto a rebuilt index.")] = False,
+    passages: Annotated[Path, typer.Argument(help="JSON lines with _id, text and perhaps title.")],
+    system: Annotated[str, typer.Option(help="Which dense system's index takes them.")] = MAIN,
 ) -> None:
     """Add passages to a built index, without training; one with the id of another that is there replaces it.
-
-    With --again, what was added, deleted and logged before the index was built anew is done to the new one.
 
     \b
     Examples:
       gnn-encoder add passages.jsonl
       gnn-encoder add passages.jsonl --system dual_encoder
-      gnn-encoder add --again
     """  # noqa: D301
     with report_errors():
-        if (passages is None) != again:
-            raise UserError("give a file of passages or --again: one of the two")
         from gnn_encoder.growing import commands
 
-        _print_grown(system, lambda: commands.add(system, passages) if passages else commands.again(system))
+        _print_outcome(system, lambda: commands.add(system, passages))
 
 
 @app.command()
@@ -398,52 +389,14 @@ def delete(
     with report_errors():
         from gnn_encoder.growing import commands
 
-        _print_grown(system, lambda: commands.delete(system, pids or [], file))
+        _print_outcome(system, lambda: commands.delete(system, pids or [], file))
 
 
-@app.command()
-def log(
-    queries: Annotated[Path, typer.Argument(help="A query a line, perhaps with a tab and the passage chosen for it.")],
-    system: Annotated[str, typer.Option(help="Which dense system's index takes them in.")] = MAIN,
-) -> None:
-    """Take logged queries into the graph of a built index, without training: they inform the passages they retrieve.
-
-    \b
-    Examples:
-      gnn-encoder log queries.tsv
-      gnn-encoder log queries.tsv --system query_mean
-    """  # noqa: D301
-    with report_errors():
-        from gnn_encoder.growing import commands
-
-        _print_grown(system, lambda: commands.log(system, queries))
-
-
-@app.command()
-def compact(
-    system: Annotated[str, typer.Option(help="Which dense system's additions are merged.")] = MAIN,
-    whole: Annotated[bool, typer.Option("--all", help="Index them together with the built passages.")] = False,
-) -> None:
-    """Merge what was added to a built index, and drop what was deleted from that.
-
-    \b
-    Examples:
-      gnn-encoder compact
-      gnn-encoder compact --all
-    """  # noqa: D301
-    with report_errors():
-        from gnn_encoder.growing.compact import compact as merge
-
-        _print_grown(system, lambda: merge(system, whole=whole))
-
-
-def _print_grown(system: str, command: "Callable[[], Outcome]") -> None:
+def _print_outcome(system: str, command: "Callable[[], Outcome]") -> None:
     began = time.perf_counter()
     outcome = command()
     seconds = time.perf_counter() - began
     typer.echo(f"{system}: {outcome.told}; {outcome.passages:,} passages can be found ({seconds:.1f} s)")
-    if outcome.warning:
-        _print_warning(outcome.warning)
     _tell_other_data()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.growing.place import manifest_of
+from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import REGISTRY, read_registry
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gnn_encoder.growing.hybrid import GrownHybrid
-    from gnn_encoder.growing.search import GrownIndex
     from gnn_encoder.index.hybrid import HybridIndex
     from gnn_encoder.index.search import PassageIndex
 
@@ -58,12 +56,13 @@ class Tables(Protocol):
 class Searcher:
     """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts.
 
-    What `gnn-encoder add`, `delete` and `log` did to the index since it was built counts: then `index` is a GrownIndex.
+    `version` says whether that is the index that was built, or what `gnn-encoder add` and `delete` made of it.
     """
 
+    version: Version
     encoder: QueryEncoder
-    index: "PassageIndex | GrownIndex"
-    hybrid: "HybridIndex | GrownHybrid | None"
+    index: "PassageIndex"
+    hybrid: "HybridIndex | None"
     pids: Tables
     passages: Tables
 
@@ -81,9 +80,8 @@ class Searcher:
             load: loads the query encoder from its folder; by default `load_encoder`.
 
         Raises:
-            UserError: the folder is no index of a dense system, one of the system's artifacts is missing, its index
-                holds another number of passages than the passages table, or what was added to it or deleted from it
-                belongs to an older build.
+            UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
+                holds another number of passages than the passages table.
         """
         folder = Path(index).absolute()
         if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
@@ -100,28 +98,21 @@ class Searcher:
         dense = read_registry(REGISTRY).dense
         if system not in dense:
             raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
-        index = PassageIndex.open(project.index(system))
-        passages = TableRows(project.PASSAGES, PASSAGES)
+        found = current(system)
+        index, passages = PassageIndex.open(found.index), TableRows(found.passages, PASSAGES)
         if len(passages) != index.passages:
             raise UserError(
-                f"{index.folder}: holds {index.passages} passages, {project.PASSAGES} has {len(passages)}; "
+                f"{index.folder}: holds {index.passages} passages, {found.passages} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
-        pids = TableRows(index.folder / PIDS, PID_TABLE)
-        both = _open_hybrid(index) if hybrid else None
-        encoder = load(Path(dense[system].encoder))
-        if manifest_of(system).is_file():
-            from gnn_encoder.growing.search import GrownIndex
-
-            if grown := GrownIndex.open(index):
-                return cls(
-                    encoder=encoder,
-                    index=grown,
-                    hybrid=_grow_hybrid(both, grown) if both else None,
-                    pids=grown.tables(pids, ["pid"]),
-                    passages=grown.tables(passages, ["pid", "title", "text"]),
-                )
-        return cls(encoder=encoder, index=index, hybrid=both, pids=pids, passages=passages)
+        return cls(
+            version=found,
+            encoder=load(Path(dense[system].encoder)),
+            index=index,
+            hybrid=_open_hybrid(index, found.rows) if hybrid else None,
+            pids=TableRows(index.folder / PIDS, PID_TABLE),
+            passages=passages,
+        )
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer.
@@ -178,13 +169,7 @@ def _load_dual_encoder(folder: Path) -> QueryEncoder:
     return DualEncoder.load(folder, precision=precision).for_inference()
 
 
-def _open_hybrid(index: "PassageIndex") -> "HybridIndex":
+def _open_hybrid(index: "PassageIndex", rows: Path | None) -> "HybridIndex":
     from gnn_encoder.index.hybrid import HybridIndex
 
-    return HybridIndex.open(index)
-
-
-def _grow_hybrid(built: "HybridIndex", grown: "GrownIndex") -> "GrownHybrid":
-    from gnn_encoder.growing.hybrid import GrownHybrid
-
-    return GrownHybrid(built, grown)
+    return HybridIndex.open(index, rows)

@@ -1,39 +1,66 @@
-"""Projects with a built GNN-encoder, one for each kind of graph, and copies of them to change."""
+"""Projects with a built GNN-encoder of random weights, one for each kind of graph, and copies of them to change."""
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import chdir
+from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
 import pytest
+import torch
 
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.core.records import QUERIES
+from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.systems import registry
 
-from .projects import Kind, make
+from ..project import ROOT, call_stage, declare
+
+SYSTEM, BASE = "gnn_encoder", "dual_encoder"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What differs between the projects: parameters, whether the GNN's encoder differs from M_de, generated nodes."""
+
+    params: tuple[str, ...]
+    joint: bool = False
+    generated: bool = False
+
 
 KINDS = {
-    "product": Kind("product"),
-    "cross_encoder": Kind("cross_encoder", joint=True),
-    "plain_edges": Kind("none", layers=1, joint=True, labelled=False, max_neighbours=2),
-    "without_labels": Kind("product", labelled_edges=False),
-    "generated": Kind("product", generated=True),
-    "generated_without_labels": Kind("product", labelled_edges=False, generated=True),
+    "product": Kind(("mgt.edge_features=product",)),
+    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True),
+    "plain_edges": Kind(
+        ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint=True
+    ),
+    "without_labels": Kind(("mgt.edge_features=product", "encode_corpus.labelled_edges=false"), generated=True),
+    "generated": Kind(("mgt.edge_features=product",), generated=True),
 }
 
 
 @pytest.fixture(scope="session")
-def built(
-    tmp_path_factory: pytest.TempPathFactory, tiny_params: Params, tiny_corpus: Path
-) -> Callable[[str], tuple[Path, Params]]:
-    """The folder and the parameters of a project of some kind, built once; not to be changed."""
-    made: dict[str, tuple[Path, Params]] = {}
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a project of some kind, built once; not to be changed."""
+    made: dict[str, Path] = {}
 
-    def of_kind(name: str) -> tuple[Path, Params]:
+    def of_kind(name: str) -> Path:
         if name not in made:
-            folder = tmp_path_factory.mktemp(name)
-            with chdir(folder):
-                made[name] = folder, make(folder, tiny_params, tiny_corpus, KINDS[name])
+            made[name] = tmp_path_factory.mktemp(name) / "project"
+            (made[name] / "tests").mkdir(parents=True)
+            shutil.copytree(ROOT / "tests" / "tiny", made[name] / "tests" / "tiny")
+            declare(made[name])
+            with chdir(made[name]):
+                _build(KINDS[name])
+            registry.cache_clear()  # one of them has a registry of its own
         return made[name]
 
     return of_kind
@@ -41,21 +68,77 @@ def built(
 
 @pytest.fixture
 def project_of(
-    built: Callable[[str], tuple[Path, Params]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Params]:
     """Makes a copy of a built project the current folder."""
 
     def copy(name: str) -> Params:
-        folder, params = built(name)
         target = tmp_path / "project"
-        shutil.copytree(folder, target, copy_function=os.link)  # a command that changed a build's file would change all
+        shutil.copytree(built(name), target, copy_function=os.link)
         monkeypatch.chdir(target)
-        return params
+        return load_params()
 
     return copy
 
 
-@pytest.fixture(autouse=True)
-def builds_stay(built: Callable[[str], tuple[Path, Params]]) -> Iterator[None]:
-    """No command changes a file of the pipeline."""
-    yield
+def _build(kind: Kind) -> None:
+    init(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *kind.params])
+    call_stage("prepare")
+    _save_models(load_params(), kind)
+    project.embeddings("retriever").mkdir(parents=True)  # which the stage names, for a start that changed no weight
+    call_stage("cache_passages", BASE)
+    if kind.generated:
+        _generate()
+    call_stage("build_graph", SYSTEM)
+    if "mgt.edge_features=cross_encoder" in kind.params:
+        call_stage("embed_edges", SYSTEM)
+    project.edge_features(SYSTEM).mkdir(parents=True, exist_ok=True)
+    call_stage("encode_corpus", SYSTEM)
+    for system in (BASE, SYSTEM):
+        call_stage("build_index", system)
+
+
+def _generate() -> None:
+    """Make the first words of each passage a generated query, and a node."""
+    passages = pl.read_parquet(project.PASSAGES)
+    words = passages["text"].str.split(" ").list.head(4).list.join(" ")
+    columns = {"qid": [f"g{row}" for row in range(len(words))], "text": words, "answers": [[]] * len(words)}
+    write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(columns, pl.Schema(QUERIES)).to_arrow()])
+    systems = Path("systems.yaml")
+    own = "nodes: training\n    generated: data/prepared/queries/train.parquet"
+    systems.write_text(systems.read_text().replace(own, "nodes: both\n    generated: data/generated", 1))
+    registry.cache_clear()
+
+
+def _save_models(params: Params, kind: Kind) -> None:
+    encoder = DualEncoder.from_pretrained(params.encoder)
+    _disturb(encoder, seed=1)
+    encoder.save(project.encoder(BASE))
+    encoder.save(project.encoder("retriever"))
+    if kind.joint:
+        _disturb(encoder, seed=2)
+    encoder.save(project.gnn(SYSTEM) / "encoder")
+    CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
+    gnn = QueryPassageGNN(
+        GNNConfig(
+            dimension=encoder.dimension,
+            edge_dimension=encoder.dimension,
+            layers=params.mgt.layers,
+            heads=4,
+            gate="learned",
+            edge_features=params.mgt.edge_features,
+            graph="full",
+            labelled=params.build_graph.labelled,
+            similarity=params.encoder.similarity,
+        )
+    )
+    _disturb(gnn, seed=3, by=0.3)
+    gnn.save(project.gnn(SYSTEM))
+
+
+@torch.no_grad()
+def _disturb(model: torch.nn.Module, *, seed: int, by: float = 0.02) -> None:
+    """Move every weight, so that no part of a model is without effect."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter += by * torch.randn(parameter.shape, generator=generator)

@@ -11,10 +11,8 @@ import pyarrow as pa
 
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.growing.made import Made
-from gnn_encoder.growing.overlay import Overlay
-from gnn_encoder.growing.reading import Log
 from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project
 
@@ -28,40 +26,28 @@ def vector(text: str) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=D).astype(np.float32)
 
 
-class HashGrower:
-    """Gives texts their vectors. A logged query changes the passages that it is labelled with: one letter more."""
-
-    def __init__(self, overlay: Overlay) -> None:
-        self._overlay = overlay
-
-    def add(self, passages: pl.DataFrame, old: np.ndarray) -> Made:
-        return Made(vectors=np.stack([vector(text) for text in passages["text"]]))
-
-    def known_queries(self) -> pl.LazyFrame:
-        tables = [pl.scan_parquet(one.queries) for one in self._overlay.segments if one.entry.queries]
-        return pl.concat([pl.LazyFrame({"text": []}, {"text": pl.String}), *tables])
-
-    def log(self, queries: Log, folder: Path) -> np.ndarray:
-        return self._overlay.find(queries.pairs["pid"])["row"].to_numpy()
-
-    def remake(self, passages: pl.DataFrame, rows: np.ndarray) -> Made:
-        return Made(vectors=np.stack([vector(text + "!") for text in passages["text"]]))
+def encode(passages: pl.DataFrame) -> np.ndarray:
+    """In place of a system's models. *Shape:* (b,) -> (b, D)."""
+    return np.stack([vector(text) for text in passages["text"]])
 
 
-def make(folder: Path, texts: dict[str, str], factory: str = "Flat") -> None:
-    """Build the index of some passages in `folder`, which is the current folder; texts by pid."""
-    shutil.copy(ROOT / "systems.yaml", folder)
-    shutil.copy(ROOT / "params.yaml", folder)
+def make(folder: Path, texts: dict[str, str], factory: str = "Flat", views: int = 1, system: str = SYSTEM) -> None:
+    """Build the index of some passages in `folder`, which is the current folder; texts by pid.
+
+    View 0 of a passage is the vector of its text, the others are random.
+    """
+    for name in ("systems.yaml", "params.yaml"):
+        shutil.copy(ROOT / name, folder)
     columns = [list(texts), [""] * len(texts), list(texts.values())]
     write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
-    values = np.stack([vector(text) for text in texts.values()])
-    shutil.rmtree(project.embeddings(SYSTEM), ignore_errors=True)
-    with ArrayWriter(project.embeddings(SYSTEM), values.shape, "float32") as writer:
-        writer.write(0, values)
-        names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": str(hash(tuple(texts.items())))}
-        writer.finish(ArrayManifest(shape=values.shape, dtype="float32", **names))
-    folders = project.embeddings(SYSTEM), project.index(SYSTEM)
-    build(*folders, factory=factory, pids=project.PASSAGES, system=SYSTEM, seed=0)
+    of_views = [vector(text + "!" * view) for text in texts.values() for view in range(views)]
+    shutil.rmtree(project.embeddings(system), ignore_errors=True)
+    with ArrayWriter(project.embeddings(system), (len(of_views), D), "float32") as writer:
+        writer.write(0, np.stack(of_views))
+        marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
+        writer.finish(ArrayManifest(shape=(len(of_views), D), dtype="float32", views=views, **marks))
+    folders = project.embeddings(system), project.index(system)
+    build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=0)
 
 
 def jsonl(path: Path, texts: dict[str, str]) -> Path:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gnn_encoder.growing.commands import add, delete, log
+from gnn_encoder.growing.commands import add, delete
 
 from .conftest import Start
 
@@ -46,19 +46,3 @@ def test_what_was_added_is_found_and_what_was_deleted_is_not(root: Path, start: 
     assert abs(told["after"]["score"] - score) < 1e-6
     old = server.get("/explain", query=QUERY, pid=before[1]["pid"]).json()
     assert old["graph"] is not None and old["before"]["score"] is not None
-
-
-def test_logged_queries_are_told_by_a_running_server(root: Path, start: Start) -> None:
-    """The process that explains was started before the log."""
-    server = start("--explain")
-    pid = server.get("/search", query=QUERY, k=1).json()["hits"][0]["pid"]
-    before = server.get("/explain", query=QUERY, pid=pid).json()["graph"]
-    assert "logged" not in {one["kind"] for one in before["queries"]}
-    (root / "queries.tsv").write_text(f"cheese that squeaks\t{pid}\n", encoding="utf-8")
-    log("gnn_encoder", root / "queries.tsv")
-
-    def kinds() -> list[tuple[str, str | None, bool]]:
-        told = server.get("/explain", query=QUERY, pid=pid).json()["graph"]["queries"]
-        return [(one["text"], one["qid"], one["labelled"]) for one in told if one["kind"] == "logged"]
-
-    until(lambda: kinds() == [("cheese that squeaks", None, True)])

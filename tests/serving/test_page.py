@@ -5,14 +5,11 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gnn_encoder.growing.commands import add, log
-
-from .conftest import Server, Start
+from .conftest import Server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -159,31 +156,6 @@ def test_why_shows_the_graph_at_work(page: Any, server: Server, errors: list[str
     page.locator(".left .hit").first.get_by_role("button", name="Why").click()
     expect(page.locator(".left .why")).to_contain_text("M_de has no graph")
     assert errors == []
-
-
-def test_why_of_a_passage_that_was_added_and_of_a_logged_query(browser: Any, root: Path, start: Start) -> None:
-    (root / "new.jsonl").write_text(json.dumps({"_id": "new", "text": "Halloumi squeaks, and is made of milk."}) + "\n")
-    add("gnn_encoder", root / "new.jsonl")
-    (root / "queries.tsv").write_text("cheese that squeaks\tnew\nwhat to fry\n")
-    log("gnn_encoder", root / "queries.tsv")
-    server = start("--max-k", "1000")
-    graph = server.get("/explain", query=QUERY, pid="new").json()["graph"]
-    answer = server.get("/search", query=QUERY, k=121, marks=True).json()
-    answer["hits"] = [hit for hit in answer["hits"] if hit["pid"] == "new"]
-    page = browser.new_page()
-    page.route("**/search?*", lambda route: route.fulfill(json=answer))
-    page.goto(server.url)
-    page.get_by_role("searchbox").fill(QUERY)
-    page.keyboard.press("Enter")
-    page.locator(".right").get_by_role("button", name="Why").click()
-    panel = page.get_by_role("region", name="Why passage new")
-    expect(panel).to_contain_text(f"gate {100 * graph['gate']:.1f}% open", timeout=60_000)
-    bars = panel.locator(".bars li")
-    names = [one["text"] for one in graph["queries"]] + ["the passage itself"]
-    assert [bar.locator("span").first.evaluate("one => one.firstChild.data.trim()") for bar in bars.all()] == names
-    expect(bars.filter(has_text="cheese that squeaks").locator(".tag")).to_have_text(["labelled", "logged"])
-    assert panel.locator(".heads i").count() == 0 and "Small bars" not in panel.text_content()
-    page.close()
 
 
 def test_a_slash_is_typed_only_behind_other_characters(page: Any) -> None:

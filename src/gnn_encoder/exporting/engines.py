@@ -9,7 +9,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.exporting.vectors import passage_parts
-from gnn_encoder.pipeline import project
+from gnn_encoder.growing.versions import current
 
 MAPPING, BULK = "mapping.json", "bulk-{:05d}.ndjson"
 COLLECTION, POINTS = "collection.json", "points.jsonl"
@@ -26,7 +26,7 @@ def export_elasticsearch(system: str, folder: Path) -> None:
     Raises:
         UserError: the system has several vectors a passage, or Elasticsearch would refuse an id or the dimension.
     """
-    manifest = read_manifest(project.embeddings(system))
+    manifest = read_manifest(current(system).embeddings)
     if manifest.views > 1:
         raise UserError(
             f"{system} has several vectors a passage, which one document cannot hold; take qdrant or parquet"
@@ -49,7 +49,7 @@ def export_qdrant(system: str, folder: Path) -> None:
 
     A passage is one point. Several views are its multivector, whose score is that of the best view, as in our index.
     """
-    manifest = read_manifest(project.embeddings(system))
+    manifest = read_manifest(current(system).embeddings)
     vectors: dict[str, Any] = {"size": manifest.shape[1], "distance": "Dot"}
     if manifest.views > 1:
         vectors["multivector_config"] = {"comparator": "max_sim"}

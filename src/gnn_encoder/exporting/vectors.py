@@ -14,9 +14,9 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.growing.versions import current
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex, check_ids
-from gnn_encoder.pipeline import project
 
 Vectors = NDArray[np.float32]
 ROWS = 4096  # vectors that are written together
@@ -25,7 +25,7 @@ IDS, MATRIX, TABLE = "ids.txt", "vectors.npy", "vectors.parquet"
 
 def export_npy(system: str, folder: Path) -> None:
     """`vectors.npy` (float32) and `ids.txt`: line i is the passage of row i. Of several views each has a row."""
-    shape = read_manifest(project.embeddings(system)).shape
+    shape = read_manifest(current(system).embeddings).shape
     with (folder / MATRIX).open("wb") as file, (folder / IDS).open("w", encoding="utf-8") as ids:
         write_header(file, np.dtype(np.float32), shape)
         for passages, vectors in passage_parts(system):
@@ -35,7 +35,7 @@ def export_npy(system: str, folder: Path) -> None:
 
 def export_parquet(system: str, folder: Path) -> None:
     """`vectors.parquet`: columns pid, title, text, vector (a list of float32 of fixed size)."""
-    columns = read_manifest(project.embeddings(system)).shape[1]
+    columns = read_manifest(current(system).embeddings).shape[1]
     schema = pa.schema([*PASSAGES, ("vector", pa.list_(pa.float32(), columns))])
     with pq.ParquetWriter(folder / TABLE, schema) as writer:
         for passages, vectors in passage_parts(system):
@@ -44,12 +44,12 @@ def export_parquet(system: str, folder: Path) -> None:
 
 
 def export_faiss(system: str, folder: Path) -> None:
-    """`index.faiss`, the index that `dvc repro` built, and `ids.txt`: FAISS's id i is the passage of line i.
+    """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i.
 
     Raises:
         UserError: the index is missing, or does not fit its manifest.
     """
-    index = PassageIndex.open(project.index(system))
+    index = PassageIndex.open(current(system).index)
     shutil.copyfile(index.folder / INDEX, folder / INDEX)
     with (folder / IDS).open("w", encoding="utf-8") as ids:
         for batch in open_table(index.folder / PIDS, PID_TABLE).iter_batches(columns=["pid"]):
@@ -62,17 +62,18 @@ def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
     Raises:
         UserError: the matrix or the index is missing, or of other passages.
     """
-    check_ids(project.index(system), project.PASSAGES)  # a matrix does not know whose rows it has; its index does
-    folder = project.embeddings(system)
-    manifest, passages = read_manifest(folder), count_rows(project.PASSAGES)
+    version = current(system)
+    check_ids(version.index, version.passages)  # a matrix does not know whose rows it has; its index does
+    folder = version.embeddings
+    manifest, passages = read_manifest(folder), count_rows(version.passages)
     if manifest.shape[0] != passages * manifest.views:
         raise UserError(
-            f"{folder}: holds {manifest.shape[0]} vectors, {project.PASSAGES} has {passages} passages; "
+            f"{folder}: holds {manifest.shape[0]} vectors, {version.passages} has {passages} passages; "
             "make it again (`dvc repro`)"
         )
     matrix, first = open_matrix(folder), 0
     bar = tqdm(total=manifest.shape[0], desc="vectors", unit=" vectors", disable=None)
-    for batch in open_table(project.PASSAGES, PASSAGES).iter_batches(batch_size=max(1, ROWS // manifest.views)):
+    for batch in open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // manifest.views)):
         last = first + len(batch) * manifest.views
         at = np.repeat(np.arange(len(batch)), manifest.views)
         yield pa.Table.from_batches([batch]).take(pa.array(at)), matrix[first:last].astype(np.float32)

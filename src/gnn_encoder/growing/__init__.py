@@ -1,1 +1,1 @@
-"""An index that grows: passages added to a built index, deleted from it, and queries logged, without the pipeline."""
+"""Passages added to a built index and deleted from it, as a new version of the index, without the pipeline."""

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.encoding.corpus import embed_passages, embed_queries
+from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.streaming import encode_prepared, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens, with_title
@@ -31,34 +32,16 @@ class TokensInMemory(TextTokens):
         self.offsets = np.cumsum([0, *map(len, ids)])
 
 
-class TextEncoder:
-    """A dual-encoder that reads texts."""
-
-    def __init__(self, folder: Path, params: Params) -> None:
-        self.encoder = DualEncoder.load(folder, precision=params.encoder.precision).for_inference()
-        self._batch_tokens = params.encoder.batch_tokens
-
-    def queries(self, texts: Sequence[str]) -> Matrix:
-        """E_Q. *Shape:* (n, d)."""
-        tokens = _tokens(self.encoder, self.encoder.settings.query_prefix, texts)
-        return embed_queries(self.encoder, tokens, self._batch_tokens)
-
-    def passages(self, titles: Sequence[str], texts: Sequence[str]) -> Matrix:
-        """E_P. *Shape:* (n, d)."""
-        return embed_texts_of_passages(self.encoder, titles, texts, self._batch_tokens)
+def passage_texts(passages: pl.DataFrame, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Passages as models read them. `passages`: columns title, text."""
+    return [with_title(*one, tokenizer) for one in passages.select("title", "text").iter_rows()]
 
 
-def embed_texts_of_passages(
-    encoder: DualEncoder, titles: Sequence[str], texts: Sequence[str], batch_tokens: int
-) -> Matrix:
-    """E_P of passages that are given as texts. *Shape:* (n, d)."""
-    whole = [with_title(*one, encoder.tokenizer) for one in zip(titles, texts, strict=True)]
-    tokens = _tokens(encoder, encoder.settings.passage_prefix, whole)
-    return embed_passages(encoder, tokens, batch_tokens, np.arange(len(whole)))
-
-
-def _tokens(encoder: DualEncoder, prefix: str, texts: Sequence[str]) -> TokensInMemory:
-    return TokensInMemory([prefix + text for text in texts], encoder.tokenizer)
+def embed_new(encoder: DualEncoder, passages: pl.DataFrame, batch_tokens: int) -> Matrix:
+    """E_P of passages. *Shape:* passages (b,), columns title, text -> (b, d)."""
+    prefix = encoder.settings.passage_prefix
+    texts = [prefix + text for text in passage_texts(passages, encoder.tokenizer)]
+    return embed_passages(encoder, TokensInMemory(texts, encoder.tokenizer), batch_tokens, np.arange(len(texts)))
 
 
 class PairEncoder:
@@ -67,10 +50,6 @@ class PairEncoder:
     def __init__(self, folder: Path, params: Params) -> None:
         self.model = CrossEncoder.load(folder, precision=params.encoder.precision).for_inference()
         self._length, self._batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
-
-    def passage_text(self, title: str, text: str) -> str:
-        """A passage as M_ce reads it."""
-        return with_title(title, text, self.model.tokenizer)
 
     def features(self, first: Sequence[str], second: Sequence[str], rows: tuple[Rows, Rows]) -> Matrix:
         """[CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""

@@ -1,54 +1,78 @@
-"""Which systems can grow, and how."""
+"""Which systems take new passages, and what gives these their vectors."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.growing.made import Grower, no_use_for_queries
-from gnn_encoder.growing.overlay import Overlay
-from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry
 
-
-def open_grower(overlay: Overlay) -> Grower:
-    """What gives a system's new passages their vectors.
-
-    Raises:
-        UserError: an artifact is missing, or a model was trained anew since the index was built.
-    """
-    system, params = overlay.manifest.system, load_params()
-    if system in registry().graphs:
-        from gnn_encoder.growing.graph import GraphGrower
-
-        return GraphGrower(overlay, params)
-    from gnn_encoder.growing.plain import PlainGrower, ShiftedGrower
-
-    return ShiftedGrower(overlay, params) if system in registry().shifted else PlainGrower(overlay, params)
+Encode = Callable[[pl.DataFrame], NDArray[np.float32]]  # columns pid, title, text; *Shape:* (b,) -> (b, d)
 
 
-def check_takes_queries(system: str) -> None:
-    """Refuse a system that queries do not change.
+def check_dense(system: str) -> None:
+    """Refuse a system that has no vectors of its own.
 
     Raises:
-        UserError: as `check_system`, or its passages are encoded alone.
+        UserError: it is unknown, or reorders what another one finds.
     """
-    check_system(system)
-    if system not in registry().graphs and system not in registry().shifted:
-        raise no_use_for_queries(system)
-
-
-def check_system(system: str) -> None:
-    """Refuse a system that cannot grow.
-
-    Raises:
-        UserError: it is unknown, has several vectors a passage, or has no vectors of its own.
-    """
-    known, grows = registry(), [name for name in registry().dense if name not in registry().views]
-    if system in grows:
+    known = registry()
+    if system in known.dense:
         return
-    if system in known.views:
-        raise UserError(
-            f"--system is {system!r}: its passages have several vectors each, made with generated queries, and it "
-            "cannot grow; build it again with the new passages (`dvc repro`)"
-        )
     if system in known.reordered:
         base = known.reordered[system].base
         raise UserError(f"--system is {system!r}: it reorders what {base} finds and has no vectors; take {base}")
-    raise UserError(f"--system is {system!r}: must be one of {', '.join(grows)}")
+    raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
+
+
+def check_takes_passages(system: str) -> None:
+    """Refuse a system whose passages need more than their texts.
+
+    Raises:
+        UserError: as `check_dense`, or its vectors are made of generated queries or labels.
+    """
+    check_dense(system)
+    made_of = {**dict.fromkeys(registry().views, "generated"), **dict.fromkeys(registry().shifted, "labelled")}
+    if system in made_of:
+        raise UserError(
+            f"--system is {system!r}: its passages' vectors are made of {made_of[system]} queries, which new passages "
+            "do not have; put them into the data and run `dvc repro`"
+        )
+
+
+def open_encoder(system: str) -> Encode:
+    """What gives a system's new passages their vectors.
+
+    Raises:
+        UserError: an artifact is missing, or a model was trained anew since it encoded the passages.
+    """
+    from gnn_encoder.growing.encoding import embed_new  # only here: it loads torch
+    from gnn_encoder.models.dual_encoder import DualEncoder
+    from gnn_encoder.pipeline.params import load_params
+
+    params = load_params()
+    if system in registry().graphs:
+        from gnn_encoder.growing.joining import GraphJoiner
+
+        return GraphJoiner(system, params)
+    folder = project.encoder(system)
+    check_model(project.embeddings(system), DualEncoder.fingerprint(folder), f"cache_passages@{system}")
+    encoder = DualEncoder.load(folder, precision=params.encoder.precision).for_inference()
+    return lambda passages: embed_new(encoder, passages, params.encoder.batch_tokens)
+
+
+def check_model(matrix: Path, fingerprint: str, stage: str) -> None:
+    """Refuse a model that was trained anew since it made a matrix: new vectors would not be comparable.
+
+    Raises:
+        UserError: it was.
+    """
+    if read_manifest(matrix).model_fingerprint != fingerprint:
+        raise UserError(
+            f"{matrix}: another model than the present one made it; run `dvc repro {stage}` and what follows it"
+        )

@@ -63,8 +63,10 @@ def build(
     pool = pool or searched_pool(matrix.softmax)
     softmax = pool.temperature if pool.kind == "softmax" else None
     folder.mkdir(parents=True, exist_ok=True)
-    index = fill(embeddings_folder, factory, seed, views=views)
-    faiss.write_index(index, str(folder / INDEX))
+    if factory == "Flat":
+        _write_flat(embeddings_folder, folder / INDEX, views)
+    else:
+        faiss.write_index(fill(embeddings_folder, factory, seed, views=views), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
     manifest: dict[str, object] = {
         "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
@@ -107,6 +109,23 @@ def fill(
             bar.update(len(block))
     _widen_search(index)
     return index
+
+
+def _write_flat(embeddings_folder: Path, path: Path, views: int) -> None:
+    """Write the file that FAISS writes of a filled `IndexFlatIP`, without holding the index in memory.
+
+    After a header of an empty index, whose bytes from the 8th on are the number of vectors and whose last 8 are the
+    number of floats, that file holds the vectors.
+    """
+    matrix = read_manifest(embeddings_folder)
+    rows = matrix.shape[0] // matrix.views * views
+    header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(matrix.shape[1])).tobytes())
+    header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * matrix.shape[1]).to_bytes(8, "little")
+    with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector", disable=None) as bar:
+        file.write(header)
+        for _, block in iterate_views(embeddings_folder, views):
+            file.write(np.ascontiguousarray(block).data)
+            bar.update(block.shape[0] * views)
 
 
 def _make(dimension: int, factory: str, name: str) -> Any:

@@ -63,12 +63,12 @@ class Placed(Answer):
 class InformingQuery(Answer):
     """A query of the graph that the passage attends to; `attention` is the mean over heads (Eq. 4)."""
 
-    qid: str | None = Field(description="None for a logged query, which has no id.")
+    qid: str
     text: str
     attention: float
-    by_head: list[float] = Field(description="Empty where the passage was added, or made anew, since the build.")
+    by_head: list[float]
     labelled: bool = Field(description="Whether the query is labelled with this passage.")
-    kind: Literal["training", "unlabelled", "generated", "logged"]
+    kind: Literal["training", "unlabelled", "generated"]
 
 
 class GraphPart(Answer):

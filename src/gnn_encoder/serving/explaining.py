@@ -15,18 +15,14 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.growing.encoding import embed_texts_of_passages
-from gnn_encoder.growing.labels import logged_queries
-from gnn_encoder.growing.overlay import Overlay, current_index, read_overlay
-from gnn_encoder.growing.place import manifest_of
-from gnn_encoder.growing.segment import CACHED
+from gnn_encoder.growing.joining import GraphJoiner
+from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 
@@ -58,11 +54,10 @@ class ByHead:
 class Informed:
     """What informed a passage; the last of `attention` and `by_head` is the passage itself.
 
-    *Shape:* queries (n,) nodes of the graph, labelled (n,), attention (n + 1,), by_head (n + 1, heads); heads is 0
-    where nothing is known of single ones.
+    *Shape:* queries (n,) nodes of the graph, labelled (n,), attention (n + 1,), by_head (n + 1, heads).
     """
 
-    queries: NDArray[np.int32]
+    queries: NDArray[np.integer[Any]]
     labelled: NDArray[np.bool_]
     attention: NDArray[np.float32]
     by_head: NDArray[np.float32]
@@ -73,8 +68,7 @@ class Informed:
 class GraphExplainer:
     """A GNN-encoder's graph and network, open in the project's root.
 
-    Passages of the build are explained by the network. Of those that `gnn-encoder add` and `log` have made since, the
-    segment says what informed them.
+    Passages that `gnn-encoder add` has made since the build are linked and informed as they were when they were added.
     """
 
     def __init__(self, system: str) -> None:
@@ -82,7 +76,7 @@ class GraphExplainer:
         source, model = GraphArtifacts(name=system), project.gnn(system)
         self._system, self._encoder = system, load_encoder(model, params)
         self._inform = open_informer(source, model, self._encoder, params)
-        self._heads = ByHead()
+        self._heads, self._join = ByHead(), None
         self._heads.listen(self._inform._gnn)  # which it keeps to itself: nothing else asks for single heads
         self._nodes, self._table = source.nodes(), source.queries
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
@@ -92,21 +86,19 @@ class GraphExplainer:
         self._batch_tokens = params.encoder.batch_tokens
 
     def explain(self, row: int, pid: str) -> dict[str, Any]:
-        """All that is known of the passage in a row, which numbers those of the build, then those made since.
+        """All that is known of the passage in a row of the version that is current.
 
         Raises:
             UserError: the row holds another passage.
         """
-        if row < count_rows(project.PASSAGES):
-            return self._told(self._built(row, pid), None)
-        overlay = read_overlay(self._system, current_index(self._system).index)
-        if overlay is None or row >= overlay.rows:
-            raise _changed(row, pid, manifest_of(self._system))
-        return self._told(self._grown(overlay, row, pid), overlay)
+        version = current(self._system)
+        (passage,) = _rows_of(version.passages, ["pid", "title", "text"], [row])
+        if passage["pid"] != pid:
+            raise UserError(f"passage {pid!r} is not in row {row} of {version.passages}: the project has changed")
+        built = row if version.rows is None else int(np.load(version.rows, mmap_mode="r")[row])
+        return self._told(self._built(built) if built >= 0 else self._added(passage))
 
-    def _built(self, row: int, pid: str) -> Informed:
-        if _rows_of(project.PASSAGES, ["pid"], [row])[0]["pid"] != pid:
-            raise _changed(row, pid, project.PASSAGES)
+    def _built(self, row: int) -> Informed:
         before = self._embedding(row)
         after = self._inform(row, before)
         table = pl.DataFrame(self._inform.explain(np.array([row]), before))
@@ -120,31 +112,28 @@ class GraphExplainer:
             shift=_distance(after, before),
         )
 
-    def _grown(self, overlay: Overlay, row: int, pid: str) -> Informed:
-        ((segment, (within,), _),) = overlay.by_segment(np.array([row]))
-        assert segment is not None
-        (passage,) = _rows_of(segment.passages, ["pid", "title", "text"], [int(within)])
-        if passage["pid"] != pid:
-            raise _changed(row, pid, segment.passages)
-        edges = pl.scan_parquet(segment.edges).filter(pl.col("passage") == int(within)).collect()
-        asked, itself = edges.filter(pl.col("query") >= 0), edges.filter(pl.col("query") < 0)
-        if self._before is None:
-            before = self._embedding_of(passage["title"], passage["text"])
-        else:
-            before = segment.matrix(CACHED)[within]
+    def _added(self, passage: dict[str, Any]) -> Informed:
+        if self._join is None:
+            self._join = GraphJoiner(self._system, load_params())
+            self._heads.listen(self._join.gnn)
+        joined = self._join.join(pl.DataFrame([passage]))
+        with torch.no_grad():
+            after = self._join.gnn.interactive_passages(*joined.inputs, **joined.named).cpu().numpy()
+            attention, gate = self._join.gnn.explain(*joined.inputs, **joined.named)
         return Informed(
-            queries=asked["query"].to_numpy(),
-            labelled=asked["labelled"].to_numpy(),
-            attention=pl.concat([asked["attention"], itself["attention"]]).to_numpy(),
-            by_head=np.empty((len(asked) + 1, 0), dtype=np.float32),
-            gate=float(itself["gate"][0]),
-            shift=_distance(segment.vectors[within], before),
+            queries=joined.edges["query"].to_numpy(),
+            labelled=joined.edges["labelled"].to_numpy(),
+            attention=attention.cpu().numpy(),
+            by_head=self._heads.last,
+            gate=float(gate[0]),
+            shift=_distance(after, joined.h_p),
         )
 
-    def _told(self, found: Informed, overlay: Overlay | None) -> dict[str, Any]:
+    def _told(self, found: Informed) -> dict[str, Any]:
         asked = len(found.queries)
         order = np.argsort(-found.attention[:asked], kind="stable")[:SHOWN]
-        texts = self._texts(found.queries[order], overlay)
+        shown = found.queries[order].tolist()
+        texts = dict(zip(shown, _rows_of(self._table, ["qid", "text"], shown), strict=True))
         return {
             "queries": [
                 {
@@ -154,7 +143,7 @@ class GraphExplainer:
                     "labelled": bool(found.labelled[place]),
                     "kind": self._kind(node),
                 }
-                for place, node in zip(order.tolist(), found.queries[order].tolist(), strict=True)
+                for place, node in zip(order.tolist(), shown, strict=True)
             ],
             "n_queries": asked,
             "attention_of_the_others": float(np.delete(found.attention[:asked], order).sum()),
@@ -164,21 +153,9 @@ class GraphExplainer:
             "shift": found.shift,
         }
 
-    def _texts(self, nodes: NDArray[np.int32], overlay: Overlay | None) -> dict[int, dict[str, Any]]:
-        """Id and text of nodes; a logged query has no id."""
-        built, logged = (nodes[there].tolist() for there in (nodes < len(self._nodes), nodes >= len(self._nodes)))
-        found = dict(zip(built, _rows_of(self._table, ["qid", "text"], built), strict=True))
-        if overlay is not None and logged:
-            number = pl.col("query") + len(self._nodes)
-            texts = logged_queries(overlay).select("text", node=number).filter(pl.col("node").is_in(logged)).collect()
-            found |= {node: {"qid": None, "text": text} for text, node in texts.iter_rows()}
-        return found
-
     def _kind(self, node: int) -> str:
         if node < self._nodes.training:
             return "training"
-        if node >= len(self._nodes):
-            return "logged"
         return "generated" if self._nodes.sources[node - self._nodes.training] >= 0 else "unlabelled"
 
     def _embedding(self, row: int) -> NDArray[np.float32]:
@@ -187,17 +164,9 @@ class GraphExplainer:
             return np.asarray(self._before[row : row + 1], dtype=np.float32)
         return embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, np.array([row]))
 
-    def _embedding_of(self, title: str, text: str) -> NDArray[np.float32]:
-        """h_p of a passage that is no row of the build's. *Shape:* (1, d)."""
-        return embed_texts_of_passages(self._encoder, [title], [text], self._batch_tokens)
-
 
 def _distance(after: NDArray[Any], before: NDArray[Any]) -> float:
     return float(np.linalg.norm(after.astype(np.float64) - before))
-
-
-def _changed(row: int, pid: str, table: Path) -> UserError:
-    return UserError(f"passage {pid!r} is not in row {row} of {table}: the project has changed")
 
 
 def _rows_of(table: Path, columns: list[str], rows: list[int]) -> list[dict[str, Any]]:

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.fingerprint import MANIFEST
-from gnn_encoder.growing.place import manifest_of
+from gnn_encoder.growing.versions import pointer_of
 from gnn_encoder.index.build import INDEX, PIDS
-from gnn_encoder.index.search import PassageIndex, check_ids
+from gnn_encoder.index.search import check_ids
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import (
     HYBRID,
@@ -32,9 +32,6 @@ from gnn_encoder.serving.encoder import Encoders
 from gnn_encoder.serving.passages import PassageTable
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.watch import Change
-
-if TYPE_CHECKING:
-    from gnn_encoder.growing.search import GrownIndex
 
 log = logging.getLogger(__name__)
 EVERY = "all"  # in place of names: every system that is built
@@ -63,17 +60,6 @@ class Served:
             raise Problem(409, "no-hybrid", "BM25 is not served: start the server with --hybrid")
         return self.hybrid
 
-    @property
-    def grown(self) -> "GrownIndex | None":
-        """The index, if passages were added to it or deleted from it since it was built."""
-        index = self.searcher.index
-        return None if isinstance(index, PassageIndex) else index
-
-    def row(self, pid: str) -> int | None:
-        """The row of a passage that can be found; None: there is none."""
-        built = self.table.row(pid)
-        return self.grown.row(pid, built) if self.grown else built
-
     def vectors(self, row: int) -> NDArray[np.float32]:
         """The views of a row's passage. *Shape:* (views, d).
 
@@ -81,9 +67,7 @@ class Served:
             RuntimeError: the index is of a type that does not give its vectors back.
         """
         index = self.searcher.index
-        if isinstance(index, PassageIndex):
-            return np.stack([index.index.reconstruct(row * index.views + view) for view in range(index.views)])
-        return index.vector(row)[None]
+        return np.stack([index.index.reconstruct(row * index.views + view) for view in range(index.views)])
 
     def passage(self, pid: str) -> tuple[int, dict[str, Any]]:
         """The row of a passage and its fields.
@@ -91,7 +75,7 @@ class Served:
         Raises:
             Problem: no passage has the id.
         """
-        row = self.row(pid)
+        row = self.table.row(pid)
         if row is None:
             raise Problem(404, "unknown-passage", f"no passage has the id {pid!r}")
         return row, self.searcher.passages.take(np.array([row]))[0]
@@ -99,7 +83,7 @@ class Served:
 
 def watched(system: str, hybrid: bool) -> list[Path]:
     """The files whose change means that a system is new; with `hybrid` also what is searched beside it."""
-    files = [*(project.index(system) / name for name in (MANIFEST, INDEX, PIDS)), manifest_of(system)]
+    files = [*(project.index(system) / name for name in (MANIFEST, INDEX, PIDS)), pointer_of(system)]
     if not hybrid:
         return files
     from gnn_encoder.index.bm25 import SETTINGS  # only here: it loads what a server without BM25 does not need
@@ -177,7 +161,8 @@ class Systems:
     async def _take(self, name: str, try_out: Callable[[Searcher], Awaitable[object]]) -> bool:
         try:
             found = await asyncio.to_thread(self._opened, name)
-            await asyncio.to_thread(check_ids, found.searcher.index.folder, project.PASSAGES)
+            version = found.searcher.version
+            await asyncio.to_thread(check_ids, version.index, version.passages)
             await try_out(found.searcher)
         except (UserError, OSError, Problem) as error:
             if self._refused.get(name) != str(error):
@@ -197,7 +182,7 @@ class Systems:
             entry=self.registry.dense[name],
             searcher=replace(searcher, hybrid=None),
             hybrid=searcher if self.hybrid else None,
-            table=PassageTable(project.PASSAGES),
+            table=PassageTable(searcher.version.passages),
             opened=datetime.now(UTC),
         )
 

@@ -209,7 +209,6 @@ const TAGS = {
   labelled: "this passage is a known answer to it",
   unlabelled: "no answer to it is known",
   generated: "made from a passage",
-  logged: "taken in by gnn-encoder log",
 };
 const tagsOf = (one) => [one.labelled ? "labelled" : null, one.kind].filter((tag) => tag in TAGS);
 

@@ -1,0 +1,225 @@
+"""How new passages join the graph of a GNN-encoder.
+
+A new passage is encoded by M_de and by the encoder that was trained with the GNN. It is linked to the queries that
+would retrieve it by M_de, and the trained GNN informs it by these (Eq. 8-10). The queries' own h'_q (Eq. 6, 7) stay
+those of the built graph: the new passage listens to the queries, and they will listen to it in the next build.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.core.judgements import pair_keys, relevant_pairs
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.matrix import same_encoder
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.graph.artifacts import GraphArtifacts, deployed_neighbourhood
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.growing.encoding import Matrix, PairEncoder, embed_new, passage_texts
+from gnn_encoder.growing.systems import check_model
+from gnn_encoder.growing.versions import QUERIES as QUERIES_OF
+from gnn_encoder.growing.versions import built_fingerprint, folder_of
+from gnn_encoder.models.device import device
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+
+QUERIES_AT_A_TIME = 1_024  # whose scores of new passages are in memory
+# A passage that is added again is encoded in another batch than in the build, which moves its scores in bf16 by less.
+ROUNDING = 0.01
+
+
+def retrieving(queries: Matrix, needed: Matrix, passages: Matrix, labelled: Rows, before: Rows) -> pl.DataFrame:
+    """The queries that would retrieve new passages: these enter their k best passages by M_de.
+
+    Args:
+        queries: E_Q by M_de. *Shape:* (n, d).
+        needed: the score that a passage needs to enter, and the one that a passage needs which the query is labelled
+            with. *Shape:* (n, 2).
+        passages: E_P by M_de. *Shape:* (b, d).
+        labelled: pairs of a query and a new passage that it is labelled with. *Shape:* (any, 2).
+        before: pairs of a query and a new passage of which it retrieved a built version. *Shape:* (any, 2).
+
+    Returns:
+        Columns query, passage, score, sorted by passage, then score from the highest on, then query.
+    """
+    found = [pl.DataFrame(schema={"query": pl.Int64, "passage": pl.Int64, "score": pl.Float32})]
+    for first in range(0, len(queries), QUERIES_AT_A_TIME):
+        part = slice(first, first + QUERIES_AT_A_TIME)
+        scores = queries[part] @ passages.T
+        bound = np.repeat(needed[part, :1], len(passages), axis=1)
+        query, passage = _within(labelled, first).T
+        bound[query, passage] = needed[part, 1][query]
+        query, passage = _within(before, first).T
+        bound[query, passage] -= ROUNDING * np.abs(bound[query, passage])
+        query, passage = np.nonzero(scores > bound)
+        found.append(pl.DataFrame({"query": first + query, "passage": passage, "score": scores[query, passage]}))
+    return pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
+
+
+def _within(pairs: Rows, first: int) -> Rows:
+    """The pairs of a part of the queries, which are numbered from its first one on."""
+    there = (pairs[:, 0] >= first) & (pairs[:, 0] < first + QUERIES_AT_A_TIME)
+    found: Rows = pairs[there] - np.array([first, 0])
+    return found
+
+
+@dataclass(frozen=True)
+class Joined:
+    """New passages with their edges, ready for the second layer.
+
+    Attributes:
+        h_p: by the encoder that was trained with the GNN. *Shape:* (b, d).
+        edges: columns query, passage, score, labelled: whether a training query is labelled with the passage.
+        inputs: what `QueryPassageGNN.interactive_passages` and `explain` read.
+    """
+
+    h_p: Matrix
+    edges: pl.DataFrame
+    inputs: tuple[Tensor | None, ...]
+    named: dict[str, Tensor | None]
+
+
+class GraphJoiner:
+    """The built graph of a system, its GNN and its encoders, open for new passages.
+
+    Raises:
+        UserError: an artifact is missing, or a model was trained anew since it encoded the passages.
+    """
+
+    def __init__(self, system: str, params: Params) -> None:
+        self._source, self._params = GraphArtifacts(name=system), params
+        base, matrix = project.encoder(self._source.base), project.embeddings(self._source.base)
+        model = project.gnn(system)
+        check_model(project.embeddings(system), fingerprint(model), f"encode_corpus@{system}")
+        check_model(matrix, DualEncoder.fingerprint(base), f"cache_passages@{self._source.base}")
+        self.gnn = QueryPassageGNN.load(model).to(device()).eval()
+        self._m_de = DualEncoder.load(base, precision=params.encoder.precision).for_inference()
+        self._joint = self._m_de
+        if not same_encoder(model / "encoder", matrix):
+            self._joint = DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
+        features = self.gnn.config.edge_features == "cross_encoder"
+        self._m_ce = PairEncoder(project.CROSS_ENCODER, params) if features else None
+        self._dtype = read_manifest(matrix).dtype
+        self._open_graph()
+        self._queries = self._open_queries(folder_of(system) / f"{QUERIES_OF}{built_fingerprint(system)}")
+
+    def __call__(self, passages: pl.DataFrame) -> Matrix:
+        """h'_p of new passages. *Shape:* passages (b,), columns pid, title, text -> (b, d)."""
+        joined = self.join(passages)
+        with torch.no_grad():
+            informed: Matrix = self.gnn.interactive_passages(*joined.inputs, **joined.named).cpu().numpy()
+        return informed
+
+    def join(self, passages: pl.DataFrame) -> Joined:
+        """Encode and link passages. Labels of an id, and what retrieved it in the build, go on to hold."""
+        cached = embed_new(self._m_de, passages, self._params.encoder.batch_tokens)
+        cached = cached.astype(self._dtype).astype(np.float32)
+        h_p = cached
+        if self._joint is not self._m_de:
+            h_p = embed_new(self._joint, passages, self._params.encoder.batch_tokens)
+        edges = self._edges(passages["pid"], cached)
+        queries, edge_query = np.unique(edges["query"].to_numpy(), return_inverse=True)
+        edge_passage = edges["passage"].to_numpy(writable=True)
+        h_q, h_q_prime = (_tensor(self._queries[name][queries]) for name in ("h_q", "h_q_prime"))
+        inputs = (_tensor(h_p), h_q_prime, *(torch.from_numpy(one).to(device()) for one in (edge_query, edge_passage)))
+        features = self._features(passages, queries, edge_query, edge_passage)
+        labelled = _tensor(edges["labelled"].to_numpy()) if self.gnn.config.labelled else None
+        return Joined(h_p, edges, (*inputs, *features), {"h_q": h_q, "labelled": labelled})
+
+    def _edges(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
+        """As `Joined.edges`; a graph of self-loops has none."""
+        rows = self._built_rows(pids)
+        there = np.flatnonzero(rows >= 0)
+        edges, place = self._graph.passage_edges(rows[there])
+        before = np.stack([edges // self._graph.k, there[place]], axis=1)
+        places = pl.DataFrame({"row": rows[there], "place": there}, schema={"row": pl.Int32, "place": pl.Int64})
+        labels = self._labels.join(places, left_on="passage", right_on="row")
+        labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
+        found = retrieving(self._queries["m_de"], self._needed, cached, labels.to_numpy(), before)
+        found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
+        asked = pl.col("known").fill_null(False) & (pl.col("query") < self._training)
+        found = found.with_columns(labelled=asked)
+        if not self._params.encode_corpus.labelled_edges:
+            found = found.filter(pl.col("known").is_null())
+        if self.gnn.config.graph == "self_loops":
+            found = found.clear()
+        if (most := self._params.mgt.max_neighbours) is not None:
+            found = found.filter(pl.int_range(pl.len()).over("passage") < most)
+        return found.drop("known")
+
+    @staticmethod
+    def _built_rows(pids: pl.Series) -> Rows:
+        """The rows that ids have in the build, -1 where they have none. *Shape:* (b,)."""
+        table = pl.scan_parquet(project.PASSAGES).select("pid").with_row_index("row")
+        there = table.filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming")
+        found = pl.DataFrame({"pid": pids}).join(there, on="pid", how="left", maintain_order="left")
+        return found["row"].cast(pl.Int64).fill_null(-1).to_numpy()
+
+    def _features(
+        self, passages: pl.DataFrame, queries: Rows, edge_query: Rows, edge_passage: Rows
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """M_ce's features of the edges and of the passages' self-loops. *Shape:* (E, d_e), (b, d_e)."""
+        if self._m_ce is None:
+            return None, None
+        texts = read_column(self._source.queries, "text")
+        asked, told = texts.take(queries).to_pylist(), passage_texts(passages, self._m_ce.model.tokenizer)
+        itself = np.arange(len(told))
+        edges = self._m_ce.features(asked, told, (edge_query, edge_passage))
+        return _tensor(edges), _tensor(self._m_ce.features(told, told, (itself, itself)))
+
+    def _open_graph(self) -> None:
+        """Its edges and labels, and what a passage must score to enter a query's k passages."""
+        graph, nodes = self._source.open(), self._source.nodes()
+        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        self._graph, self._training = graph, nodes.training
+        self._labels = nodes.labelled_pairs(pairs)
+        last = graph.score.reshape(graph.n, graph.k)[:, -1]
+        known = graph.labelled_edges(pair_keys(self._labels, graph.m)).reshape(graph.n, graph.k)[:, -1]
+        self._needed = np.stack([last, last], axis=1)
+        if self._params.build_graph.labelled:  # labelled passages come first, whatever their score
+            self._needed = np.stack([np.where(known, np.inf, last), np.where(known, last, -np.inf)], axis=1)
+        self._needed = self._needed.astype(np.float32)
+
+    def _open_queries(self, folder: Path) -> dict[str, Matrix]:
+        """E_Q by M_de and by the encoder trained with the GNN, and h'_q, of all queries; computed once for each build.
+
+        *Shape:* (n, d) each.
+        """
+        if not folder.exists():
+            partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            self._write_queries(partial)
+            partial.rename(folder)
+        return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("m_de", "h_q", "h_q_prime")}
+
+    @torch.no_grad()
+    def _write_queries(self, folder: Path) -> None:
+        def embedded(encoder: DualEncoder) -> Matrix:
+            return embed_queries(encoder, open_queries(self._source.queries, encoder), batch_tokens)
+
+        batch_tokens = self._params.encoder.batch_tokens
+        asked = embedded(self._m_de)
+        h_q = asked if self._joint is self._m_de else embedded(self._joint)
+        near = deployed_neighbourhood(self._source, self.gnn.config, self._params)
+        informed = near.interactive_queries(self.gnn, np.arange(len(h_q)), torch.from_numpy(h_q).to(near.device))
+        for name, values in (("m_de", asked), ("h_q", h_q), ("h_q_prime", informed.cpu().numpy())):
+            np.save(folder / f"{name}.npy", values)
+
+
+def _tensor(values: NDArray[Any]) -> Tensor:
+    """As float32, where models run."""
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device())

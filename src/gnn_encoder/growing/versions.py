@@ -1,0 +1,131 @@
+"""Versions of an index: what `gnn-encoder add` and `delete` made of the one that the pipeline built, beside it.
+
+    data/versions/SYSTEM/
+        current.json    which version counts, and which built index it belongs to; the only file that is replaced
+        lock            held by the command that writes a version
+        000001/         a version, whole: `passages.parquet`, `embeddings/`, `index/`, and `rows.npy`, the row of each
+                        passage in the built index, -1 of added ones. *Shape:* (passages,)
+
+A command writes a folder of its own and then replaces `current.json`. A kill before that leaves a folder that nothing
+names, which the next command removes. A version counts as long as the index that it belongs to is there: after the
+pipeline has built another one, that one is current.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.pipeline import project
+
+CURRENT, LOCK, ROWS = "current.json", "lock", "rows.npy"
+QUERIES = "queries-"  # and the built index's fingerprint: what the graph's queries are to new passages (joining.py)
+
+
+@dataclass(frozen=True)
+class Version:
+    """An index, with the matrix and the passages table that it is of. `rows`: None for the index that was built."""
+
+    index: Path
+    embeddings: Path
+    passages: Path
+    rows: Path | None = None
+
+    @classmethod
+    def at(cls, folder: Path) -> "Version":
+        """The version that `add` or `delete` writes, or wrote, in a folder."""
+        return cls(folder / "index", folder / "embeddings", folder / "passages.parquet", folder / ROWS)
+
+
+def folder_of(system: str) -> Path:
+    """Where a system's versions are."""
+    return project.DATA / "versions" / system
+
+
+def pointer_of(system: str) -> Path:
+    """The file that says which version counts; there is none where nothing was added or deleted."""
+    return folder_of(system) / CURRENT
+
+
+def current(system: str) -> Version:
+    """The index that a search opens: the newest version of the built index, or the built index itself.
+
+    Raises:
+        UserError: the version that counts is damaged.
+    """
+    pointer = pointer_of(system)
+    built = Version(project.index(system), project.embeddings(system), project.PASSAGES)
+    if not pointer.is_file() or not (built.index / MANIFEST).is_file():
+        return built
+    try:
+        fields = json.loads(pointer.read_text(encoding="utf-8"))
+        of, folder = fields["built"], pointer.parent / fields["version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{pointer}: names no version; remove {pointer} to search the index that was built") from error
+    if of != built_fingerprint(system):
+        return built
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder, which {pointer} names; remove {pointer} to search the built index")
+    return Version.at(folder)
+
+
+def built_fingerprint(system: str) -> str:
+    """The fingerprint of the index that the pipeline built.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = project.index(system) / MANIFEST
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; make it first (`dvc repro build_index@{system}`)")
+    return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
+
+
+@contextmanager
+def next_version(system: str) -> Iterator[Path]:
+    """A new folder for a version, which counts once the context ends, and goes if that fails.
+
+    What an earlier command left is removed, but for the version that counts: whoever has just opened that one, or is
+    about to, finds it until the next command.
+
+    Raises:
+        UserError: there is no built index, or another command is at work.
+    """
+    built, home = built_fingerprint(system), folder_of(system)
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / LOCK).open("a+") as lock:
+        _hold(lock.fileno(), home)
+        kept = {CURRENT, LOCK, f"{QUERIES}{built}", current(system).index.parent.name}
+        names = {path.name for path in home.iterdir()}
+        for name in names - kept:
+            shutil.rmtree(home / name) if (home / name).is_dir() else (home / name).unlink()
+        folder = home / f"{1 + max((int(name) for name in names if name.isdigit()), default=0):06d}"
+        folder.mkdir()
+        try:
+            yield folder
+            write_json(home / CURRENT, {"built": built, "version": folder.name})
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _hold(lock: int, home: Path) -> None:
+    """Lock the file until it is closed, or until this process ends in whatever way.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        by = os.pread(lock, 20, 0).decode().strip() or "?"
+        raise UserError(f"{home}: process {by} is changing it; wait until it has ended") from error
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
