@@ -20,12 +20,12 @@ from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import MAIN
 
@@ -71,14 +71,7 @@ class Corpus:
         transform_corpus(self._plain, self._informed, dtype=dtype, origin=ORIGIN, transform=inform)
 
     def _neighbourhood(self) -> Neighbourhood:
-        return open_neighbourhood(
-            self._graph,
-            edge_features=self._gnn.config.edge_features,
-            labelled_edges=self._params.encode_corpus.labelled_edges,
-            max_neighbours=self._params.mgt.max_neighbours,
-            self_loops_only=self._gnn.config.graph == "self_loops",
-            typed=self._gnn.config.labelled,
-        )
+        return deployed_neighbourhood(self._graph, self._gnn.config, self._params)
 
 
 def main() -> None:

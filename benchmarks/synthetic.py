@@ -20,13 +20,13 @@ from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.params import DualCross
-from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 
@@ -102,8 +102,7 @@ def _dual_encoder(
 
 
 def _gnn(params: Params) -> QueryPassageGNN:
-    build_graph = params.build_graph.model_copy(update={"labelled": False})
-    return new_gnn(params.model_copy(update={"build_graph": build_graph}), HIDDEN, None)
+    return new_gnn(params.mgt, HIDDEN, None, params.encoder.similarity, labelled=False, seed=params.seed)
 
 
 def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) -> None:

@@ -2,8 +2,11 @@
 
 import logging
 
-from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.graph.edges import embed_graph
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.stage import Stage, run
 
 log = logging.getLogger(__name__)
@@ -11,12 +14,23 @@ log = logging.getLogger(__name__)
 
 def main(stage: Stage) -> None:
     """Embed the graph's edges; features of edges that the graph `around` (systems.yaml) has too are taken from it."""
-    if stage.params.mgt.edge_features != "cross_encoder":
-        log.info("mgt.edge_features is %s: no features of M_ce are needed", stage.params.mgt.edge_features)
+    params, source = stage.params, GraphArtifacts(name=stage.key)
+    if params.mgt.edge_features != "cross_encoder":
+        log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
         return
     around = stage.item["around"]
-    known = GraphArtifacts(name=around) if around != stage.key else None
-    embed_graph(GraphArtifacts(name=stage.key), stage.scratch, stage.params, around=known)
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+    embed_graph(
+        model,
+        source.open(),
+        source.nodes(),
+        open_queries(source.queries, model),
+        open_passages(model),
+        stage.scratch,
+        max_length=params.train_cross_encoder.max_length,
+        batch_tokens=params.encoder.batch_tokens,
+        around=GraphArtifacts(name=around).embedded() if around != stage.key else None,
+    )
 
 
 if __name__ == "__main__":

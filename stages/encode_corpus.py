@@ -2,9 +2,8 @@
 
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.graph.artifacts import GraphArtifacts
-from gnn_encoder.graph.corpus import inform_corpus
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, inform_corpus
 from gnn_encoder.pipeline.stage import Stage, run
 
 

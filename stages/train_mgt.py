@@ -1,15 +1,25 @@
 """train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
-from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.mgt.phases import train_gnn_encoder
+from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.training.history import write_history
 
 
 def main(stage: Stage) -> None:
     """Train both phases and save the best weights."""
-    encoder, gnn, history = train_gnn_encoder(GraphArtifacts(name=stage.key), stage.params, stage.scratch)
-    encoder.save(stage.scratch / "encoder")
+    params, source = stage.params, GraphArtifacts(name=stage.key)
+    given = open_given(source.base, params)
+    gnn, history = train_gnn_encoder(
+        given,
+        source.data(params.mgt.edge_features),
+        open_queries(source.queries, given.encoder),
+        stage.work,
+        labelled=params.build_graph.labelled,
+        labelled_edges=params.encode_corpus.labelled_edges,
+    )
+    given.encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)
     write_history(stage.scratch / "history.csv", history)
 

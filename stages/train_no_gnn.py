@@ -1,14 +1,17 @@
 """train_no_gnn: the control: M_de trained further with the same budget but without a graph (the paper's "w/o GNN")."""
 
 from gnn_encoder.mgt.phases import train_control
+from gnn_encoder.pipeline.graphs import open_given
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.training.history import write_history
 
 
 def main(stage: Stage) -> None:
     """Train the control and save its best weights."""
-    encoder, history = train_control(stage.params, stage.scratch)
-    encoder.save(stage.scratch)
+    given = open_given(registry().built[MAIN].base, stage.params)
+    history = train_control(given, stage.params.train_no_gnn.learning_rate, stage.work, title=title_of("no_gnn"))
+    given.encoder.save(stage.scratch)
     write_history(stage.scratch / "history.csv", history)
 
 

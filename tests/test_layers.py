@@ -29,8 +29,6 @@ KNOWN: dict[str, set[str]] = {
     "training": {"pipeline"},
     "evaluation": {"pipeline"},
     "baselines": {"pipeline"},
-    "graph": {"pipeline"},
-    "mgt": {"pipeline"},
     "pair": {"pipeline"},
     "dual_cross": {"pipeline"},
 }

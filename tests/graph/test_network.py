@@ -285,7 +285,8 @@ def test_explanation_makes_the_result(name: str) -> None:
     by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
     h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], by_query, x["query_loops"])
     given = (x["h_p"], h_q_prime, queries, edges, x["pairs"][queries, edges], x["passage_loops"])
-    attention, gate = gnn.explain(*given, h_q=x["h_q"])
+    heads, gate = gnn.explain(*given, h_q=x["h_q"])
+    attention = heads[:, 0]
     weights = torch.zeros(M, N + M, dtype=torch.float64)
     weights[edges, queries], weights[torch.arange(M), N + torch.arange(M)] = attention[: len(EDGES)], attention[-M:]
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(M, dtype=torch.float64))

@@ -83,7 +83,6 @@ class World:
             negatives=1,
             seed=1,
             dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
-            dev_texts=texts.query_tokens,
             nodes=self.nodes,
         )
 
@@ -153,7 +152,8 @@ def joint_task(world: World, near: Neighbourhood | None = None) -> JointTask:
     """Trains on `near`, by default on the world's graph, and is scored on the world's."""
     w = world
     graphs = near or w.near, w.near
-    return JointTask(w.encoder, w.texts, w.node_texts, w.gnn, *graphs, w.supervision, chunk_size=3, batch_tokens=64)
+    sides = w.texts, w.node_texts, w.texts.query_tokens
+    return JointTask(w.encoder, *sides, w.gnn, *graphs, w.supervision, chunk_size=3, batch_tokens=64)
 
 
 @pytest.mark.parametrize("number", STEPS)
@@ -196,9 +196,14 @@ def test_step_of_the_gnn_alone(world: World, number: int) -> None:
     assert_same(found, gradients([world.gnn]))
 
 
+def control_task(world: World) -> NoGNNTask:
+    texts = world.texts
+    return NoGNNTask(world.encoder, texts, texts.query_tokens, world.supervision, chunk_size=3, batch_tokens=64)
+
+
 @pytest.mark.parametrize("number", STEPS)
 def test_step_of_the_control(world: World, number: int) -> None:
-    task = NoGNNTask(world.encoder, world.texts, world.supervision, chunk_size=3, batch_tokens=64)
+    task = control_task(world)
     loss = task.step(number)
     found = gradients([world.encoder])
     expected = world.loss(world.supervision.batch(number)[0], *world.embeddings())
@@ -219,7 +224,7 @@ def test_dev_scores(world: World) -> None:
         plain = world.dev_score(h_q, h_p)
     assert joint_task(world).evaluate() == pytest.approx(joint)
     assert gnn_task(world, h_q).evaluate() == pytest.approx(alone)
-    control = NoGNNTask(world.encoder, world.texts, world.supervision, chunk_size=3, batch_tokens=64)
+    control = control_task(world)
     assert control.evaluate() == pytest.approx(plain)
     assert len({joint, alone, plain}) > 1
 

@@ -8,9 +8,12 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.graph import edges as module
-from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.graph.edges import embed_graph
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.systems import registry
 
@@ -29,7 +32,11 @@ def test_what_both_graphs_have_is_taken(
     monkeypatch.chdir(reproduced[0].folder)
     params = load_params()
     system, main = GraphArtifacts(name=name), GraphArtifacts(name="gnn_encoder")
-    embed_graph(system, tmp_path / "alone", params)
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+    texts = open_queries(system.queries, model), open_passages(model)
+    limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
+    inputs = (model, system.open(), system.nodes(), *texts)
+    embed_graph(*inputs, tmp_path / "alone", **limits)
     known: dict[str, NDArray[Any]] = {}
     embed_pairs = module.embed_pairs
 
@@ -38,7 +45,7 @@ def test_what_both_graphs_have_is_taken(
         embed_pairs(*arguments, **named)
 
     monkeypatch.setattr(module, "embed_pairs", spied)
-    embed_graph(system, tmp_path / "taken", params, around=main)
+    embed_graph(*inputs, tmp_path / "taken", **limits, around=main.embedded())
     for table in TABLES:
         alone, taken = (read(tmp_path / how / table) for how in ("alone", "taken"))
         assert taken.drop("feature").equals(alone.drop("feature"))

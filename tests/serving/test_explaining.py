@@ -12,13 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.graph.artifacts import GraphArtifacts
-from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serving import pipes
 from gnn_encoder.serving.explainer import Explainer
@@ -70,25 +68,6 @@ def test_an_explanation_is_what_the_network_computes(root: Path) -> None:
     labelled = {one["qid"] for one in found["queries"] if one["labelled"]}
     assert labelled == set(qrels["qid"]) & {one["qid"] for one in found["queries"]}
     assert {one["kind"] for one in found["queries"]} == {"training"}
-
-
-def test_heads_by_the_formula() -> None:
-    """Eq. 3 and 4 written out for one head of two, on a graph of one passage and one query."""
-    from gnn_encoder.graph.attention import GraphAttention
-    from gnn_encoder.serving.explaining import ByHead
-
-    torch.manual_seed(0)
-    layer = GraphAttention(dimension=4, heads=2, edge_dimension=None)
-    heads = ByHead()
-    heads.listen(type("Network", (), {"passage_attention": layer})())  # type: ignore[arg-type]
-    p, q, zero = torch.randn(1, 4), torch.randn(1, 4), torch.zeros(1, dtype=torch.int64)
-    layer.ragged(p, q, zero, zero)
-    rows = slice(2, 4)  # of the second head
-    logits = [
-        layer.a[1, 0] @ (layer.W_t[rows] @ p[0]) + layer.a[1, 1] @ (layer.W_s[rows] @ source[0]) for source in (q, p)
-    ]
-    alpha = torch.nn.functional.leaky_relu(torch.stack(logits), 0.2).softmax(0)
-    np.testing.assert_allclose(heads.last[:, 1], alpha.detach(), atol=1e-6)
 
 
 def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:

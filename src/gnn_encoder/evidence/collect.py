@@ -18,10 +18,10 @@ from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evidence.attention import around_labelled, beside, with_kinds
 from gnn_encoder.evidence.cases import Found, find_cases, informed_by
 from gnn_encoder.evidence.trials import ABLATIONS, BETA, FULL, NO_MGT, K, trials_of
-from gnn_encoder.graph.artifacts import GraphArtifacts
 from gnn_encoder.index.search import TableRows
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 

@@ -3,33 +3,36 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.runs import as_run
-from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import embed_passages, embed_queries
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
-from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import cutoff
 from gnn_encoder.evidence.trials import measured_names
-from gnn_encoder.graph.artifacts import GraphArtifacts
-from gnn_encoder.graph.corpus import inform_corpus, load_encoder, open_informer
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import (
+    GraphArtifacts,
+    inform_corpus,
+    load_encoder,
+    open_given,
+    open_informer,
+    plain_embeddings,
+)
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import WORK
+from gnn_encoder.pipeline.systems import title_of
 
 PASSAGES_AT_A_TIME = 8_192
 
@@ -64,7 +67,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
             partial = kept.with_suffix(".partial")
             values.select(pl.lit(seed, pl.Int64).alias("seed"), *values.columns).write_parquet(partial)
             publish(partial, kept)
-            for part in (model, matrix, folder / ".work"):
+            for part in (model, matrix, folder / WORK):
                 shutil.rmtree(part, ignore_errors=True)
     distributed.barrier()
     return pl.read_parquet(kept)
@@ -90,12 +93,15 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
     if model.exists():
         return
     partial = folder / "model.partial"
+    given, work = open_given(source.base, params), folder / WORK
     if control:
-        encoder, _ = train_control(params, folder)
+        train_control(given, params.train_no_gnn.learning_rate, work, title=title_of("no_gnn"))
     else:
-        encoder, gnn, _ = train_gnn_encoder(source, params, folder)
+        data, nodes = source.data(params.mgt.edge_features), open_queries(source.queries, given.encoder)
+        labels = {"labelled": params.build_graph.labelled, "labelled_edges": params.encode_corpus.labelled_edges}
+        gnn, _ = train_gnn_encoder(given, data, nodes, work, **labels)
         gnn.save(partial)
-    encoder.save(partial / "encoder")
+    given.encoder.save(partial / "encoder")
     if distributed.is_first():
         publish(partial, model)
     distributed.barrier()
@@ -121,20 +127,10 @@ def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: 
     encoder = load_encoder(model, params)
     inform = open_informer(source, model, encoder, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-    cached = open_matrix(encoded) if encoded else None
 
     def parts() -> Iterator[pa.Table]:
         for first in range(0, len(inform.retrieved), PASSAGES_AT_A_TIME):
             rows = inform.retrieved[first : first + PASSAGES_AT_A_TIME]
-            yield inform.explain(rows, _embeddings(encoder, cached, rows, params))
+            yield inform.explain(rows, plain_embeddings(encoder, encoded, rows, params))
 
     write_table(path, ATTENTION, parts())
-
-
-def _embeddings(
-    encoder: DualEncoder, cached: NDArray[Any] | None, rows: NDArray[np.integer[Any]], params: Params
-) -> NDArray[np.float32]:
-    """h_p by the trained encoder, read from M_de's matrix if the weights are the same. *Shape:* (b,) -> (b, d)."""
-    if cached is not None:
-        return gather(cached, rows).astype(np.float32)
-    return embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)

@@ -17,10 +17,9 @@ from gnn_encoder.encoding.corpus import embed_passages, transform_corpus
 from gnn_encoder.encoding.matrix import origin_of
 from gnn_encoder.encoding.texts import open_passages
 from gnn_encoder.evaluation.costs import QUERIES, measure_costs
-from gnn_encoder.graph.artifacts import GraphArtifacts
-from gnn_encoder.graph.corpus import load_encoder, open_informer
 from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 

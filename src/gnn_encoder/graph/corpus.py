@@ -12,22 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
+from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoding.corpus import embed_passages, embed_queries
-from gnn_encoder.encoding.matrix import same_encoder, write_matrix
-from gnn_encoder.encoding.texts import open_passages, open_queries
-from gnn_encoder.graph.artifacts import GraphArtifacts, deployed_neighbourhood
-from gnn_encoder.graph.effect import Effect, effect_of
+from gnn_encoder.graph.effect import effect_of
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
 
 log = logging.getLogger(__name__)
 EFFECT = "effect.json"  # in the folder of the matrix
@@ -41,39 +32,70 @@ class CorpusGNN:
 
     Args:
         queries: E_Q of all queries of the graph, by the trained encoder. *Shape:* (n, d).
+        interactive: their h'_q where it is known; None: it is computed. *Shape:* (n, d).
     """
 
-    def __init__(self, gnn: QueryPassageGNN, near: Neighbourhood, queries: NDArray[np.float32]) -> None:
+    def __init__(
+        self,
+        gnn: QueryPassageGNN,
+        near: Neighbourhood,
+        queries: NDArray[np.float32],
+        interactive: NDArray[np.float32] | None = None,
+    ) -> None:
         self._gnn, self._near = gnn.eval(), near
         self._queries = torch.from_numpy(queries).to(near.device)
         with torch.no_grad():
-            self._interactive = near.interactive_queries(gnn, np.arange(len(queries)), self._queries)
+            self._interactive = (
+                near.interactive_queries(gnn, np.arange(len(queries)), self._queries)
+                if interactive is None
+                else torch.from_numpy(interactive).to(near.device)
+            )
 
-    @torch.no_grad()
-    def __call__(self, first: int, embeddings: NDArray[Any]) -> NDArray[np.float32]:
-        """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
-        subgraph = self._near.around(np.arange(first, first + len(embeddings)))
-        informed = self._near.interactive_passages(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
-        self._near.release()
-        return informed.cpu().numpy()
+    @property
+    def interactive(self) -> NDArray[np.float32]:
+        """h'_q of all queries of the graph. *Shape:* (n, d)."""
+        return self._interactive.cpu().numpy()
 
     @property
     def retrieved(self) -> Rows:
         """Passages that some query retrieved, ascending. All other passages attend to themselves alone."""
         return np.flatnonzero(np.diff(self._near.graph.indptr))
 
-    @torch.no_grad()
-    def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
-        """The attention and the gates that `__call__` computes for some passages, as the `ATTENTION` table.
+    def __call__(self, first: int, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+        """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
+        return self.inform(self._near.around(np.arange(first, first + len(embeddings))), embeddings)
 
-        *Shape:* passages (b,), embeddings (b, d).
+    @torch.no_grad()
+    def inform(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+        """h'_p of a subgraph's passages. *Shape:* (b, d) -> (b, d)."""
+        informed = self._near.interactive_passages(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        self._near.release()
+        return informed.cpu().numpy()
+
+    @torch.no_grad()
+    def attend(
+        self, passages: Rows, embeddings: NDArray[Any]
+    ) -> tuple[Subgraph, NDArray[np.float32], NDArray[np.float32]]:
+        """What `__call__` computes for some passages on its way.
+
+        Returns:
+            Their subgraph; the attention of its edges, then of the passages themselves, in each head *Shape:* (E + b,
+            heads); and the passages' gates *Shape:* (b,).
         """
         subgraph = self._near.around(passages)
         attention, gate = self._near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        return subgraph, attention.cpu().numpy(), gate.cpu().numpy()
+
+    def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
+        """The attention, as the mean over heads, and the gates of some passages, as the `ATTENTION` table.
+
+        *Shape:* passages (b,), embeddings (b, d).
+        """
+        subgraph, attention, gate = self.attend(passages, embeddings)
         itself = np.full(len(passages), -1)
         query = np.concatenate([subgraph.queries[subgraph.edge_query], itself])
         target = np.concatenate([subgraph.edge_passage, np.arange(len(passages))])
-        columns = [query, passages[target], attention.cpu().numpy(), gate.cpu().numpy()[target]]
+        columns = [query, passages[target], torch.from_numpy(attention).mean(dim=1).numpy(), gate[target]]
         order = np.argsort(target, kind="stable")  # each passage: first its queries, then the passage itself
         return pa.table(
             [pa.array(column[order], field.type) for column, field in zip(columns, ATTENTION, strict=True)],
@@ -87,57 +109,23 @@ class CorpusGNN:
         return h_p, self._interactive[queries], self._queries[queries]
 
 
-def load_encoder(model: Path, params: Params) -> DualEncoder:
-    """The jointly trained dual-encoder of a GNN-encoder's folder."""
-    return DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
-
-
-def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
-
-    Args:
-        source: the graph and its M_de.
-        model: folder of the GNN.
-        encoder: the encoder that was trained together with the GNN.
-
-    Raises:
-        UserError: M_de's matrix is of other passages, or has another dimension than the GNN.
-    """
-    gnn = QueryPassageGNN.load(model)
-    check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
-    near = deployed_neighbourhood(source, gnn.config, params)
-    queries = embed_queries(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
-    return CorpusGNN(gnn.to(near.device), near, queries)
-
-
-def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
-    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix and `EFFECT`.
-
-    Args:
-        model: folder of the GNN and its encoder.
-        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
-        origin: what the matrix is made from.
-    """
-    encoder = load_encoder(model, params)
-    inform = open_informer(source, model, encoder, params)
-    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-    write_matrix(encoder, folder, params, origin=origin, encoded=encoded, transform=inform)
-    if distributed.is_first() and len(inform.retrieved):
-        found = _effect(inform, encoder, folder, encoded, params)
-        write_json(folder / EFFECT, asdict(found))
-        for line in found.lines():
-            log.info("%s: %s", source.name, line)
-    distributed.barrier()
-
-
-def _effect(inform: CorpusGNN, encoder: DualEncoder, folder: Path, encoded: Path | None, params: Params) -> Effect:
-    """Of passages that some query retrieved, evenly spread over the corpus. `folder`: the matrix of h'_p."""
+def effect_sample(inform: CorpusGNN) -> Rows:
+    """The passages whose effect is measured: of those that some query retrieved, evenly spread over the corpus."""
     rows = inform.retrieved
-    rows = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).round().astype(np.int64))]
-    if encoded is not None:
-        before = gather(open_matrix(encoded), rows).astype(np.float32)
-    else:
-        with distributed.alone():
-            before = embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
-    after = gather(open_matrix(folder), rows).astype(np.float32)
-    return effect_of(pl.DataFrame(inform.explain(rows, before)), before, after)
+    return rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).round().astype(np.int64))] if len(rows) else rows
+
+
+def write_effect(
+    inform: CorpusGNN, rows: Rows, before: NDArray[np.float32], matrix: NDArray[Any], folder: Path, title: str
+) -> None:
+    """Measure what the network does to some passages, log it and write `EFFECT`.
+
+    Args:
+        before: their h_p. *Shape:* (b, d).
+        matrix: h'_p of the whole corpus. *Shape:* (m, d).
+        title: what the log calls the system.
+    """
+    found = effect_of(pl.DataFrame(inform.explain(rows, before)), before, gather(matrix, rows).astype(np.float32))
+    write_json(folder / EFFECT, asdict(found))
+    for line in found.lines():
+        log.info("%s: %s", title, line)

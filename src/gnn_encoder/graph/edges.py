@@ -1,73 +1,90 @@
 """M_ce's embeddings of the edges and self-loops of a graph (section 3.2)."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gnn_encoder.core.records import edge_features, loop_features
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.tables import read_candidates
 from gnn_encoder.encoding.pairs import Known, Pairs, embed_pairs
-from gnn_encoder.encoding.texts import open_passages, open_queries
-from gnn_encoder.graph.artifacts import GraphArtifacts
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.graph.features import EdgeFeatures
+from gnn_encoder.graph.nodes import Nodes
+from gnn_encoder.graph.structure import Graph
 from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
 
 
-def embed_graph(source: GraphArtifacts, folder: Path, params: Params, *, around: GraphArtifacts | None = None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """A graph whose edges and self-loops the same M_ce has embedded already."""
+
+    graph: Graph
+    nodes: Nodes
+    features: EdgeFeatures
+
+
+def embed_graph(
+    model: CrossEncoder,
+    graph: Graph,
+    nodes: Nodes,
+    queries: TextTokens,
+    passages: TextTokens,
+    folder: Path,
+    *,
+    max_length: int,
+    batch_tokens: int,
+    around: Embedded | None = None,
+) -> None:
     """Write the features of the edges, in the order of the edges table, and of the self-loops.
 
     All queries have a self-loop feature, but only those passages that some query retrieved. Any other passage attends
     to itself alone, with weight 1 whatever the feature.
 
     Args:
+        queries: the texts of the nodes.
         folder: scratch folder; parts that an interrupted run finished there are kept.
-        around: another graph whose features come from the same M_ce. Edges and nodes that both graphs have take over
-            their features from it.
+        max_length: most tokens of a pair.
+        around: another graph. Edges and nodes that both graphs have take over their features from it.
     """
-    edges = read_candidates(source.edges)
-    retrieved = np.unique(edges["passage"])
-    known = _shared(source, around, edges, retrieved) if around is not None else {}
-    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    queries, passages = open_queries(source.queries, model), open_passages(model)
-    limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
-    columns = {"query": edges["query"], "passage": edges["passage"]}
-    pairs = Pairs(first=queries, first_rows=edges["query"], second=passages, second_rows=edges["passage"])
+    limits = {"max_length": max_length, "batch_tokens": batch_tokens}
+    query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
+    retrieved = np.unique(passage)
+    known = _shared(query, passage, retrieved, nodes, around) if around is not None else {}
+    pairs = Pairs(first=queries, first_rows=query, second=passages, second_rows=passage)
+    columns: dict[str, Rows] = {"query": query, "passage": passage}
     schema = edge_features(model.dimension)
     embed_pairs(model, pairs, folder / "edges", columns, schema, known=known.get("edges"), **limits)
     schema = loop_features(model.dimension)
-    for name, tokens, nodes in (
+    for name, tokens, ends in (
         ("query_loops", queries, np.arange(len(queries))),
         ("passage_loops", passages, retrieved),
     ):
-        loops = Pairs(first=tokens, first_rows=nodes, second=tokens, second_rows=nodes)
-        embed_pairs(model, loops, folder / name, {"node": nodes}, schema, known=known.get(name), **limits)
+        loops = Pairs(first=tokens, first_rows=ends, second=tokens, second_rows=ends)
+        embed_pairs(model, loops, folder / name, {"node": ends}, schema, known=known.get(name), **limits)
 
 
-def _shared(
-    source: GraphArtifacts, around: GraphArtifacts, edges: dict[str, Rows], retrieved: Rows
-) -> dict[str, Known]:
-    """The features of the graph `around` that `source` takes over, by the name of their table."""
-    stored = read_candidates(around.edges)
-    own, others = source.nodes(), around.nodes()
-    features = around.open_features()
+def _shared(query: Rows, passage: Rows, retrieved: Rows, nodes: Nodes, around: Embedded) -> dict[str, Known]:
+    """What edges (query, passage) and nodes take over of the graph `around`, by the name of the features' table."""
+    features, others = around.features, around.nodes
     assert isinstance(features.edges, np.ndarray), "cut to no k"
     # Graphs of the same training queries number these alike, and then the unlabelled ones; generated ones may differ.
-    node = np.arange(len(own))
-    node[min(own.asked, others.asked) if own.training == others.training else 0 :] = -1
+    node = np.arange(len(nodes))
+    node[min(nodes.asked, others.asked) if nodes.training == others.training else 0 :] = -1
     return {
-        "edges": Known(features.edges, _rows_of(stored, node[edges["query"]], edges["passage"])),
+        "edges": Known(features.edges, _rows_of(around.graph, node[query], passage)),
         "query_loops": Known(features.query_loops, node),
         "passage_loops": Known(features.passage_loops, features.loop_row[retrieved]),
     }
 
 
-def _rows_of(edges: dict[str, Rows], query: Rows, passage: Rows) -> Rows:
-    """The row of each pair in an edges table, -1 if the table does not hold it. *Shape:* (n,), (n,) -> (n,)."""
+def _rows_of(graph: Graph, query: Rows, passage: Rows) -> NDArray[np.int64]:
+    """The row of each pair among a graph's edges, -1 if it is none of them. *Shape:* (n,), (n,) -> (n,)."""
     ends = {"query": pl.Int32, "passage": pl.Int32}
-    stored = pl.DataFrame({name: edges[name] for name in ends}, schema=ends).with_row_index("row")
+    own, linked = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
+    stored = pl.DataFrame({"query": own, "passage": linked}, schema_overrides=ends)
     asked = pl.DataFrame({"query": query, "passage": passage}, schema_overrides=ends)
-    found = asked.join(stored, on=list(ends), how="left", maintain_order="left")["row"]
+    found = asked.join(stored.with_row_index("row"), on=list(ends), how="left", maintain_order="left")["row"]
     return found.cast(pl.Int64).fill_null(-1).to_numpy()

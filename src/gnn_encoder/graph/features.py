@@ -16,7 +16,6 @@ from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.pipeline.stage import SCRATCH
 
 Features = NDArray[np.float16]
 
@@ -70,10 +69,13 @@ class EdgeFeatures:
         release(edges, self.query_loops, self.passage_loops)
 
 
-def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None) -> EdgeFeatures:
+def open_features(
+    folder: Path, scratch: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None
+) -> EdgeFeatures:
     """Map the features of `embed_edges`, unpacking them on first use.
 
     Args:
+        scratch: where they are unpacked, in a folder for their content; what was unpacked of another is removed.
         n_edges: edges of the graph that the features were computed for.
         n_queries: n.
         n_passages: m.
@@ -82,14 +84,14 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     Raises:
         UserError: the tables do not fit the graph, or a feature is not a finite number.
     """
-    unpacked = SCRATCH / "unpacked_features" / fingerprint(folder)
+    unpacked = scratch / fingerprint(folder)
     if distributed.is_first() and not unpacked.exists():
+        shutil.rmtree(scratch, ignore_errors=True)
         partial = unpacked.with_name(f"{unpacked.name}.{os.getpid()}")
         partial.mkdir(parents=True)
         for name in ("edges", "query_loops", "passage_loops"):
             _unpack(folder / name, partial / f"{name}.npy")
         np.save(partial / "nodes.npy", _nodes(folder / "passage_loops"))
-        shutil.rmtree(unpacked, ignore_errors=True)
         partial.rename(unpacked)
     distributed.barrier()
     edges, queries, passages = (

@@ -4,15 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.judgements import pair_keys
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.graph.features import EdgeFeatures
-from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
+from gnn_encoder.models.device import device
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
 
@@ -21,11 +25,66 @@ QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound 
 class Subgraph:
     """Some passages, the queries that inform them, and the edges between both."""
 
-    passages: Rows  # (b,) rows of the passages table
+    passages: Rows  # (b,) rows of the passages; -1 for one that the graph was built without
     queries: Rows  # (u,) rows of the nodes table, ascending, each once
-    edges: Rows  # (E,) rows of the edges table
+    edges: Rows  # (E,) rows of the edges table; -1 for an edge to such a passage
     edge_query: Rows  # (E,) each edge's place in `queries`
     edge_passage: Rows  # (E,) each edge's place in `passages`, ascending
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphData:
+    """The graph that was built, and what the layers read with it.
+
+    Attributes:
+        nodes: which queries are nodes.
+        judged: relevant pairs of the training queries, columns query, passage.
+        cached: M_de's passage embeddings, which Eq. 6 always reads. *Shape:* (m, d).
+        features: the cross-encoder's edge features; None if the network reads none of them.
+    """
+
+    graph: Graph
+    nodes: Nodes
+    judged: pl.DataFrame
+    cached: NDArray[Any]
+    features: EdgeFeatures | None
+
+    def neighbourhood(
+        self,
+        config: GNNConfig,
+        *,
+        labelled_edges: bool = True,
+        without: pl.DataFrame | None = None,
+        max_neighbours: int | None = None,
+    ) -> "Neighbourhood":
+        """The graph as a network reads it. Its configuration decides which edges there are and whether they have types.
+
+        Nobody has asked a generated query, so that its passage is not labelled by it: else every passage would be, and
+        the type would say nothing.
+
+        Args:
+            labelled_edges: False drops every edge between a query and a passage that it is labelled with, and between
+                a generated query and the passage that it was generated from.
+            without: further edges that are dropped, columns query (row of the training queries), passage.
+            max_neighbours: as in `Neighbourhood`.
+        """
+        judged = self.judged.filter(pl.col("query") < self.nodes.training)
+        dropped = [pairs for pairs in (None if labelled_edges else judged, without) if pairs is not None]
+        left_out = [self._edges_of(self.nodes.labelled_pairs(pairs)) for pairs in dropped]
+        return Neighbourhood(
+            self.graph,
+            self.cached,
+            self.features,
+            keep_edge=~np.logical_or.reduce(left_out) if left_out else None,
+            max_neighbours=max_neighbours,
+            self_loops_only=config.graph == "self_loops",
+            labelled=self._edges_of(judged) if config.labelled else None,
+            device=device(),
+        )
+
+    def _edges_of(self, pairs: pl.DataFrame) -> NDArray[np.bool_]:
+        """Which edges are such pairs of a node and a passage. *Shape:* (edges,)."""
+        return self.graph.labelled_edges(pair_keys(pairs, self.graph.m))
 
 
 class Neighbourhood:
@@ -48,14 +107,15 @@ class Neighbourhood:
         cached: NDArray[Any],
         features: EdgeFeatures | None,
         *,
-        keep_edge: NDArray[np.bool_] | None,
-        max_neighbours: int | None,
-        self_loops_only: bool,
+        keep_edge: NDArray[np.bool_] | None = None,
+        max_neighbours: int | None = None,
+        self_loops_only: bool = False,
         labelled: NDArray[np.bool_] | None = None,
         device: torch.device,
     ) -> None:
         self.graph, self.cached, self.features, self.device = graph, cached, features, device
-        self._keep_edge, self._max_neighbours, self._labelled = keep_edge, max_neighbours, labelled
+        self.labelled, self.max_neighbours = labelled, max_neighbours
+        self._keep_edge = keep_edge
         self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
 
     def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
@@ -65,7 +125,7 @@ class Neighbourhood:
             propagation: True for queries that are in the graph, False for masked ones; None: all are. *Shape:* (n,).
         """
         keep = propagation if self._nobody is None else self._nobody
-        edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self._max_neighbours)
+        edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self.max_neighbours)
         queries, edge_query = np.unique(edges // self.graph.k, return_inverse=True)
         return Subgraph(passages, queries, edges, edge_query, target)
 
@@ -104,19 +164,24 @@ class Neighbourhood:
         edges, labelled = self._edges(subgraph), self._types(subgraph)
         return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled)
 
-    def release(self) -> None:
-        """Give back the memory of edge features that were read; training, which returns to them, keeps it."""
-        if self.features is not None:
-            self.features.release()
+    def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
+        """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""
+        h_q_prime = self.interactive_queries(gnn, subgraph.queries, h_q)
+        return self.interactive_passages(gnn, subgraph, h_p, h_q_prime, h_q)
 
     def explain(
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Attention (Eq. 4) of the subgraph's edges, then of its passages' self-loops; and the gates (Eq. 9).
 
-        *Shape:* (b, d), (u, d), (u, d) -> (E + b,), (b,).
+        *Shape:* (b, d), (u, d), (u, d) -> (E + b, heads), (b,).
         """
         return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q, labelled=self._types(subgraph))
+
+    def release(self) -> None:
+        """Give back the memory of edge features that were read; training, which returns to them, keeps it."""
+        if self.features is not None:
+            self.features.release()
 
     def _edges(self, subgraph: Subgraph) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Query and passage of each edge, features of the edges and of the passages' self-loops."""
@@ -129,12 +194,10 @@ class Neighbourhood:
         )
 
     def _types(self, subgraph: Subgraph) -> Tensor | None:
-        return None if self._labelled is None else self._tensor(self._labelled[subgraph.edges])
-
-    def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
-        """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""
-        h_q_prime = self.interactive_queries(gnn, subgraph.queries, h_q)
-        return self.interactive_passages(gnn, subgraph, h_p, h_q_prime, h_q)
+        """1 for labelled edges, else 0, as for edges that the graph was built without. *Shape:* (E,)."""
+        if self.labelled is None:
+            return None
+        return self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).float()

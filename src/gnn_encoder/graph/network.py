@@ -16,7 +16,6 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.section import Count, Gate, Section, describe
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
-from gnn_encoder.graph.layer import GraphLayer
 
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
@@ -108,7 +107,7 @@ class QueryPassageGNN(nn.Module):
             self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
         self._reset_linear_layers()
 
-    def _layer(self, *, typed: bool) -> GraphLayer:
+    def _layer(self, *, typed: bool) -> GraphAttention:
         c = self.config
         return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension, typed=typed)
 
@@ -217,14 +216,14 @@ class QueryPassageGNN(nn.Module):
         """The attention and the gates that `interactive_passages` computes from the same arguments.
 
         Returns:
-            Attention (Eq. 4) of the edges, then of the passages' self-loops, as the mean over heads; and each passage's
-            gate f_p (Eq. 9), as the mean over its columns. *Shape:* (E + n,), (n,).
+            Attention (Eq. 4) of the edges, then of the passages' self-loops; and each passage's gate f_p (Eq. 9), as
+            the mean over its columns. *Shape:* (E + n, heads), (n,).
         """
         features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
         inputs = (h_p, h_q_prime, edge_query, edge_passage, *features, labelled)
         gate = self._filter(self.passage_attention.ragged(*inputs), h_p, _have_label(len(h_p), edge_passage, labelled))
         opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
-        return self.passage_attention.weights(*inputs).mean(dim=1), opening
+        return self.passage_attention.weights(*inputs), opening
 
     def _filter(self, gathered: Tensor, h_p: Tensor, have_label: Tensor | None) -> Tensor | float:
         """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d), (n,) -> (n, d)."""

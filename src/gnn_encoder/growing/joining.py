@@ -25,7 +25,6 @@ from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_queries
-from gnn_encoder.graph.artifacts import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, PairEncoder, embed_new, passage_texts
 from gnn_encoder.growing.systems import check_model
@@ -34,6 +33,7 @@ from gnn_encoder.growing.versions import built_fingerprint, folder_of
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.pipeline.params import Params
 
 QUERIES_AT_A_TIME = 1_024  # whose scores of new passages are in memory

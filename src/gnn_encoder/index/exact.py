@@ -4,8 +4,9 @@ The score of a passage with several views is what `Pool` makes of theirs, by def
 Eq. 11).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -14,8 +15,8 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import block_size, read_manifest
-from gnn_encoder.core.view_pool import Pool, searched_pool
+from gnn_encoder.core.storage.arrays import array_blocks, block_size, read_manifest
+from gnn_encoder.core.view_pool import BEST, Pool, searched_pool
 from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, check_views, iterate_views
 
 POOLED_SCORES = 2**24  # scores of views that are held at a time where they are pooled by a softmax
@@ -53,12 +54,34 @@ def exact_top_k(
     n_passages = n_rows // manifest.views
     check_k(k, n_passages, name)
     views, pool = check_views(views, manifest.views), pool or searched_pool(manifest.softmax)
-    queries = check_queries(queries, dimension)
+    blocks = iterate_views(embeddings_folder, views, block_rows)
+    n_blocks = -(-n_rows // (block_rows or block_size(dimension)))
+    return _search(blocks, n_blocks, n_passages, check_queries(queries, dimension), k, views, pool)
+
+
+def array_top_k(matrix: NDArray[Any], queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
+    """As `exact_top_k`, in a matrix of one row a passage that is in memory or mapped.
+
+    *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
+    """
+    check_k(k, len(matrix), name)
+    queries = check_queries(queries, matrix.shape[1])
+    blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
+    return _search(blocks, -(-len(matrix) // block_size(matrix.shape[1])), len(matrix), queries, k, 1, BEST)
+
+
+def _search(
+    blocks: Iterable[tuple[int, NDArray[np.float32]]],
+    n_blocks: int,
+    n_passages: int,
+    queries: NDArray[np.float32],
+    k: int,
+    views: int,
+    pool: Pool,
+) -> tuple[Rows, Scores]:
     passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
     scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
     chunk = max(1, MERGE_ENTRIES // k)
-    n_blocks = -(-n_rows // (block_rows or block_size(dimension)))
-    blocks = iterate_views(embeddings_folder, views, block_rows)
     with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=n_blocks < 8 or None) as bar:
         for first, block in blocks:
             for vectors in _apart(block, pool):

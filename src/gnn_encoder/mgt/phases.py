@@ -1,216 +1,281 @@
-"""Training GNN-encoder (in two phases) and its control, from the pipeline's artifacts to models."""
+"""Training GNN-encoder in two phases, and its control."""
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.core.judgements import pair_counts, relevant_pairs
-from gnn_encoder.core.storage.arrays import check_shape
-from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.graph.artifacts import GraphArtifacts, open_neighbourhood
 from gnn_encoder.graph.features import EdgeFeatures
-from gnn_encoder.graph.neighbourhood import Neighbourhood
+from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
-from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.mgt.params import MGT
 from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import WORK
-from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
-from gnn_encoder.training.examples import Examples, read_examples
+from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
+from gnn_encoder.training.params import Dev
 
 log = logging.getLogger(__name__)
+Answered = Callable[
+    [pl.DataFrame], pl.DataFrame
+]  # those of some pairs of a dev query and a passage that hold an answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What GNN-encoder and its control start from and train on.
+
+    Attributes:
+        encoder: M_de, which training changes.
+        cached: its passage embeddings. *Shape:* (m, d).
+        dev_pairs: judged-relevant pairs of the dev queries, columns query, passage.
+        answered: where answers judge; None: the pairs are all.
+        frozen_layers, batch_tokens: those of section `encoder`.
+    """
+
+    encoder: DualEncoder
+    examples: Examples
+    queries: TextTokens
+    passages: TextTokens
+    cached: NDArray[Any]
+    dev_queries: TextTokens
+    dev_pairs: pl.DataFrame
+    answered: Answered | None
+    dev: Dev
+    mgt: MGT
+    seed: int
+    frozen_layers: int
+    batch_tokens: int
+
+    def texts(self, queries: TextTokens) -> Texts:
+        """Some queries, and the passages."""
+        return Texts(self.encoder, queries, self.passages, batch_tokens=self.batch_tokens)
+
+    def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
+        """E_Q of some queries by the present weights. *Shape:* (n, d)."""
+        self.encoder.eval()
+        return embed_queries(self.encoder, queries, self.batch_tokens, rows)
+
+    def sample(self, *, whole: int, queries: int) -> DevSample:
+        """The dev sample; see `draw_dev`."""
+        return draw_dev(
+            self.dev_pairs,
+            lambda rows: self.embed(self.dev_queries, rows),
+            self.cached,
+            size=queries if len(self.cached) <= whole else self.dev.queries,
+            whole=whole,
+            depth=self.dev.depth,
+            seed=self.seed,
+            answered=self.answered,
+        )
 
 
 def train_gnn_encoder(
-    source: GraphArtifacts, params: Params, scratch: Path
-) -> tuple[DualEncoder, QueryPassageGNN, History]:
-    """Phase one, then phase two from the best weights of phase one.
+    given: Given, data: GraphData, nodes: TextTokens, folder: Path, *, labelled: bool, labelled_edges: bool
+) -> tuple[QueryPassageGNN, History]:
+    """Phase one, then phase two from the best weights of phase one; both change the encoder and the GNN.
 
     Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
+
+    Args:
+        nodes: texts of the queries that are nodes.
+        folder: where both phases keep what a killed run resumes from.
+        labelled: whether the network tells labelled edges from others (`build_graph.labelled`).
+        labelled_edges: whether labelled edges inform the corpus (`encode_corpus.labelled_edges`).
     """
-    mgt, labelled = params.mgt, params.encode_corpus.labelled_edges
-    encoder, examples = load_base(source.base, params), read_training_examples(params)
-    masked = mgt.masking == "mgt"
-    near = _open(source, params, labelled_edges=masked, without=None if masked else examples.known_pairs())
-    deployed = near if masked and labelled else _open(source, params, labelled_edges=labelled)
-    gnn = new_gnn(params, encoder.dimension, near.features)
+    mgt, encoder, seed = given.mgt, given.encoder, given.seed
+    gnn = new_gnn(mgt, encoder.dimension, data.features, encoder.settings.similarity, labelled=labelled, seed=seed)
+    graphs = open_graphs(data, gnn.config, given.examples, mgt, labelled_edges=labelled_edges)
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
-    devs = (
-        sample_dev(source.base, params, encoder, whole=whole, queries=queries)
-        for whole, queries in (
-            (params.dev.cached_passages, params.dev.cached_queries),
-            (params.dev.passages, params.dev.queries),
-        )
-    )
-    schedules = (
-        _schedule(params, examples, mgt.gnn_epochs, masked=masked),
-        _schedule(params, examples, mgt.epochs, masked=masked, after=mgt.gnn_epochs),
-    )
-    one, two = (
-        _supervise(params, examples, dev, encoder, schedule, source.nodes())
-        for dev, schedule in zip(devs, schedules, strict=True)
-    )
-    history = _phase_one(params, encoder, gnn, (near, deployed), one, source.queries, scratch)
-    return encoder, gnn, history + _phase_two(params, encoder, gnn, (near, deployed), two, source.queries, scratch)
+    one = given.sample(whole=given.dev.cached_passages, queries=given.dev.cached_queries)
+    two = given.sample(whole=given.dev.passages, queries=given.dev.queries)
+    history = _train_alone(given, gnn, graphs, supervise(given.examples, one, data.nodes, mgt, seed), nodes, folder)
+    joint = supervise(given.examples, two, data.nodes, mgt, seed, epochs=mgt.epochs, after=mgt.gnn_epochs)
+    return gnn, history + _train_jointly(given, gnn, graphs, joint, nodes, folder)
 
 
-def _open(
-    source: GraphArtifacts, params: Params, *, labelled_edges: bool, without: pl.DataFrame | None = None
-) -> Neighbourhood:
-    return open_neighbourhood(
-        source,
-        edge_features=params.mgt.edge_features,
-        labelled_edges=labelled_edges,
-        without=without,
-        max_neighbours=params.mgt.max_neighbours,
-        self_loops_only=params.mgt.graph == "self_loops",
-        typed=params.build_graph.labelled,
-    )
+def open_graphs(
+    data: GraphData, config: GNNConfig, examples: Examples, mgt: MGT, *, labelled_edges: bool
+) -> tuple[Neighbourhood, Neighbourhood]:
+    """The graph that trains a network, and the one that will inform the corpus, with labelled edges or without."""
+    masked = mgt.masking == "mgt"
+    without = None if masked else examples.known_pairs()
+    most = mgt.max_neighbours
+    near = data.neighbourhood(config, labelled_edges=masked, without=without, max_neighbours=most)
+    if masked and labelled_edges:
+        return near, near
+    return near, data.neighbourhood(config, labelled_edges=labelled_edges, max_neighbours=most)
 
 
-def _phase_one(
-    params: Params,
-    encoder: DualEncoder,
+def _train_alone(
+    given: Given,
     gnn: QueryPassageGNN,
     graphs: tuple[Neighbourhood, Neighbourhood],
     supervision: Supervision,
-    nodes: Path,
-    scratch: Path,
+    nodes: TextTokens,
+    folder: Path,
 ) -> History:
+    """Phase one, by embeddings that M_de computes once."""
     if len(supervision) == 0:
         return []
-    tokens = params.encoder.batch_tokens
-    encoder.eval()
-    node_queries = torch.from_numpy(embed_queries(encoder, open_queries(nodes, encoder), tokens))
+    of_nodes = torch.from_numpy(given.embed(nodes))
     training = supervision.nodes.training
-    queries = node_queries[:training] if training else torch.from_numpy(embed_queries(encoder, _train(encoder), tokens))
-    task = GNNTask(
+    return train_on_embeddings(
         gnn,
-        *graphs,
+        graphs,
         supervision,
-        queries=queries,
-        node_queries=node_queries,
-        dev_queries=supervision.dev_queries(encoder, tokens),
-        scale=encoder.scale,
+        queries=of_nodes[:training] if training else torch.from_numpy(given.embed(given.queries)),
+        node_queries=of_nodes,
+        dev_queries=torch.from_numpy(given.embed(given.dev_queries, supervision.dev.queries)),
+        scale=given.encoder.scale,
+        mgt=given.mgt,
+        folder=folder / "gnn",
     )
+
+
+def train_on_embeddings(
+    gnn: QueryPassageGNN,
+    graphs: tuple[Neighbourhood, Neighbourhood],
+    supervision: Supervision,
+    *,
+    queries: Tensor,
+    node_queries: Tensor,
+    dev_queries: Tensor,
+    scale: float,
+    mgt: MGT,
+    folder: Path,
+) -> History:
+    """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings.
+
+    Args:
+        graphs: the graph that trains, and the one that will inform the corpus.
+        queries, node_queries, dev_queries, scale: as in `GNNTask`.
+        folder: where what a killed run resumes from is kept.
+    """
+    dev_queries = dev_queries.to(device())
+    inputs = {"queries": queries, "node_queries": node_queries, "dev_queries": dev_queries, "scale": scale}
+    task = GNNTask(gnn, *graphs, supervision, **inputs)  # type: ignore[arg-type]
     if gnn.config.labelled:
         choose_start(gnn, task.reciprocal_ranks)
     _log_rounds("GNN alone", supervision)
-    groups = gnn.groups(params.mgt.gnn_learning_rate)
-    return fit(task, groups, _settings("gnn", "GNN alone", params), scratch / WORK / "gnn")
+    return fit(task, gnn.groups(mgt.gnn_learning_rate), _settings("gnn", "GNN alone", mgt, supervision.seed), folder)
 
 
-def _phase_two(
-    params: Params,
-    encoder: DualEncoder,
+def _train_jointly(
+    given: Given,
     gnn: QueryPassageGNN,
     graphs: tuple[Neighbourhood, Neighbourhood],
     supervision: Supervision,
-    nodes: Path,
-    scratch: Path,
+    nodes: TextTokens,
+    folder: Path,
 ) -> History:
+    """Phase two, as in the paper: encoder and GNN learn together."""
     if len(supervision) == 0:
         return []
-    encoder.freeze_lower(params.encoder.frozen_layers)
-    passages, size = open_passages(encoder), params.encoder.batch_tokens
+    encoder, mgt = given.encoder, given.mgt
+    encoder.freeze_lower(given.frozen_layers)
     task = JointTask(
         encoder,
-        Texts(encoder, _train(encoder), passages, batch_tokens=size),
-        Texts(encoder, open_queries(nodes, encoder), passages, batch_tokens=size),
+        given.texts(given.queries),
+        given.texts(nodes),
+        given.dev_queries,
         gnn,
         *graphs,
         supervision,
-        chunk_size=params.mgt.chunk_size,
-        batch_tokens=size,
+        chunk_size=mgt.chunk_size,
+        batch_tokens=given.batch_tokens,
     )
     _log_rounds("encoder and GNN", supervision)
-    groups = [
-        parameter_group(encoder, params.mgt.encoder_learning_rate),
-        *gnn.groups(params.mgt.joint_gnn_learning_rate),
-    ]
-    return fit(task, groups, _settings("joint", "encoder and GNN", params), scratch / WORK / "joint")
+    groups = [parameter_group(encoder, mgt.encoder_learning_rate), *gnn.groups(mgt.joint_gnn_learning_rate)]
+    return fit(task, groups, _settings("joint", "encoder and GNN", mgt, given.seed), folder / "joint")
 
 
-def train_control(params: Params, scratch: Path) -> tuple[DualEncoder, History]:
-    """The control: M_de trained further without a graph, on the batches of both phases of GNN-encoder in turn."""
-    mgt, base = params.mgt, registry().built[MAIN].base
-    encoder = load_base(base, params)
-    examples = read_training_examples(params)
-    dev = sample_dev(base, params, encoder, whole=params.dev.passages, queries=params.dev.queries)
-    schedule = _schedule(params, examples, mgt.gnn_epochs + mgt.epochs, masked=False)
-    supervision = _supervise(params, examples, dev, encoder, schedule, NO_NODES)
-    encoder.freeze_lower(params.encoder.frozen_layers)
-    size = params.encoder.batch_tokens
-    texts = Texts(encoder, _train(encoder), open_passages(encoder), batch_tokens=size)
-    task = NoGNNTask(encoder, texts, supervision, chunk_size=mgt.chunk_size, batch_tokens=size)
-    groups = [parameter_group(encoder, params.train_no_gnn.learning_rate)]
-    return encoder, fit(task, groups, _settings("no_gnn", title_of("no_gnn"), params), scratch / WORK / "no_gnn")
+def train_control(given: Given, learning_rate: float, folder: Path, *, title: str) -> History:
+    """The control: M_de trained further without a graph, on the batches of both phases of GNN-encoder in turn.
+
+    Args:
+        title: what the log calls it.
+    """
+    mgt, encoder = given.mgt, given.encoder
+    dev = given.sample(whole=given.dev.passages, queries=given.dev.queries)
+    epochs = mgt.gnn_epochs + mgt.epochs
+    supervision = supervise(given.examples, dev, NO_NODES, mgt, given.seed, epochs=epochs, masked=False)
+    encoder.freeze_lower(given.frozen_layers)
+    task = NoGNNTask(
+        encoder,
+        given.texts(given.queries),
+        given.dev_queries,
+        supervision,
+        chunk_size=mgt.chunk_size,
+        batch_tokens=given.batch_tokens,
+    )
+    groups = [parameter_group(encoder, learning_rate)]
+    return fit(task, groups, _settings("no_gnn", title, mgt, given.seed), folder / "no_gnn")
 
 
-def load_base(system: str, params: Params) -> DualEncoder:
-    """The dual-encoder of `system`, with the dropout of Masked Graph Training, as the start of training."""
-    return DualEncoder.load(project.encoder(system), precision=params.encoder.precision, dropout=params.mgt.dropout)
-
-
-def read_training_examples(params: Params) -> Examples:
-    """The denoised examples of the training queries, with the teacher's soft targets if `mgt.targets` asks for them."""
-    counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
-    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES)).weighed(counts)
-    return examples.taught(project.TARGETS, params.mgt.teacher_weight) if params.mgt.targets == "teacher" else examples
-
-
-def sample_dev(system: str, params: Params, encoder: DualEncoder, *, whole: int, queries: int) -> DevSample:
+def draw_dev(
+    pairs: pl.DataFrame,
+    embed: Callable[[Rows], Matrix],
+    cached: NDArray[Any],
+    *,
+    size: int,
+    whole: int,
+    depth: int,
+    seed: int,
+    answered: Answered | None = None,
+) -> DevSample:
     """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
 
     In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
     and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
 
     Args:
-        system: the system that serves as M_de.
-        encoder: M_de.
+        pairs: judged-relevant pairs of the dev queries, columns query, passage.
+        embed: E_Q of some of these queries. *Shape:* (q,) -> (q, d).
+        cached: M_de's passage embeddings. *Shape:* (m, d).
+        size: most queries.
         whole: a corpus of at most so many passages is ranked whole.
-        queries: the dev queries that rank it; a pool is ranked by `dev.queries` of them.
+        depth: passages that each query adds to a pool.
     """
-    asked = project.queries("dev")
-    pairs = relevant_pairs(asked, project.POSITIVES, project.PASSAGES)
-    n_passages, cached = count_rows(project.PASSAGES), project.embeddings(system)
-    rows = sample_queries(pairs, queries if n_passages <= whole else params.dev.queries, params.seed)
-    encoder.eval()
-    embedded = embed_queries(encoder, open_queries(asked, encoder), params.encoder.batch_tokens, rows)
-    check_shape(cached, (n_passages, encoder.dimension))
-    retrieved, _ = exact_top_k(cached, embedded, min(params.dev.depth, n_passages), name="dev.depth")
-    if judged_by_answers(asked):
-        found = retrieved_pairs(rows, retrieved)
-        hits = answered(found, asked, project.PASSAGES, params.evaluate.answers)
+    rows, m = sample_queries(pairs, size, seed), len(cached)
+    retrieved = np.empty((len(rows), 0), dtype=np.int64)
+    if m > whole or answered is not None:
+        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="dev.depth")
+    if answered is not None:
+        hits = answered(retrieved_pairs(rows, retrieved))
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
-    return dev_sample(rows, pairs, ranked(retrieved, n_passages, whole))
+    return dev_sample(rows, pairs, ranked(retrieved, m, whole))
 
 
-def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> QueryPassageGNN:
+def new_gnn(
+    mgt: MGT, dimension: int, features: EdgeFeatures | None, similarity: str, *, labelled: bool, seed: int
+) -> QueryPassageGNN:
     """An untrained network, which starts near the identity.
 
     Args:
         dimension: d of the encoder.
         features: the cross-encoder's edge features; None if the network reads none of them.
+        similarity: that of the encoder.
+        labelled: whether it tells labelled edges from others.
     """
-    mgt = params.mgt
-    torch.manual_seed(int(np.random.SeedSequence([params.seed, 1]).generate_state(1)[0]))
+    torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
     config = GNNConfig(
         dimension=dimension,
         edge_dimension=dimension if features is None else features.dimension,
@@ -219,47 +284,39 @@ def new_gnn(params: Params, dimension: int, features: EdgeFeatures | None) -> Qu
         gate=mgt.gate,
         edge_features=mgt.edge_features,
         graph=mgt.graph,
-        labelled=params.build_graph.labelled,
-        similarity=params.encoder.similarity,
+        labelled=labelled,
+        similarity=similarity,
     )
     return QueryPassageGNN(config).to(device())
 
 
-def _train(encoder: DualEncoder) -> TextTokens:
-    return open_queries(project.queries("train"), encoder)
-
-
-def _schedule(params: Params, examples: Examples, epochs: int, *, masked: bool, after: int = 0) -> MaskedSchedule:
-    size, beta = params.mgt.batch_size, params.mgt.beta
-    return MaskedSchedule(
-        len(examples), epochs=epochs, batch_size=size, beta=beta, seed=params.seed, after=after, masked=masked
-    )
-
-
-def _supervise(
-    params: Params, examples: Examples, dev: DevSample, encoder: DualEncoder, schedule: MaskedSchedule, nodes: Nodes
+def supervise(
+    examples: Examples,
+    dev: DevSample,
+    nodes: Nodes,
+    mgt: MGT,
+    seed: int,
+    *,
+    epochs: int | None = None,
+    after: int = 0,
+    masked: bool | None = None,
 ) -> Supervision:
-    return Supervision(
-        examples=examples,
-        schedule=schedule,
-        negatives=params.mgt.negatives,
-        seed=params.seed,
-        dev=dev,
-        dev_texts=open_queries(project.queries("dev"), encoder),
-        nodes=nodes,
+    """The steps of some epochs, of phase one by default, with what they train on. Arguments: `MaskedSchedule`."""
+    schedule = MaskedSchedule(
+        len(examples),
+        epochs=mgt.gnn_epochs if epochs is None else epochs,
+        batch_size=mgt.batch_size,
+        beta=mgt.beta,
+        seed=seed,
+        after=after,
+        masked=mgt.masking == "mgt" if masked is None else masked,
     )
+    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
 
 
-def _settings(name: str, title: str, params: Params) -> Settings:
-    mgt = params.mgt
-    return Settings(
-        name=name,
-        title=title,
-        warmup=mgt.warmup,
-        seed=params.seed,
-        evaluate_every=mgt.evaluate_every,
-        patience=mgt.patience,
-    )
+def _settings(name: str, title: str, mgt: MGT, seed: int) -> Settings:
+    limits = {"evaluate_every": mgt.evaluate_every, "patience": mgt.patience}
+    return Settings(name=name, title=title, warmup=mgt.warmup, seed=seed, **limits)
 
 
 def _log_rounds(name: str, supervision: Supervision) -> None:

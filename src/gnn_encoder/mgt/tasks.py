@@ -48,7 +48,6 @@ class Supervision:
     negatives: int
     seed: int
     dev: DevSample
-    dev_texts: TextTokens
     nodes: Nodes  # of the graph; the control has none
 
     def __len__(self) -> int:
@@ -61,11 +60,6 @@ class Supervision:
         drawn = draw_batch(self.examples, local_share(step.items), self.negatives, generator)
         fold = self.examples.queries[step.fold]
         return drawn, self.nodes.masked(fold, self.examples.relevant(fold))
-
-    def dev_queries(self, encoder: DualEncoder, batch_tokens: int) -> Tensor:
-        """E_Q of the sampled dev queries. *Shape:* (q, d)."""
-        rows = embed_queries(encoder, self.dev_texts, batch_tokens, self.dev.queries)
-        return torch.from_numpy(rows).to(device())
 
 
 def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, masked: Rows) -> tuple[Subgraph, Rows]:
@@ -148,6 +142,7 @@ class JointTask:
         neighbourhood, deployed: as in phase one.
         texts: training queries and passages.
         node_texts: the queries that are nodes, and passages.
+        dev_texts: dev queries.
     """
 
     def __init__(
@@ -155,6 +150,7 @@ class JointTask:
         encoder: DualEncoder,
         texts: Texts,
         node_texts: Texts,
+        dev_texts: TextTokens,
         gnn: QueryPassageGNN,
         neighbourhood: Neighbourhood,
         deployed: Neighbourhood,
@@ -165,6 +161,7 @@ class JointTask:
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
         self._encoder, self._texts, self._node_texts, self._gnn = encoder, texts, node_texts, gnn
+        self._dev_texts = dev_texts
         self._neighbourhood, self._deployed, self._supervision = neighbourhood, deployed, supervision
         self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
         encoder.train()
@@ -196,8 +193,8 @@ class JointTask:
         """Dev RR@10 with all queries in the graph, by the encoder being trained, except for Eq. 6's cached passages."""
         dev = self._supervision.dev
         with no_grad_eval(self._encoder):
-            queries = self._supervision.dev_queries(self._encoder, self._batch_tokens)
-            parts = []
+            asked = embed_queries(self._encoder, self._dev_texts, self._batch_tokens, dev.queries)
+            queries, parts = torch.from_numpy(asked).to(device()), []
             for rows in _parts(dev.pool):
                 subgraph = self._deployed.around(rows)
                 nodes = self._node_texts.query_tokens
@@ -213,10 +210,17 @@ class NoGNNTask:
     """The control: the dual-encoder alone learns by Eq. 1 and 2, on the same queries and dev sample."""
 
     def __init__(
-        self, encoder: DualEncoder, texts: Texts, supervision: Supervision, *, chunk_size: int, batch_tokens: int
+        self,
+        encoder: DualEncoder,
+        texts: Texts,
+        dev_texts: TextTokens,
+        supervision: Supervision,
+        *,
+        chunk_size: int,
+        batch_tokens: int,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._supervision = encoder, texts, supervision
+        self._encoder, self._texts, self._dev_texts, self._supervision = encoder, texts, dev_texts, supervision
         self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
         encoder.train()
 
@@ -231,7 +235,7 @@ class NoGNNTask:
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""
         read, given = Views(inputs=alone(self._encoder, self._texts.passage_tokens)), self._supervision
-        return retrieval_score(self._encoder, given.dev, given.dev_texts, read, self._batch_tokens)
+        return retrieval_score(self._encoder, given.dev, self._dev_texts, read, self._batch_tokens)
 
 
 def _on(like: Tensor, values: NDArray[Any]) -> Tensor:

@@ -195,8 +195,7 @@ def _gnn_edge(params: Params, dimension: int) -> float:
     They are those of the experiment, but whole and with features that need no cross-encoder.
     """
     mgt = params.mgt.model_copy(update={"layers": 2, "edge_features": "product", "graph": "full"})
-    build_graph = params.build_graph.model_copy(update={"labelled": False})
-    gnn = new_gnn(params.model_copy(update={"mgt": mgt, "build_graph": build_graph}), dimension, None)
+    gnn = new_gnn(mgt, dimension, None, params.encoder.similarity, labelled=False, seed=params.seed)
     n, k = GNN_QUERIES, GNN_PASSAGES
     generator = torch.Generator().manual_seed(0)
     h_q, near, h_p = (torch.randn(*shape, generator=generator).to(device()) for shape in _shapes(dimension))

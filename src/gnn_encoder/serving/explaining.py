@@ -3,7 +3,7 @@
 It needs torch, and so it is computed in a process of its own: explain_worker.py.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,51 +18,33 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_passages
-from gnn_encoder.graph.artifacts import GraphArtifacts
-from gnn_encoder.graph.corpus import load_encoder, open_informer
-from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.joining import GraphJoiner
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 
 
-@dataclass
-class ByHead:
-    """Notes the attention of each head while a network explains, which itself tells their mean.
-
-    *Shape:* `last` (edges + passages, heads): first of the queries, then of the passages themselves.
-    """
-
-    last: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), np.float32))
-
-    def listen(self, gnn: QueryPassageGNN) -> None:
-        """Note what the layer of Eq. 8 computes from now on."""
-        compute = gnn.passage_attention.weights
-
-        def noted(*arguments: Any, **named: Any) -> torch.Tensor:
-            weights = compute(*arguments, **named)
-            self.last = weights.detach().float().cpu().numpy()
-            return weights
-
-        gnn.passage_attention.weights = noted  # type: ignore[method-assign]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Informed:
-    """What informed a passage; the last of `attention` and `by_head` is the passage itself.
+    """What informed a passage; the last of the attention is the passage's own.
 
-    *Shape:* queries (n,) nodes of the graph, labelled (n,), attention (n + 1,), by_head (n + 1, heads).
+    *Shape:* queries (n,) nodes of the graph, labelled (n,), by_head (n + 1, heads).
     """
 
     queries: NDArray[np.integer[Any]]
     labelled: NDArray[np.bool_]
-    attention: NDArray[np.float32]
     by_head: NDArray[np.float32]
     gate: float
     shift: float
+
+    @property
+    def attention(self) -> NDArray[np.float32]:
+        """The mean over heads. *Shape:* (n + 1,)."""
+        found: NDArray[np.float32] = self.by_head.mean(axis=1)
+        return found
 
 
 class GraphExplainer:
@@ -76,8 +58,7 @@ class GraphExplainer:
         source, model = GraphArtifacts(name=system), project.gnn(system)
         self._system, self._encoder = system, load_encoder(model, params)
         self._inform = open_informer(source, model, self._encoder, params)
-        self._heads, self._join = ByHead(), None
-        self._heads.listen(self._inform._gnn)  # which it keeps to itself: nothing else asks for single heads
+        self._join: GraphJoiner | None = None
         self._nodes, self._table = source.nodes(), source.queries
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         self._labelled = pairs.filter(pl.col("query") < self._nodes.training)
@@ -101,30 +82,27 @@ class GraphExplainer:
     def _built(self, row: int) -> Informed:
         before = self._embedding(row)
         after = self._inform(row, before)
-        table = pl.DataFrame(self._inform.explain(np.array([row]), before))
-        queries = table["query"].to_numpy()[:-1]  # the last row is the passage itself
+        subgraph, heads, gate = self._inform.attend(np.array([row]), before)
+        queries = subgraph.queries[subgraph.edge_query]
         return Informed(
             queries=queries,
             labelled=np.isin(queries, self._labelled.filter(passage=row)["query"].to_numpy()),
-            attention=table["attention"].to_numpy(),
-            by_head=self._heads.last,
-            gate=float(table["gate"][0]),
+            by_head=heads,
+            gate=float(gate[0]),
             shift=_distance(after, before),
         )
 
     def _added(self, passage: dict[str, Any]) -> Informed:
         if self._join is None:
             self._join = GraphJoiner(self._system, load_params())
-            self._heads.listen(self._join.gnn)
         joined = self._join.join(pl.DataFrame([passage]))
         with torch.no_grad():
             after = self._join.gnn.interactive_passages(*joined.inputs, **joined.named).cpu().numpy()
-            attention, gate = self._join.gnn.explain(*joined.inputs, **joined.named)
+            heads, gate = self._join.gnn.explain(*joined.inputs, **joined.named)
         return Informed(
             queries=joined.edges["query"].to_numpy(),
             labelled=joined.edges["labelled"].to_numpy(),
-            attention=attention.cpu().numpy(),
-            by_head=self._heads.last,
+            by_head=heads.cpu().numpy(),
             gate=float(gate[0]),
             shift=_distance(after, joined.h_p),
         )

@@ -180,7 +180,7 @@ def release(*arrays: NDArray[Any]) -> None:
     """Give back the memory of mapped arrays; their pages stay in the system's cache and return when they are read."""
     for array in arrays:
         mapping = getattr(array, "_mmap", None)  # None: an array in memory
-        if mapping is not None:
+        if mapping is not None and getattr(array, "mode", "r") != "c":  # what was changed in a copy is nowhere else
             mapping.madvise(mmap.MADV_DONTNEED)
 
 
@@ -222,11 +222,27 @@ def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int,
         for first in range(0, n_rows, rows):
             count = min(rows, n_rows - first)
             block = np.fromfile(file, dtype=dtype, count=count * columns).reshape(count, columns).astype(np.float32)
-            finite = np.isfinite(block).all(axis=1)
-            if not finite.all():
-                row = first + int(np.argmin(finite))
+            bad = row_not_finite(block)
+            if bad is not None:
                 raise UserError(
-                    f"{folder / MATRIX}: row {row} holds NaN or an infinite value; embeddings must be finite: "
+                    f"{folder / MATRIX}: row {first + bad} holds NaN or an infinite value; embeddings must be finite: "
                     "train with a lower learning rate or in float32, then run the stage that made this file again"
                 )
             yield first, block
+
+
+def array_blocks(matrix: NDArray[Any], rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """As `iterate_blocks`, over a matrix in memory or mapped; of a mapped one past blocks do not stay in memory."""
+    rows = rows or block_size(matrix.shape[1])
+    for first in range(0, len(matrix), rows):
+        block = np.ascontiguousarray(matrix[first : first + rows], dtype=np.float32)
+        release(matrix)
+        if (bad := row_not_finite(block)) is not None:
+            raise UserError(f"embeddings: row {first + bad} holds NaN or an infinite value; embeddings must be finite")
+        yield first, block
+
+
+def row_not_finite(block: NDArray[np.floating[Any]]) -> int | None:
+    """The first row with NaN or an infinite value. *Shape:* (n, d)."""
+    finite = np.isfinite(block).all(axis=1)
+    return None if finite.all() else int(np.argmin(finite))

@@ -1,0 +1,173 @@
+"""Where graphs and GNN-encoders lie, and what stands there, opened as values."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.core import distributed
+from gnn_encoder.core.judgements import pair_counts, relevant_pairs
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
+from gnn_encoder.core.storage.tables import count_rows, read_candidates
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries
+from gnn_encoder.encoding.matrix import same_encoder, write_matrix
+from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.graph.corpus import CorpusGNN, effect_sample, write_effect
+from gnn_encoder.graph.edges import Embedded
+from gnn_encoder.graph.features import EdgeFeatures, open_features
+from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
+from gnn_encoder.graph.structure import Graph
+from gnn_encoder.mgt.phases import Given
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import SCRATCH
+from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.training.examples import read_examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphArtifacts:
+    """A graph that the stage build_graph wrote.
+
+    Attributes:
+        name: a system of the group `graphs` of systems.yaml, or `widest`.
+        k: keep only the first k passages of each query, in the order of `Graph.passages`; None: keep all.
+    """
+
+    name: str
+    k: int | None = None
+
+    @property
+    def base(self) -> str:
+        """The system that serves as M_de."""
+        return registry().built[self.name].base
+
+    @property
+    def queries(self) -> Path:
+        """Table of the queries that are nodes."""
+        return project.graph(self.name) / NODES
+
+    @property
+    def edges(self) -> Path:
+        """Table of the edges."""
+        return project.graph(self.name) / "edges.parquet"
+
+    def nodes(self) -> Nodes:
+        """Which nodes are training queries, and which passages the generated ones come from."""
+        return read_nodes(project.graph(self.name))
+
+    def open(self) -> Graph:
+        """The graph in memory."""
+        edges = read_candidates(self.edges)
+        if self.k is not None:
+            near = edges["rank"] < self.k
+            edges = {name: column[near] for name, column in edges.items()}
+        return Graph.from_edges(edges, count_rows(self.queries), count_rows(project.PASSAGES))
+
+    def open_features(self) -> EdgeFeatures:
+        """M_ce's features of the edges."""
+        counts = (count_rows(table) for table in (self.edges, self.queries, project.PASSAGES))
+        scratch = SCRATCH / "unpacked_features" / self.name
+        return open_features(project.edge_features(self.name), scratch, *counts, k=self.k)
+
+    def embedded(self) -> Embedded:
+        """The graph with the features that its edges have already."""
+        return Embedded(graph=self.open(), nodes=self.nodes(), features=self.open_features())
+
+    def data(self, edge_features: str) -> GraphData:
+        """The graph with what the layers read; `edge_features` is that of section `mgt`."""
+        return GraphData(
+            graph=self.open(),
+            nodes=self.nodes(),
+            judged=relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES),
+            cached=open_matrix(project.embeddings(self.base)),
+            features=self.open_features() if edge_features == "cross_encoder" else None,
+        )
+
+
+def open_given(base: str, params: Params) -> Given:
+    """What GNN-encoder and its control start from: M_de, which is the system `base`, and the training data."""
+    mgt, n_passages, dev = params.mgt, count_rows(project.PASSAGES), project.queries("dev")
+    encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision, dropout=mgt.dropout)
+    check_shape(project.embeddings(base), (n_passages, encoder.dimension))
+    counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
+    examples = read_examples(project.EXAMPLES, n_passages).weighed(counts)
+    hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
+    return Given(
+        encoder=encoder,
+        examples=examples.taught(project.TARGETS, mgt.teacher_weight) if mgt.targets == "teacher" else examples,
+        queries=open_queries(project.queries("train"), encoder),
+        passages=open_passages(encoder),
+        cached=open_matrix(project.embeddings(base)),
+        dev_queries=open_queries(dev, encoder),
+        dev_pairs=relevant_pairs(dev, project.POSITIVES, project.PASSAGES),
+        answered=hits if judged_by_answers(dev) else None,
+        dev=params.dev,
+        mgt=mgt,
+        seed=params.seed,
+        frozen_layers=params.encoder.frozen_layers,
+        batch_tokens=params.encoder.batch_tokens,
+    )
+
+
+def load_encoder(model: Path, params: Params) -> DualEncoder:
+    """The jointly trained dual-encoder of a GNN-encoder's folder."""
+    return DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
+
+
+def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
+    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
+
+    Args:
+        source: the graph and its M_de.
+        model: folder of the GNN.
+        encoder: the encoder that was trained together with the GNN.
+
+    Raises:
+        UserError: M_de's matrix is of other passages, or has another dimension than the GNN.
+    """
+    gnn = QueryPassageGNN.load(model)
+    check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
+    near = deployed_neighbourhood(source, gnn.config, params)
+    queries = embed_queries(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
+    return CorpusGNN(gnn.to(near.device), near, queries)
+
+
+def deployed_neighbourhood(source: GraphArtifacts, config: GNNConfig, params: Params) -> Neighbourhood:
+    """The graph that informs the corpus, as a trained network of this `config` reads it."""
+    labelled_edges, most = params.encode_corpus.labelled_edges, params.mgt.max_neighbours
+    data = source.data(config.edge_features)
+    return data.neighbourhood(config, labelled_edges=labelled_edges, max_neighbours=most)
+
+
+def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
+    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix and its effect.
+
+    Args:
+        model: folder of the GNN and its encoder.
+        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
+        origin: what the matrix is made from.
+    """
+    encoder = load_encoder(model, params)
+    inform = open_informer(source, model, encoder, params)
+    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+    write_matrix(encoder, folder, params, origin=origin, encoded=encoded, transform=inform)
+    if distributed.is_first() and len(rows := effect_sample(inform)):
+        with distributed.alone():
+            before = plain_embeddings(encoder, encoded, rows, params)
+        write_effect(inform, rows, before, open_matrix(folder), folder, source.name)
+    distributed.barrier()
+
+
+def plain_embeddings(encoder: DualEncoder, encoded: Path | None, rows: Rows, params: Params) -> NDArray[np.float32]:
+    """h_p of some passages, read from the matrix `encoded` if the encoder computed one. *Shape:* (b,) -> (b, d)."""
+    if encoded is not None:
+        return gather(open_matrix(encoded), rows).astype(np.float32)
+    return embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)

@@ -1,0 +1,50 @@
+"""The dev sample of both phases: whose passages are ranked, and what M_de found is relevant if it holds an answer."""
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.mgt.phases import draw_dev
+from gnn_encoder.training.dev import DevSample
+
+# M_de's embeddings of six passages and of the queries 0 and 2: 0 finds passages 3 and 1, 2 finds passages 2 and 4.
+CACHED = np.array([[0, 0], [2, 0], [0, 3], [3, 0], [0, 2], [0, 0]], dtype=np.float16)
+ASKED = np.array([[1, 0], [0, 0], [0, 1]], dtype=np.float32)
+PAIRS = pl.DataFrame({"query": [0, 2], "passage": [0, 5]}, schema={"query": pl.Int32, "passage": pl.Int32})
+
+
+def sample(holding: list[tuple[int, int]] | None, whole: int = 5, size: int = 9) -> DevSample:
+    """`holding`: the pairs that hold an answer; None: qrels judge."""
+
+    def answered(pairs: pl.DataFrame) -> pl.DataFrame:
+        return pairs.filter([pair in (holding or []) for pair in pairs.rows()])
+
+    def embed(rows: Rows) -> np.ndarray:
+        return ASKED[rows]
+
+    hits = None if holding is None else answered
+    return draw_dev(PAIRS, embed, CACHED, size=size, whole=whole, depth=2, seed=0, answered=hits)
+
+
+def relevant(found: DevSample) -> dict[int, list[int]]:
+    return {int(row): found.pool[mask].tolist() for row, mask in zip(found.queries, found.relevant, strict=True)}
+
+
+def test_by_answers() -> None:
+    found = sample([(0, 3), (0, 5), (2, 2)])
+    assert found.pool.tolist() == [0, 1, 2, 3, 4, 5]
+    # Query 0: passage 5 holds an answer too, but was found for another query.
+    assert relevant(found) == {0: [0, 3], 2: [2, 5]}
+
+
+def test_a_small_corpus_is_ranked_whole() -> None:
+    for holding, expected in (([(2, 2)], {0: [0], 2: [2, 5]}), (None, {0: [0], 2: [5]})):
+        found = sample(holding, whole=6)
+        assert found.pool.tolist() == [0, 1, 2, 3, 4, 5] and relevant(found) == expected
+
+
+def test_by_qrels() -> None:
+    found = sample(None)
+    assert relevant(found) == {0: [0], 2: [5]} and found.pool.tolist() == [0, 1, 2, 3, 4, 5]
+    one = sample(None, size=1)
+    assert len(one.queries) == 1 and one.pool.tolist() in ([0, 1, 3], [2, 4, 5])
