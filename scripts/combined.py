@@ -32,9 +32,8 @@ from gnn_encoder.evaluation.significance import compare
 from gnn_encoder.evaluation.values import read_values
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import HYBRID
+from gnn_encoder.pipeline.systems import HYBRID, title_of
 from gnn_encoder.presenting.formats import difference, p_value, points
-from gnn_encoder.presenting.names import name_of
 
 PRIOR = "label_prior"
 Values = dict[str, pl.DataFrame]  # split -> qid, and the value of the measure, by qid
@@ -60,7 +59,7 @@ def alone(dense: str, params: Params) -> Values:
     (measure,) = parse([params.evaluate.significance])
     rows = read_values([dense]).filter(measure=measure).sort("qid")
     found = {split: rows.filter(split=split).select("qid", "value") for split in project.JUDGED}
-    tell(f"{name_of(dense)} alone", found, params)
+    tell(f"{title_of(dense)} alone", found, params)
     return found
 
 
@@ -74,7 +73,7 @@ def combined(dense: str, way: str, params: Params) -> Values:
             run = read_run(folder / project.run_file(written, split).name)
             found[split] = measure_split(run, split, [measure], params.evaluate).sort("qid").select("qid", "value")
         chosen = read_choice(folder).chosen.setting
-    tell(f"{name_of(dense)} and {way}, {chosen}", found, params)
+    tell(f"{title_of(dense)} and {way}, {chosen}", found, params)
     return found
 
 
@@ -120,7 +119,7 @@ def main() -> None:
     for other in arguments.systems[:-1]:
         for split in project.JUDGED:
             one = compare(averaged(found[last], split), averaged(found[other], split))
-            print(f"{split}: {name_of(last)} - {name_of(other)}{both}: {difference(one)}, p = {p_value(one.p)}")
+            print(f"{split}: {title_of(last)} - {title_of(other)}{both}: {difference(one)}, p = {p_value(one.p)}")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,8 @@ from typing import Any
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import METRICS
-from gnn_encoder.pipeline.systems import MAIN
+from gnn_encoder.pipeline.systems import MAIN, title_of
 from gnn_encoder.presenting.formats import p_value, points
-from gnn_encoder.presenting.names import name_of
 from gnn_encoder.presenting.tables import Table, markdown
 
 
@@ -48,7 +47,7 @@ def main() -> None:
         values = [points(one[system][given.measure]) for one in means]
         against = [one[system] for one in tested if system in one]
         told = ", ".join(f"{100 * one['difference']:+.1f} (p = {p_value(one['p'])})" for one in against)
-        rows.append([name_of(system), *values, told])
+        rows.append([title_of(system), *values, told])
     print(markdown(Table(title="", columns=["System", *seeds, "against M_de"], rows=rows)))
 
 

@@ -24,19 +24,15 @@ from pathlib import Path
 import torch
 
 from gnn_encoder.evaluation.cost_record import Costs
-from gnn_encoder.models.device import supports_bf16
+from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import registry
-from gnn_encoder.presenting.artifacts import Missing, read_records
-from gnn_encoder.presenting.choices import choices_table, read_choices
-from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
-from gnn_encoder.presenting.compared import read_results
-from gnn_encoder.presenting.costs import costs_table
+from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
+from gnn_encoder.presenting.cost_table import costs_table
 from gnn_encoder.presenting.formats import NOTHING, points
-from gnn_encoder.presenting.names import name_of
-from gnn_encoder.presenting.page.machine import processor
-from gnn_encoder.presenting.results import Results, results_table
+from gnn_encoder.presenting.quality import Results, results_table
+from gnn_encoder.presenting.stored import read_choices, read_claim, read_record, read_results
 from gnn_encoder.presenting.tables import Table, markdown, titled
 
 README, DOCS = Path("README.md"), Path("docs")
@@ -65,8 +61,8 @@ def machine() -> str:
 def measured() -> list[Results]:
     """Every system on the test queries: in one table, or in one a branch where compare has not run."""
     found = read_results({})
-    if isinstance(found, Missing):
-        raise SystemExit(f"error: {found.what}: {found.command}")
+    if not found:
+        raise SystemExit("error: no system has been evaluated yet: dvc repro evaluate@gnn_encoder")
     return [one for one in found if one.split == "test" and not one.sampled]
 
 
@@ -85,7 +81,7 @@ def overview() -> Table:
     experiments = {name: means(folder) for name, folder in EXPERIMENTS.items()}
     columns = [f"{name}: {measure}" for name in experiments for measure in MEASURES]
     rows = [
-        [name_of(system), *(_points(of, system, measure) for of in experiments.values() for measure in MEASURES)]
+        [title_of(system), *(_points(of, system, measure) for of in experiments.values() for measure in MEASURES)]
         for system in SYSTEMS
     ]
     return Table(title="", columns=["System", *columns], rows=rows)
@@ -103,7 +99,7 @@ def quality(found: list[Results], told: str) -> str:
     """
     tested, claim = load_params().evaluate.significance, read_claim()
     sentences = [claim_sentence(claim), advice(claim)] if claim else []
-    tables = (titled(results_table(one, tested)) for one in found if one.rows)
+    tables = (titled(results_table(one, tested)) for one in found if one.means)
     return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
 
 
@@ -135,7 +131,7 @@ def provenance(minutes: float, all_minutes: float | None, date: str) -> str:
 
 def costs() -> str:
     """What each dense system costs online and in training."""
-    return markdown(costs_table(read_records(COSTS, dict[str, Costs]) or {}))
+    return markdown(costs_table(read_record(COSTS, dict[str, Costs]) or {}))
 
 
 def run(*command: str) -> str:

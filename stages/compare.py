@@ -6,6 +6,7 @@ on the queries that were reranked.
 
 from gnn_encoder.baselines.costs import measure_second_look_ups
 from gnn_encoder.evaluation.costs import measure_all_costs, write_costs
+from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import (
     compare_with,
     means_by_system,
@@ -17,13 +18,16 @@ from gnn_encoder.evaluation.values import (
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import CEILING, REFERENCE, registry
-from gnn_encoder.presenting.costs import costs_table
-from gnn_encoder.presenting.evaluation import draw_costs, log_ceiling, log_results, log_table, write_plots
+from gnn_encoder.presenting.cost_table import costs_table, latency_panel
+from gnn_encoder.presenting.figures import write_png
+from gnn_encoder.presenting.quality import ceiling_table, means_of, results_of, results_table, write_quality
+from gnn_encoder.presenting.tables import log_tables
 
 
 def main(stage: Stage) -> None:
     """Compare all systems, measure costs, write metrics and plots, print the tables."""
     section, metrics, plots = stage.params.evaluate, stage.metrics, stage.plots
+    (measure,) = parse([section.significance])
     systems = [system for system in registry().systems if not registry().is_sampled(system)]
     values = read_values(systems)
     values.write_parquet(stage.scratch / project.VALUES)
@@ -32,14 +36,17 @@ def main(stage: Stage) -> None:
     against_own = compare_with(values, section, registry().baselines)
     measured = measure_all_costs(stage.params) | measure_second_look_ups(stage.params)
     costs = {system: measured[system] for system in registry().systems if system in measured}
-    log_results("all systems", means, compared, against_own, section)
-    log_table(costs_table(costs))
+    log_tables(results_table(one, measure) for one in results_of("all systems", means, compared, against_own))
+    log_tables([costs_table(costs)])
     write_metrics(metrics, means, compared)
     write_comparisons(metrics / "baselines.json", against_own)
     write_costs(metrics / "costs.json", costs)
-    log_ceiling(write_ceiling(metrics, read_values([*registry().one_vector, CEILING]), section, stage.params.seed))
-    write_plots(plots, values, means, section)
-    draw_costs(plots / "costs.png", values.filter(split="test"), costs, section)
+    judged = read_values([*registry().one_vector, CEILING])
+    ceilings = write_ceiling(metrics, judged, section, stage.params.seed)
+    log_tables(ceiling_table(one, split) for split, one in ceilings.items())
+    write_quality(plots, values, means, measure)
+    tested = means_of(values.filter(split="test", measure=measure))["test"]
+    write_png(plots / "costs.png", [latency_panel(tested, costs, measure)])
 
 
 if __name__ == "__main__":

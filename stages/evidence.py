@@ -1,18 +1,91 @@
 """evidence: ablations, sweeps, attention, times and cases (Tables 3 to 5 and Figures 2 to 4 of GNN-encoder's paper)."""
 
-import logging
+import json
+from dataclasses import asdict
 
-from gnn_encoder.core.storage.atomic import write_text
+import polars as pl
+
+from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.evaluation.measures import parse
+from gnn_encoder.evidence.attention_by_kind import compare_attention, examples, neighbours, shares
+from gnn_encoder.evidence.params import ABLATIONS, MODELS, TABLES
+from gnn_encoder.evidence.rank_one import describe_cases
+from gnn_encoder.evidence.summary import as_table, baselines, read_trials, summarise
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.presenting.evidence import present_evidence
-from gnn_encoder.presenting.tables import titled
+from gnn_encoder.presenting.figures import write_png
+from gnn_encoder.presenting.paper_evidence import (
+    TITLES,
+    ablation_panels,
+    attention_panels,
+    attention_table,
+    cases_table,
+    summary_tables,
+    sweep_panels,
+    times_table,
+)
+from gnn_encoder.presenting.tables import Table, log_tables, tables_of, titled
+
+DRAWN = 3  # passages in the figure of attention
+
+
+def trials(kind: str, stage: Stage) -> list[Table]:
+    """Table 3 (`ablations`), Figure 3 (`k`) or Figure 4 (`beta`)."""
+    params, values = stage.params, read_trials(kind, stage.params)
+    values.write_parquet(stage.scratch / f"{kind}.parquet")
+    (tested,) = parse([params.evaluate.significance], "evaluate.significance")
+    compared, resamples = baselines(kind, params), params.evidence.resamples
+    found = {
+        str(split): summarise(rows, tested=tested, baselines=compared, resamples=resamples, seed=params.seed)
+        for (split,), rows in values.group_by("split", maintain_order=True)
+    }
+    write_json(stage.metrics / f"{kind}.json", {split: asdict(summary) for split, summary in found.items()})
+    as_table(found).write_csv(stage.plots / f"{kind}.csv")
+    panels = ablation_panels(found, tested, compared[0]) if kind == ABLATIONS else sweep_panels(found, kind)
+    write_png(stage.plots / f"{kind}.png", panels, shared=kind == ABLATIONS)
+    return list(summary_tables(found, kind, tested))
+
+
+def attention(stage: Stage) -> Table:
+    """Figure 2: attention."""
+    table = compare_attention(stage.params, stage.work / "scores")
+    table.write_parquet(stage.scratch / "attention.parquet")
+    drawn = examples(table, DRAWN)
+    named = [neighbours(rows) for rows in drawn]
+    columns = len(MODELS) if drawn else 1
+    write_png(stage.plots / "attention.png", attention_panels(drawn, named), columns=columns, shared=True)
+    told = [rows.with_columns(text=pl.Series(names)) for rows, names in zip(drawn, named, strict=True)]
+    pl.concat(told or [table.clear().with_columns(text=pl.lit(""))]).write_csv(stage.plots / "attention.csv")
+    found = shares(table)
+    write_json(stage.metrics / "attention.json", found)
+    return attention_table(found)
+
+
+def times(stage: Stage) -> Table:
+    """Table 4: encoding times."""
+    found = json.loads((project.ENCODING_TIMES / "times.json").read_text(encoding="utf-8"))
+    write_json(stage.metrics / "times.json", found)
+    rows = [{"system": system, **row} for system, row in found["systems"].items()]
+    pl.DataFrame(rows).write_csv(stage.plots / "times.csv")
+    return times_table(found)
+
+
+def cases(stage: Stage) -> list[Table]:
+    """Table 5: cases, and a table of how many there are."""
+    found, described = describe_cases(stage.params)
+    counts = {"queries": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
+    write_json(stage.scratch / "cases.json", described)
+    write_json(stage.metrics / "cases.json", counts)
+    return [*tables_of(counts, TITLES["cases"]), cases_table(described)]
 
 
 def main(stage: Stage) -> None:
-    """Collect the evidence, and write its tables and figures."""
-    text = "\n\n".join(map(titled, present_evidence(stage))) + "\n"
-    logging.getLogger(__name__).info("\n%s", text)
-    write_text(stage.scratch / "tables.md", text)
+    """Collect the evidence, and write its tables and figures in the order of the paper's."""
+    stage.plots.mkdir(parents=True, exist_ok=True)
+    tables = [table for kind in TABLES for table in trials(kind, stage)]
+    tables += [attention(stage), times(stage), *cases(stage)]
+    log_tables(tables)
+    write_text(stage.scratch / "tables.md", "\n\n".join(map(titled, tables)) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.pair.similarity import measure_similarities
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import registry
-from gnn_encoder.presenting.figure import write_png
-from gnn_encoder.presenting.similarity import similarity_panel
+from gnn_encoder.presenting.branch_figures import similarity_panel
+from gnn_encoder.presenting.figures import write_png
 
 
 def main(stage: Stage) -> None:

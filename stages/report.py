@@ -5,8 +5,9 @@ import logging
 from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.presenting.page.render import render
-from gnn_encoder.presenting.training import draw_training, histories
+from gnn_encoder.presenting.learning_curves import draw_training
+from gnn_encoder.presenting.page import render
+from gnn_encoder.presenting.stored import histories
 
 
 def main(stage: Stage) -> None:

@@ -25,8 +25,7 @@ from gnn_encoder.index.build import build
 from gnn_encoder.index.params import BM25
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import registry
-from gnn_encoder.presenting.names import name_of
+from gnn_encoder.pipeline.systems import registry, title_of
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ["Medicare pays for some things", "Whole life lasts " + "very " * 40 + "long", "Cars need cover"]
@@ -301,7 +300,7 @@ def test_results_of_all_branches(root: Path) -> None:
     (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     code, out, _ = call("results", "all")
     assert code == 0 and out.startswith("Test queries: all systems") and "\nGNN-encoder against " in out
-    assert all(f"| {name_of(system)} " in out for system in ("bm25", "gnn_encoder", "pair", "dual_cross"))
+    assert all(f"| {title_of(system)} " in out for system in ("bm25", "gnn_encoder", "pair", "dual_cross"))
     project.measured("dual_encoder").mkdir(parents=True)
     VALUES.with_columns(measure=pl.lit("RR@10")).write_parquet(project.measured("dual_encoder") / project.VALUES)
     _, _, err = call("results", "all")
@@ -338,7 +337,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_index_and_evaluation_import_no_model_code() -> None:
-    modules = "gnn_encoder.index.search, gnn_encoder.evaluation.measures, gnn_encoder.presenting.evaluation"
+    modules = "gnn_encoder.index.search, gnn_encoder.evaluation.measures, gnn_encoder.presenting.stored"
     code = f"import sys, {modules}; print(sorted({{'torch', 'transformers', 'matplotlib'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -237,17 +237,16 @@ def results(
     with report_errors():
         from gnn_encoder.evaluation.measures import parse
         from gnn_encoder.pipeline.params import load_params
-        from gnn_encoder.presenting.artifacts import Missing
-        from gnn_encoder.presenting.claim import advice, claim_sentence, read_claim
-        from gnn_encoder.presenting.compared import read_branch, read_measured, read_results
-        from gnn_encoder.presenting.results import results_table
+        from gnn_encoder.presenting.conclusions import advice, claim_sentence
+        from gnn_encoder.presenting.quality import results_table
+        from gnn_encoder.presenting.stored import read_branch, read_claim, read_measured, read_results
         from gnn_encoder.presenting.tables import titled
 
         params = load_params()
         (tested,) = parse([params.evaluate.significance])
         found = read_results(read_measured()) if branch == ALL else read_branch(branch, read_measured())
         first = MAIN if branch == ALL else branch
-        if not found or isinstance(found, Missing):
+        if not found:
             raise UserError(f"metrics/{first}: has not been evaluated; run `dvc repro evaluate@{first}` first")
         _tell_other_figures(registry().branches[first].baseline, params)
         for stale in (table for table in found if table.outdated):
@@ -292,7 +291,8 @@ def evaluate(
                 raise UserError(f"{path}: no such file; correct its path, or make it first (`dvc repro`)")
         from gnn_encoder.evaluation import foreign
         from gnn_encoder.evaluation.labels import read_labels
-        from gnn_encoder.presenting.foreign import judged_table, sliced_table
+        from gnn_encoder.presenting.quality import judged_table
+        from gnn_encoder.presenting.slice_table import sliced_table
         from gnn_encoder.presenting.tables import markdown, titled
 
         judge, usual = _judge(qrels, answers, passages, regex)
@@ -309,9 +309,9 @@ def evaluate(
         if as_json:
             typer.echo(foreign.as_json(judged, sliced))
             return
-        typer.echo(markdown(judged_table(judged)))
+        typer.echo(markdown(judged_table(judged.means(), judged.comparisons())))
         for name, of in sliced.items():
-            typer.echo("\n" + titled(sliced_table(judged, of, name)))
+            typer.echo("\n" + titled(sliced_table(of, name, judged.values["qid"].n_unique())))
 
 
 def _judge(qrels: Path | None, answers: Path | None, passages: Path, regex: bool) -> "tuple[Judge, Sequence[str]]":
@@ -415,7 +415,7 @@ def _check_paths(experiment: Path, data: Path | None = None) -> None:
 def _tell_other_figures(system: str, params: "Params") -> None:
     """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
     from gnn_encoder.data.prepared import is_prepared
-    from gnn_encoder.presenting.compared import is_of_prepared
+    from gnn_encoder.presenting.stored import is_of_prepared
 
     named = f"data.source: {params.data.source}"
     if not (project.measured(system) / project.VALUES).is_file():

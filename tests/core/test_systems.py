@@ -13,9 +13,18 @@ import yaml
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import read_stages
-from gnn_encoder.pipeline.systems import CEILING, HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry
-from gnn_encoder.presenting.looks import look
-from gnn_encoder.presenting.names import name_of
+from gnn_encoder.pipeline.systems import (
+    CEILING,
+    HYBRID,
+    LEXICAL,
+    MAIN,
+    REFERENCE,
+    UNTOUCHED,
+    read_registry,
+    registry,
+    title_of,
+)
+from gnn_encoder.presenting.figures import system_style
 
 from ..project import ROOT
 
@@ -131,7 +140,7 @@ def test_the_hybrid_chooses_among_all_dense_systems_of_its_branch() -> None:
 
 
 def test_no_two_systems_look_the_same() -> None:
-    looks = [tuple(look(name).values()) for name in registry().systems]
+    looks = [tuple(system_style(name).values()) for name in registry().systems]
     assert len(set(looks)) == len(looks)
 
 
@@ -165,8 +174,8 @@ def test_the_groups_that_dvc_puts_together_are_those_of_the_registry() -> None:
 
 
 def test_titles() -> None:
-    assert name_of("dual_encoder") == "M_de" and name_of("reranked") == "M_de, reranked"
-    assert name_of("a branch without one") == "a branch without one"
+    assert title_of("dual_encoder") == "M_de" and title_of("reranked") == "M_de, reranked"
+    assert title_of("a branch without one") == "a branch without one"
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------

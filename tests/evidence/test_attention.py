@@ -6,18 +6,14 @@ import pytest
 from scipy import stats
 
 from gnn_encoder.core.records import ATTENTION
-from gnn_encoder.evidence.attention import (
-    ITSELF,
-    LABELLED,
-    OTHER,
-    POTENTIAL,
-    around_labelled,
-    beside,
+from gnn_encoder.evidence.attention_by_kind import (
     examples,
-    labels,
+    retrieved_by_labelled,
     shares,
+    side_by_side,
     with_kinds,
 )
+from gnn_encoder.evidence.params import ITSELF, LABELLED, OTHER, POTENTIAL
 
 # Passage 4: queries 0 (labelled, 0.7), 1 (0.8), 2 (0.6), itself. Passage 5: only unlabelled. Passage 6: 1 labelled.
 QUERY = [0, 1, 2, -1, 1, -1, 2, -1]
@@ -36,8 +32,8 @@ def attention(values: list[float], gate: float) -> pl.DataFrame:
 
 @pytest.fixture
 def table() -> pl.DataFrame:
-    rows = with_kinds(around_labelled(attention(WITH, 0.125).lazy(), PAIRS), SCORES)
-    return beside(rows, attention(WITHOUT, 0.25))
+    rows = with_kinds(retrieved_by_labelled(attention(WITH, 0.125).lazy(), PAIRS), SCORES)
+    return side_by_side(rows, attention(WITHOUT, 0.25))
 
 
 def test_kinds(table: pl.DataFrame) -> None:
@@ -52,7 +48,7 @@ def test_the_lowest_labelled_score_decides() -> None:
     columns = {"query": [0, 1, 2, 3, -1], "passage": [4] * 5, "attention": [0.2] * 5, "gate": [0.1] * 5}
     table = pl.DataFrame(pl.DataFrame(columns).to_arrow().cast(ATTENTION))
     pairs = pl.DataFrame({"query": [0, 1], "passage": [4, 4]}, schema={"query": pl.Int32, "passage": pl.Int32})
-    rows = with_kinds(around_labelled(table.lazy(), pairs), np.array([0.9, 0.2, 0.2, 0.1]))
+    rows = with_kinds(retrieved_by_labelled(table.lazy(), pairs), np.array([0.9, 0.2, 0.2, 0.1]))
     assert rows["kind"].to_list() == [LABELLED, LABELLED, POTENTIAL, OTHER, ITSELF], "equal to the lowest counts"
 
 
@@ -92,5 +88,4 @@ def test_shares_average_over_passages() -> None:
 def test_examples(table: pl.DataFrame) -> None:
     (only,) = examples(table, 3)  # passage 6 has no potential query
     assert only["query"].to_list() == [0, 1, 2, -1], "most attention without MGT first, the passage itself last"
-    assert labels(only, ["zero", "one", "two"]) == ["zero", "one", "two", "(the passage itself)"]
     assert examples(table.filter(passage=6), 3) == []

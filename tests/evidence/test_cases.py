@@ -3,7 +3,7 @@
 import polars as pl
 
 from gnn_encoder.evaluation.measures import per_query
-from gnn_encoder.evidence.cases import find_cases, informed_by
+from gnn_encoder.evidence.rank_one import compare_at_rank_one, informed_by
 
 QRELS = pl.DataFrame(
     [("a", "p1", 1), ("b", "p2", 1), ("b", "p3", 2), ("c", "p4", 1), ("d", "p5", 1), ("e", "p6", 1), ("e", "p7", 0)],
@@ -26,14 +26,14 @@ THEIRS = run(a=["p9", "p8", "p1"], b=["p2", "p3"], c=["p4", "p9"], d=["p9", "p8"
 
 
 def test_cases_by_hand() -> None:
-    found = find_cases(OURS, THEIRS, measure)
+    found = compare_at_rank_one(OURS, THEIRS, measure)
     # b is right in both, e wrong in both (p7 has grade 0), c the other way about.
     assert found.won.rows() == [("d", "p5", None, "p9"), ("a", "p1", 3, "p9")], "not found at all comes first"
     assert (found.lost, found.queries) == (1, 5)
 
 
 def test_no_case() -> None:
-    found = find_cases(OURS, OURS, measure)
+    found = compare_at_rank_one(OURS, OURS, measure)
     assert (len(found.won), found.lost) == (0, 0)
 
 

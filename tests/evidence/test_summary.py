@@ -1,5 +1,7 @@
 """Means, intervals and differences against worked-out values, SciPy, and each other."""
 
+from dataclasses import asdict
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,7 +9,7 @@ from pydantic import TypeAdapter
 from scipy import stats
 
 from gnn_encoder.evaluation.significance import holm
-from gnn_encoder.evidence.summary import Summary, as_json, as_table, middle, summarise
+from gnn_encoder.evidence.summary import Summary, as_table, middle, summarise
 
 QUERIES, SEEDS = 60, 4
 
@@ -92,15 +94,6 @@ def test_every_pair_is_compared_once_and_corrected_together(systems: dict[str, n
     assert all(row.queries == QUERIES for row in every)
 
 
-def test_the_order_of_rows_does_not_matter(systems: dict[str, np.ndarray]) -> None:
-    values = table(systems)
-    shuffled = values.with_columns(place=pl.Series(np.random.default_rng(0).permutation(len(values)))).sort("place")
-    one, other = summary(values), summary(shuffled.drop("place"))
-    for name, mean in one.means["RR@10"].items():
-        assert other.means["RR@10"][name].mean == pytest.approx(mean.mean)
-    assert other.against["full"]["ablated"].p == pytest.approx(one.against["full"]["ablated"].p)
-
-
 def test_measures_keep_apart(systems: dict[str, np.ndarray]) -> None:
     halved = {name: values / 2 for name, values in systems.items()}
     found = summary(pl.concat([table(systems), table(halved, "R@5")]))
@@ -116,9 +109,7 @@ def test_middle() -> None:
 
 def test_what_is_written(systems: dict[str, np.ndarray]) -> None:
     found = {"dev": summary(table(systems)), "test": summary(table(systems))}
-    written = as_json(found)
-    assert written["test"]["means"]["RR@10"]["full"]["seeds"] == found["test"].means["RR@10"]["full"].seeds
-    assert written["dev"]["against"]["full"]["no_gnn"]["baseline"] == "full"
+    written = {split: asdict(one) for split, one in found.items()}
     assert TypeAdapter(dict[str, Summary]).validate_python(written) == found
     rows = as_table(found)
     assert rows.columns == ["split", "measure", "system", "mean", "low", "high", "seed_low", "seed_high"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.evidence.collect import baselines
-from gnn_encoder.evidence.runs import depth_of
-from gnn_encoder.evidence.trials import EXPLAINED, TABLES, measured_names, seeds, trials_of
+from gnn_encoder.evidence.params import EXPLAINED, TABLES
+from gnn_encoder.evidence.summary import baselines, trials_of
+from gnn_encoder.evidence.trials import depth_of, measured_names
 from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.params import Params, load_params
 
@@ -90,10 +90,6 @@ def test_tables_hold_every_trial_in_the_order_of_the_experiment(params: Params) 
     assert found["beta"]["0.5"] == Path("data/trials/beta_50")
     assert baselines("k", params) == ["6"] and baselines("beta", params) == ["0.05"]
     assert baselines("ablations", params) == ["full", "no_gnn"]
-
-
-def test_seeds_begin_with_the_experiment_s_own(params: Params) -> None:
-    assert list(seeds(params)) == [13, 14, 15]
 
 
 @pytest.mark.parametrize(

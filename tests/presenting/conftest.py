@@ -1,6 +1,5 @@
 """A project of three queries a split whose passages try to break out of the page."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,13 +113,6 @@ def one_branch(prepared: Path, measure: Callable[..., None]) -> Path:
     history.parent.mkdir(parents=True)
     history.write_text("phase,step,loss,dev_rr10\ngnn,0,,0.25\ngnn,1,2.5,\ngnn,2,1.5,\ngnn,2,,0.5\n")
     return prepared
-
-
-def embedded(page: str) -> dict[str, object]:
-    """The data that a page holds for its script."""
-    start = page.index('id="embedded">') + len('id="embedded">')
-    found: dict[str, object] = json.loads(page[start : page.index("</script>", start)])
-    return found
 
 
 @pytest.fixture

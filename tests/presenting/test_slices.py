@@ -1,11 +1,7 @@
-"""Slices as a literal table, as a figure that repeats, and on the page."""
+"""Slices as a literal table, and on the page."""
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.labels import About
@@ -13,9 +9,8 @@ from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.evaluation.slices import Slice, Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.presenting.figure import write_png
-from gnn_encoder.presenting.page.render import render
-from gnn_encoder.presenting.slices import paint_slices, slices_panel, slices_table, split_table
+from gnn_encoder.presenting.page import render
+from gnn_encoder.presenting.slice_table import sliced_table, split_table
 
 
 def compared(difference: float, p: float, queries: int) -> dict[str, Comparison]:
@@ -59,23 +54,10 @@ def test_table_of_a_split() -> None:
 
 
 def test_labels_of_anybody_are_shown_as_they_are() -> None:
-    found = slices_table({"cut": SLICES["cut"]}, ["run"], title="")
-    assert [row[0] for row in found.rows] == ["cut: no", "cut: yes"]
-
-
-def test_figure_leaves_out_what_proves_nothing(tmp_path: Path, axes: Any) -> None:
-    panel = slices_panel(SLICED, "test", "gnn_encoder")
-    panel.paint(axes)
-    labels = [" ".join(label.get_text().split()) for label in axes.get_yticklabels()]
-    assert labels == [
-        f"nearest training query: {third}" for third in ("lower third (below 0.500)", "upper third (from 0.750)")
-    ]
-    ends = [line.get_segments()[0][:, 0].tolist() for line in axes.collections]
-    assert ends == [pytest.approx([3.0, 7.0]), pytest.approx([-3.0, 1.0])]
-    for path in (tmp_path / "a.png", tmp_path / "b.png"):
-        write_png(path, [panel])
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    paint_slices(axes, {}, "gnn_encoder", "RR@10")  # nothing to draw breaks nothing
+    of = {"cut": {"no": Slice(queries=2, means={"run": 0.5, "against": 0.25}, against={})}}
+    found = sliced_table(of, "RR@10", 1234)
+    assert found.title == "RR@10 by slices of 1,234 judged queries, points of 100"
+    assert (found.columns[2:], found.rows) == (["against", "run"], [["cut: no", "2", "25.0", "50.0"]])
 
 
 def test_page(one_branch: Path) -> None:
@@ -86,11 +68,6 @@ def test_page(one_branch: Path) -> None:
     titles = [f"{split} queries: {name} by slices" for name in ("GNN-encoder", "PAIR") for split in ("Test", "Dev")]
     places = [section.find(f"<caption>{title}, RR@10") for title in titles]
     assert -1 not in places and places == sorted(places)
-    assert section.count('<svg class="plot"') == 2
     assert '<td class="better">▲ 45.0<br><small>+5.0 [+3.0, +7.0]</small><br><small>p = 0.001</small></td>' in section
     evidence = page[page.index('<section id="evidence">') :]
     assert "slices" not in evidence[: evidence.index("</section>")]
-
-
-def test_no_slices_yet(one_branch: Path, measure: Callable[..., None]) -> None:
-    assert "No slices have been evaluated. Run <code>dvc repro evaluate@gnn_encoder</code>" in render(load_params())

@@ -1,10 +1,16 @@
-"""Section `evidence` of params.yaml."""
+"""Section `evidence` of params.yaml, and the names of what the evidence consists of."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from gnn_encoder.core.section import Count, Depth, Section
+
+ABLATIONS, K, BETA = TABLES = ("ablations", "k", "beta")  # Table 3, Figures 3 and 4
+FULL, NO_MGT = EXPLAINED = ("full", "no_mgt")  # trials whose attention is kept
+# Kinds of a passage's neighbours in Figure 2, and models trained without and with MGT.
+LABELLED, POTENTIAL, OTHER, ITSELF = KINDS = ("labelled", "potential", "other", "itself")
+MODELS = ("without", "with")
 
 
 class Trial(Section):

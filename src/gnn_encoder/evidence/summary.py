@@ -1,21 +1,25 @@
-"""Several systems, each run with several seeds on the same queries: means, intervals, paired differences."""
+"""The trials of a table, each run with several seeds on the same queries: means, intervals, paired differences."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from gnn_encoder.core.records import open_parquet
 from gnn_encoder.evaluation.bootstrap import Floats, resampled_means
 from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, corrected, interval
+from gnn_encoder.evidence.params import ABLATIONS, BETA, FULL, K
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 Name = tuple[str, str]  # system, measure
 DRAWN_ENTRIES = 2**22  # resamples times queries in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean:
+class SeedMean:
     """The mean of one system and measure, with its intervals.
 
     Attributes:
@@ -37,8 +41,32 @@ class Mean:
 class Summary:
     """Means and differences of one split."""
 
-    means: dict[str, dict[str, Mean]]  # measure -> system -> mean
+    means: dict[str, dict[str, SeedMean]]  # measure -> system -> mean
     against: dict[str, dict[str, Comparison]]  # baseline -> system -> its difference from it
+
+
+def trials_of(table: str, params: Params) -> dict[str, Path]:
+    """Name in a table -> folder of measures, for each trial of the table. In a sweep the name is the trial's number."""
+    chosen = {name: trial for name, trial in params.evidence.trials.items() if trial.table == table}
+    shown = {name: {ABLATIONS: name, K: one.k, BETA: one.mgt.get("beta")}[table] for name, one in chosen.items()}
+    return {str(number): project.trial(name) for name, number in shown.items()}
+
+
+def baselines(table: str, params: Params) -> list[str]:
+    """The systems that the others are compared with; in a sweep, the one with the main system's k or beta."""
+    return {ABLATIONS: [FULL, "no_gnn"], K: [str(params.build_graph.k)], BETA: [str(params.mgt.beta)]}[table]
+
+
+def read_trials(table: str, params: Params) -> pl.DataFrame:
+    """Columns system, seed, split, qid, measure, value, the baselines first.
+
+    A sweep's baseline is the main system: the trial `full`, unless the sweep has a trial with the same number.
+    """
+    folders = trials_of(table, params)
+    first = baselines(table, params)[0]
+    ordered = {first: folders.get(first, project.trial(FULL)), **folders}
+    values = {name: pl.DataFrame(open_parquet(of / project.VALUES).read()) for name, of in ordered.items()}
+    return pl.concat([of.select(pl.lit(name).alias("system"), pl.all()) for name, of in values.items()])
 
 
 def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], resamples: int, seed: int) -> Summary:
@@ -66,10 +94,10 @@ def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], re
         (str(system), str(measure)): rows.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]
         for (system, measure), rows in values.group_by("system", "measure", maintain_order=True)
     }
-    means: dict[str, dict[str, Mean]] = {}
-    for name in names:
-        found = _mean(columns[name], resampled[name], by_seed[name].to_numpy())
-        means.setdefault(name[1], {})[name[0]] = found
+    means: dict[str, dict[str, SeedMean]] = {}
+    for system, measure in names:
+        name = system, measure
+        means.setdefault(measure, {})[system] = _mean(columns[name], resampled[name], by_seed[name].to_numpy())
     pairs = [
         (baseline, system)
         for number, baseline in enumerate(baselines)
@@ -85,15 +113,25 @@ def middle(resampled: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _mean(values: Floats, resampled: Floats, seeds: Floats) -> Mean:
+def as_table(found: dict[str, Summary]) -> pl.DataFrame:
+    """A row for each split, measure and system, with the fields of `SeedMean` other than `seeds`."""
+    return pl.DataFrame(
+        {"split": split, "measure": measure, "system": system, **asdict(replace(mean, seeds=[]))}
+        for split, summary in found.items()
+        for measure, means in summary.means.items()
+        for system, mean in means.items()
+    ).drop("seeds")
+
+
+def _mean(values: Floats, resampled: Floats, seeds: Floats) -> SeedMean:
     low, high = middle(resampled)
     seed_low, seed_high = interval(seeds)
     mean = float(values.mean())
-    return Mean(mean=mean, low=low, high=high, seeds=seeds.tolist(), seed_low=seed_low, seed_high=seed_high)
+    return SeedMean(mean=mean, low=low, high=high, seeds=seeds.tolist(), seed_low=seed_low, seed_high=seed_high)
 
 
 def _differences(
-    pairs: list[tuple[str, str]], columns: dict[Name, Floats], resampled: dict[Name, Floats], tested: str
+    pairs: list[Name], columns: dict[Name, Floats], resampled: dict[Name, Floats], tested: str
 ) -> dict[str, dict[str, Comparison]]:
     tests = {pair: compare(columns[pair[1], tested], columns[pair[0], tested], pair[0]) for pair in pairs}
     found: dict[str, dict[str, Comparison]] = {}
@@ -101,18 +139,3 @@ def _differences(
         low, high = middle(resampled[system, tested] - resampled[baseline, tested])
         found.setdefault(baseline, {})[system] = replace(test, low=low, high=high)
     return found
-
-
-def as_json(found: dict[str, Summary]) -> dict[str, Any]:
-    """Split -> `means` and `against`, as in `Summary`."""
-    return {split: asdict(summary) for split, summary in found.items()}
-
-
-def as_table(found: dict[str, Summary]) -> pl.DataFrame:
-    """A row for each split, measure and system, with the fields of `Mean` other than `seeds`."""
-    return pl.DataFrame(
-        {"split": split, "measure": measure, "system": system, **asdict(replace(mean, seeds=[]))}
-        for split, summary in found.items()
-        for measure, means in summary.means.items()
-        for system, mean in means.items()
-    ).drop("seeds")

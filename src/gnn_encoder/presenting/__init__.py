@@ -1,1 +1,1 @@
-"""Tables and figures. One function makes each of them, for plots/, for the report's page and for the terminal alike."""
+"""Tables, figures and the report's page. One function makes each table or figure, wherever it is shown."""

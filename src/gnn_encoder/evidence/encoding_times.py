@@ -1,0 +1,66 @@
+"""What informing passages by queries costs: ms to encode a passage (Table 4)."""
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.encoding.corpus import embed_passages, transform_corpus
+from gnn_encoder.encoding.matrix import origin_of
+from gnn_encoder.encoding.texts import open_passages
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import MAIN, REFERENCE
+
+GRAPH = GraphArtifacts(name=MAIN)
+ENCODED = 4_096  # passages of a timed encoding, spread evenly over the corpus
+REPEATS = 3
+
+
+def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
+    """Milliseconds a passage from tokens to the embedding that is indexed; the median of `REPEATS` rounds.
+
+    For M_de, this is the forward pass. GNN-encoder adds the time of the GNN, divided by the passages of the corpus: it
+    opens the graph, encodes the training queries, computes h'_q once (Eq. 6, 7) and h'_p of every passage (Eq. 8-10),
+    and writes the matrix. It starts from cached embeddings and edge features. The time that M_ce takes for the edge
+    features is not counted; the paper does not count it either.
+    """
+    model = project.gnn(MAIN)
+    encoder = load_encoder(model, params)
+    tokens, n_passages = open_passages(encoder), count_rows(project.PASSAGES)
+    chosen = np.unique(np.linspace(0, n_passages - 1, ENCODED).astype(np.int64))
+    matrix, origin = scratch / "informed", origin_of(model / "encoder", project.PASSAGES)
+    dtype = params.cache_passages.dtype
+
+    def encode() -> None:
+        embed_passages(encoder, tokens, params.encoder.batch_tokens, chosen)
+
+    def inform() -> None:
+        informer = open_informer(GRAPH, model, encoder, params)
+        transform_corpus(project.embeddings(GRAPH.base), matrix, dtype=dtype, origin=origin, transform=informer)
+        shutil.rmtree(matrix)
+
+    for work in (encode, inform):  # the first call reads files and fills caches
+        work()
+    encoded, informed = [], []
+    for _ in range(REPEATS):  # taking turns, so that a busy machine slows both
+        encoded.append(1000 * _seconds(encode) / len(chosen))
+        informed.append(1000 * _seconds(inform) / n_passages)
+    plain = statistics.median(encoded)
+    return {REFERENCE: plain, MAIN: plain + statistics.median(informed)}
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start

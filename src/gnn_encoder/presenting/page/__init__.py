@@ -1,1 +1,0 @@
-"""The report: one HTML file with all results of a run."""

@@ -1,0 +1,226 @@
+"""How good systems are: the table of means and differences, the ceiling, and the figures of means and of recall."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gnn_encoder.evaluation.ceiling import Ceiling
+from gnn_encoder.evaluation.significance import Comparison, interval
+from gnn_encoder.evaluation.values import Comparisons, Means
+from gnn_encoder.pipeline.systems import CEILING, REFERENCE, title_of
+from gnn_encoder.presenting.figures import Panel, system_style, wrapped, write_png
+from gnn_encoder.presenting.formats import NOTHING, comparison, count, p_value, percent, points
+from gnn_encoder.presenting.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RECALL = re.compile(r"^(R|Success)@(\d+)$")
+NO_WAY = "; the ceiling does not exceed M_de here, so the share of the way is undefined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Mean of a measure over queries, in 0..1, and half the width of its 95% interval."""
+
+    mean: float
+    half: float | None = None
+    queries: int | None = None
+
+
+Measured = dict[str, dict[str, Mean]]  # system -> measure -> mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Systems that were compared together on the queries of a split.
+
+    Attributes:
+        means: of each system.
+        against_reference: comparisons with M_de.
+        against_own: comparisons with the baselines of the systems' branches.
+        command: the command that writes the files that these results were read from.
+        outdated: whether the queries' values have changed since then.
+        sampled: whether only a sample of the split's queries was judged.
+    """
+
+    title: str
+    split: str
+    means: Measured
+    against_reference: Comparisons
+    against_own: Comparisons
+    command: str = ""
+    outdated: bool = False
+    sampled: bool = False
+
+
+def means_of(values: pl.DataFrame) -> dict[str, Measured]:
+    """Split -> system -> measure -> mean with its interval. `values`: columns system, split, measure, value."""
+    found: dict[str, Measured] = {}
+    for (split, system, measure), part in values.group_by("split", "system", "measure", maintain_order=True):
+        numbers = part["value"].to_numpy()
+        low, high = interval(numbers)
+        mean = Mean(mean=float(numbers.mean()), half=(high - low) / 2, queries=len(numbers))
+        found.setdefault(str(split), {}).setdefault(str(system), {})[str(measure)] = mean
+    return found
+
+
+def results_of(
+    title: str, means: dict[str, Means], tested: dict[str, Comparisons], own: dict[str, Comparisons]
+) -> list[Results]:
+    """One for each split, of means without intervals; comparisons with M_de (`tested`) and with own baselines."""
+    return [
+        Results(
+            title=title_of(title),
+            split=split,
+            means={name: {one: Mean(mean=value) for one, value in of.items()} for name, of in systems.items()},
+            against_reference=tested.get(split, {}),
+            against_own=own.get(split, {}),
+        )
+        for split, systems in means.items()
+    ]
+
+
+def results_table(found: Results, tested: str) -> Table:
+    """One row per system. The comparisons are of the measure `tested`; a column without comparisons is left out.
+
+    Where a system's own baseline is M_de, the column of differences from M_de alone has the comparison.
+    """
+    columns = ["System", *next(iter(found.means.values()))]
+    rows = [[title_of(name), *map(_mean, of.values())] for name, of in found.means.items()]
+    of_reference = {name: one for name, one in found.against_reference.items() if one.baseline == REFERENCE}
+    of_own = {
+        name: one for name, one in found.against_own.items() if one.baseline != REFERENCE or name not in of_reference
+    }
+    reference = [comparison(of_reference.get(name)) for name in found.means]
+    own = [_with_baseline(of_own.get(name)) for name in found.means]
+    for name, cells in ((title_of(REFERENCE), reference), ("its baseline", own)):
+        if set(cells) != {NOTHING}:
+            columns.append(f"{tested} against {name}")
+            rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
+    queries = next((mean.queries for of in found.means.values() for mean in of.values() if mean.queries), None)
+    title = f"{found.split.capitalize()} queries: {found.title}, points of 100"
+    return Table(title=title, columns=columns, rows=rows, note=f"{count(queries)} queries" if queries else "")
+
+
+def ceiling_table(found: Ceiling, split: str) -> Table:
+    """One row per system: M_de first, the ceiling last, and between them the others with their share of the way."""
+    rows = [[title_of(REFERENCE), points(found.base), "", ""]]
+    for system, one in found.systems.items():
+        ends = "" if one.share is None else " to ".join(percent(end, "no bound") for end in (one.low, one.high))
+        rows.append([title_of(system), points(one.mean), percent(one.share, "undefined"), ends])
+    rows += [[title_of(CEILING), points(found.ceiling), "", ""]]
+    return Table(
+        title=f"{split.capitalize()} queries: the way to {title_of(CEILING)}, points of 100",
+        columns=["System", found.measure, "share of the way", "95% interval"],
+        rows=rows,
+        note=f"{count(found.queries)} queries{NO_WAY if found.ceiling <= found.base else ''}",
+    )
+
+
+def judged_table(means: dict[str, dict[str, float]], compared: Comparisons) -> Table:
+    """What `gnn-encoder evaluate` prints: one row per measure, in 0..1, and the comparison with a second run.
+
+    Args:
+        means: `value` of the run and, if there is a second one, `against` -> measure -> mean.
+        compared: measure -> comparison with the second run; empty if there is none.
+    """
+    columns = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
+    rows = [[name, f"{value:.4f}"] for name, value in means["value"].items()]
+    for row, c in zip(rows, compared.values(), strict=False):
+        ends = f"{c.low:+.4f} to {c.high:+.4f}"
+        row += [f"{means['against'][row[0]]:.4f}", f"{c.difference:+.4f}", ends, p_value(c.p), p_value(c.p_holm)]
+    return Table(title="", columns=columns, rows=rows)
+
+
+def write_quality(folder: Path, values: pl.DataFrame, means: dict[str, Means], measure: str) -> None:
+    """Write measures and recall as CSV for `dvc plots`, and the figures of means and of recall, a panel per split.
+
+    Args:
+        values: columns system, split, qid, measure, value.
+        means: split -> system -> measure -> mean in 0..1.
+        measure: that of the figure of means.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_measures_csv(folder / "measures.csv", means)
+    write_recall_csv(folder / "recall.csv", means)
+    measured = means_of(values.filter(measure=measure))
+    write_png(folder / "systems.png", [systems_panel(of, split, measure) for split, of in measured.items()])
+    write_png(folder / "recall.png", [recall_panel(of, split) for split, of in means.items()])
+
+
+def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
+    """Write one row per system, split and measure."""
+    rows = [
+        (system, split, measure, value)
+        for split, systems in means.items()
+        for system, values in systems.items()
+        for measure, value in values.items()
+    ]
+    pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row").write_csv(path)
+
+
+def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
+    """Write one row per system, split and k of recall R@k, or of Success@k if a split has no R@k."""
+    rows = [
+        (system, split, name, depth, values[f"{name}@{depth}"])
+        for split, systems in means.items()
+        for system, values in systems.items()
+        for name, depth in recalls(values)
+    ]
+    schema = {"system": pl.String, "split": pl.String, "measure": pl.String, "k": pl.Int64, "recall": pl.Float64}
+    pl.DataFrame(rows, schema=schema, orient="row").write_csv(path)
+
+
+def recalls(names: Iterable[str]) -> list[tuple[str, int]]:
+    """(`R`, k) for every R@k among the measures, smallest k first; (`Success`, k) if there is no R@k."""
+    found = [(match.group(1), int(match.group(2))) for match in map(RECALL.match, names) if match]
+    return sorted([one for one in found if one[0] == "R"] or found)
+
+
+def systems_panel(means: Measured, split: str, measure: str) -> Panel:
+    """Each system's mean of `measure` with its 95% interval; systems without it are left out."""
+    shown = {system: of[measure] for system, of in means.items() if measure in of}
+    paint = partial(paint_systems, means=shown, measure=measure)
+    return Panel(title=f"{measure}, {split} queries", paint=paint, size=(5.0, 1 + 0.4 * len(shown)))
+
+
+def paint_systems(axes: "Axes", means: dict[str, Mean], measure: str) -> None:
+    """Draw one row per system, the first at the top."""
+    for place, (system, mean) in enumerate(means.items()):
+        half = None if mean.half is None else 100 * mean.half
+        axes.errorbar(100 * mean.mean, place, xerr=half, linestyle="", **system_style(system))
+    axes.set(yticks=range(len(means)), yticklabels=map(wrapped, means))
+    axes.set(xlabel=f"{measure} (points)", ylim=(len(means) - 0.4, -0.6))
+
+
+def recall_panel(means: Means, split: str) -> Panel:
+    """R@k (or Success@k) against k, of one split."""
+    return Panel(title=f"Recall, {split} queries", paint=partial(paint_recall, means=means), size=(5.0, 5.2))
+
+
+def paint_recall(axes: "Axes", means: Means) -> None:
+    """Draw one line per system."""
+    name = next((name for values in means.values() for name, _ in recalls(values)), "R")
+    depths: set[int] = set()
+    for system, values in means.items():
+        found = [depth for _, depth in recalls(values)]
+        heights = [100 * values[f"{name}@{depth}"] for depth in found]
+        axes.plot(found, heights, markersize=4, label=wrapped(system), **system_style(system))
+        depths.update(found)
+    axes.set(xlabel="k", ylabel=f"{name}@k (points)", xscale="log")
+    axes.set_xticks(sorted(depths), [str(depth) for depth in sorted(depths)])
+    axes.minorticks_off()
+
+
+def _mean(mean: Mean) -> str:
+    return points(mean.mean) if mean.half is None else f"{points(mean.mean)}\n±{points(mean.half)}"
+
+
+def _with_baseline(found: Comparison | None) -> str:
+    return f"{comparison(found)} ({title_of(found.baseline)})" if found else NOTHING

@@ -1,0 +1,79 @@
+"""Systems on slices of the queries: those near to a training query, those whose passage is labelled, and so on."""
+
+from collections.abc import Iterator, Sequence
+
+from gnn_encoder.evaluation.labels import CUT, LABELLED, SIMILARITY, About
+from gnn_encoder.evaluation.similarity import THIRDS
+from gnn_encoder.evaluation.slices import Slice, Sliced, Slices
+from gnn_encoder.pipeline.systems import title_of
+from gnn_encoder.presenting.formats import BETTER, NOTHING, WORSE, comparison, count, points
+from gnn_encoder.presenting.tables import Table
+
+NAMES = {
+    SIMILARITY: "nearest training query",
+    LABELLED: "a relevant passage is labelled in training",
+    CUT: "a relevant passage is cut",
+}
+
+
+def slices_table(
+    slices: Slices, systems: Sequence[str], *, title: str, note: str = "", about: About | None = None
+) -> Table:
+    """One row per slice: its queries, and each system's mean with, below it, the comparison with the baseline.
+
+    Args:
+        about: what the pipeline's own labels mean; None for anybody's labels, which are shown as they are.
+    """
+    rows = [[name, count(of.queries), *(_cell(of, system) for system in systems)] for name, of in _named(slices, about)]
+    return Table(title=title, columns=["Slice", "queries", *map(title_of, systems)], rows=rows, note=note)
+
+
+def split_table(branch: str, found: Sliced, split: str, systems: Sequence[str] | None = None) -> Table:
+    """The slices of a split's queries.
+
+    Args:
+        systems: those of the branch's table to show; None: all of them, the baseline first.
+    """
+    every = dict.fromkeys(system for labels in found.slices.values() for of in labels.values() for system in of.means)
+    others = [system for system in every if system != found.baseline]
+    note = (
+        f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
+        "Similarity to the nearest training query is by M_de. "
+        f"A passage is cut if it has more than {found.about.passage_length} tokens."
+    )
+    if found.about.left_out:
+        note += " Answers judge these queries: their relevant passages, labelled or cut, are not known."
+    title = f"{split.capitalize()} queries: {title_of(branch)} by slices, {found.measure}, points of 100"
+    shown = systems or [found.baseline, *others]
+    return slices_table(found.slices, shown, title=title, note=note, about=found.about)
+
+
+def sliced_table(slices: Slices, measure: str, queries: int) -> Table:
+    """What `gnn-encoder evaluate` prints: a run by slices, and where there is a second run, the differences from it."""
+    known = {system for labels in slices.values() for of in labels.values() for system in of.means}
+    systems = [system for system in ("against", "run") if system in known]
+    return slices_table(slices, systems, title=f"{measure} by slices of {count(queries)} judged queries, points of 100")
+
+
+def _named(slices: Slices, about: About | None) -> Iterator[tuple[str, Slice]]:
+    for name, labels in slices.items():
+        for label, of in labels.items():
+            bounds = _bounds(about)[label] if about and name == SIMILARITY else ""
+            yield f"{NAMES[name] if about else name}: {label}{bounds}", of
+
+
+def _bounds(about: About) -> dict[str, str]:
+    middle, upper = about.thirds
+    texts = (f" (below {middle:.3f})", f" ({middle:.3f} to {upper:.3f})", f" (from {upper:.3f})")
+    return dict(zip(THIRDS, texts, strict=True))
+
+
+def _cell(of: Slice, system: str) -> str:
+    if system not in of.means:
+        return NOTHING
+    if system not in of.against:
+        return points(of.means[system])
+    mark, text = "", comparison(of.against[system])
+    if text.startswith((BETTER, WORSE)):  # it stands first, where the page looks for it
+        mark, text = text[:2], text[2:]
+    return f"{mark}{points(of.means[system])}\n{text}"

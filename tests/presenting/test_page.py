@@ -1,0 +1,161 @@
+"""The page as a file: whole, safe, self-contained, the same twice; what is missing is told."""
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gnn_encoder.baselines.choice import Choice, Tried, write_choice
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.evaluation.claim import write_claim
+from gnn_encoder.evaluation.values import read_values
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.presenting.page import render
+
+from .conftest import TEXTS
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+class Structure(HTMLParser):
+    """Elements with their attributes; fails where one is not closed in turn."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attributes)) == len(attributes), f"{tag} has an attribute twice"
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def values(self, *names: str) -> list[str]:
+        return [value for _, attributes in self.elements for name in names if (value := attributes.get(name))]
+
+
+@pytest.fixture
+def params(empty: Path) -> Params:
+    return load_params()
+
+
+def test_whole_and_navigable(one_branch: Path, params: Params) -> None:
+    page = Structure(render(params))
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {value[1:] for value in page.values("href")} == set(ids)
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("h1") == 1 and tags.count("table") == tags.count("caption") > 2
+
+
+def test_nothing_is_fetched_and_nothing_runs(one_branch: Path, params: Params) -> None:
+    project.PLOTS.mkdir()
+    (project.PLOTS / "systems.png").write_bytes(PIXEL)
+    page = render(params)
+    structure = Structure(page)
+    fetching = {"script", "link", "iframe", "object", "embed", "base"}
+    assert not fetching & {tag for tag, _ in structure.elements}
+    assert not any(name.startswith("on") for _, attributes in structure.elements for name in attributes)
+    loaded = structure.values("src", "srcset", "data", "action", "poster")
+    assert len(loaded) == 1 and loaded[0].startswith("data:image/png;base64,")
+    assert not re.search(r"@import|url\(", page)
+
+
+def test_text_of_passages_and_queries_stays_text(one_branch: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    assert all(" ".join(one.split()) in text for one in TEXTS)
+    assert "<script>alert('second')</script> 0.50 → 1.00" in text
+
+
+def test_queries_won_and_lost(one_branch: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    assert "GNN-encoder against M_de: 1 better, 1 worse, 1 the same" in text
+    won, lost = text[text.index("Won most") :].split("Lost most")
+    assert "first?" not in won and "third?" not in won, "one query gained"
+    # M_de has the relevant p1 at rank 2, GNN-encoder at rank 1.
+    sides = re.findall(r"(M_de|GNN-encoder) RR@10 (\S+) (.*?)(?=(?:M_de|GNN-encoder) RR@10|$)", won)
+    pids = [(name, value, re.findall(r"\bp\d\b", passages)) for name, value, passages in sides]
+    assert pids == [("M_de", "0.50", ["p0", "p1", "p2"]), ("GNN-encoder", "1.00", ["p1", "p0", "p2"])]
+    assert sides[1][2].startswith("relevant <i>title</i> </script>") and sides[0][2].count("relevant") == 1
+    assert lost.strip().startswith("third? 0.33 → 0.00")
+
+
+def test_the_same_artifacts_give_the_same_bytes(one_branch: Path, params: Params) -> None:
+    assert render(params) == render(params)
+
+
+def test_nothing_has_run(empty: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    for stage in ("prepare", "evaluate@gnn_encoder", "compare", "pair_similarity", "pair_label", "choose_queries"):
+        assert f"dvc repro {stage}" in text
+    assert "dvc repro views_curve" in text and "dvc repro evidence" in text
+    assert "not in a git repository" in text and "# The parameters of the experiment" in text
+
+
+def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    assert "Test queries: GNN-encoder and what it is compared with" in text
+    assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
+    assert "Costs have not been measured. Run dvc repro compare ." in text
+    assert "No slices have been evaluated. Run dvc repro evaluate@gnn_encoder ." in text
+    assert "No queries have been generated" in text and "No model has been trained" not in text
+
+
+@pytest.mark.parametrize("system", ["gnn_encoder", "dual_encoder"])
+def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Params, system: str) -> None:
+    """It was measured before `evaluate.significance` named the measure, which its values do not have."""
+    path = project.measured(system) / project.VALUES
+    pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
+    assert "No branch has been measured" in Structure(render(params)).text
+
+
+def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
+    values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
+    write_claim(project.METRICS / "gnn_encoder", values, params.evaluate)
+    half = Tried(setting={"weight": -0.25}, value=0.5)
+    write_choice(project.RUNS / "label_prior", Choice(measure="RR@10", queries=3, chosen=half, tried=[half]))
+    page = render(params)
+    # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
+    assert page.count("<p>GNN-encoder against ") == 1 and "in RR@10: test +5.6 [" in page
+    assert "Chosen on 3 dev queries" in page and "<td>weight -0.25</td>" in page
+
+
+def test_evidence_is_shown_as_it_is_found(one_branch: Path, params: Params) -> None:
+    write_json(project.METRICS / "evidence" / "new.json", {"full": {"RR@10": 0.5}, "<b>": {"RR@10": 0.4875}})
+    write_json(project.METRICS / "evidence" / "cases.json", {"won_at_rank_1": 191})
+    write_json(project.METRICS / "reranked" / "latency.json", {"share": 0.123})
+    (project.PLOTS / "evidence").mkdir(parents=True)
+    (project.PLOTS / "evidence" / "figure_3.png").write_bytes(PIXEL)
+    page = Structure(render(params))
+    told = ["Queries won and lost at rank 1 won at rank 1 191", "new RR@10 full 0.5 <b> 0.4875", "latency share 0.123"]
+    places = [page.text.find(one) for one in told]
+    assert -1 not in places and places == sorted(places)
+    (picture,) = (attributes for tag, attributes in page.elements if tag == "img")
+    assert picture["alt"] == "Evidence, figure_3"
+    assert "tables and figures have not been made" not in page.text
