@@ -1,14 +1,13 @@
-#!/usr/bin/env python3
 """Makes a data set in which queries repeat: a reverse dictionary, as a folder in BEIR's format.
 
-    python scripts/reverse_dictionary.py DICTD FOLDER
+    python scripts/reverse_dictionary.py /usr/share/dictd FOLDER
 
 A passage is WordNet's entry of a word, its first four senses. A query is one sense that GCIDE, the Collaborative
 International Dictionary of English, gives for the same word, with that word taken out. So a passage has several
 queries, each in other words. One sense of each word is a test query, one of some words a dev query, the others train.
 
-DICTD holds gcide.dict.dz, gcide.index, wn.dict.dz and wn.index, as Debian's packages dict-gcide (0.48.5) and dict-wn
-(3.0-37) install them in /usr/share/dictd. GCIDE is under the GPL, WordNet under its own licence. Neither is copied.
+It reads gcide.dict.dz, gcide.index, wn.dict.dz and wn.index of Debian's packages dict-gcide (0.48.5, GPL) and dict-wn
+(3.0-37, WordNet's licence). Neither is copied here.
 """
 
 import gzip
@@ -17,46 +16,42 @@ import random
 import re
 import string
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 WORDS, SEED = 2000, 7
 LEAST_SENSES, MOST_SENSES = 4, 8  # of GCIDE, of a word that is taken; further ones are left out
-LEAST_WORDS = 10  # of a passage
-QUERY_WORDS = range(5, 41)
+LEAST_WORDS, QUERY_WORDS = 10, range(5, 41)  # of a passage, of a query
 MOST = {"dev": 800, "test": 2000}  # queries of these splits
-DIGITS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"  # of a dictd index
+DIGITS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"  # of numbers in a dictd index
 
 
 def main(dictd: Path, folder: Path) -> None:
     """Read both dictionaries, draw words and their splits, write the folder."""
-    wordnet, gcide = read(dictd, "wn"), read(dictd, "gcide")
-    draw = random.Random(SEED)
-    entries = {}
-    for word in sorted(wordnet.keys() & gcide.keys()):
-        text, senses = passage(wordnet[word]), senses_of(gcide[word], word)
-        if len(text.split()) >= LEAST_WORDS and len(senses) >= LEAST_SENSES:
-            entries[word] = text, senses
-    chosen = sorted(draw.sample(sorted(entries), WORDS))
-    queries: list[tuple[str, str]] = []
+    wordnet, gcide, draw = read(dictd, "wn"), read(dictd, "gcide"), random.Random(SEED)
+    every = {word: (passage(wordnet[word]), senses_of(gcide[word], word)) for word in sorted(wordnet.keys() & gcide)}
+    fit = [word for word, (text, of) in every.items() if len(text.split()) >= LEAST_WORDS and len(of) >= LEAST_SENSES]
+    chosen = sorted(draw.sample(fit, WORDS))
+    queries: dict[str, str] = {}
     judged: dict[str, list[tuple[str, str]]] = {"train": [], "dev": [], "test": []}
     for word in chosen:
-        senses = entries[word][1][:MOST_SENSES]
+        senses = every[word][1][:MOST_SENSES]
         draw.shuffle(senses)
         for number, sense in enumerate(senses):
             split = "test" if number == 0 else "dev" if number == 1 and draw.random() < 0.5 else "train"
-            queries.append((f"{word}.{number}", sense))
+            queries[f"{word}.{number}"] = sense
             judged[split].append((f"{word}.{number}", word))
     for split, most in MOST.items():
         kept = set(draw.sample(range(len(judged[split])), min(len(judged[split]), most)))
         judged[split] = [pair for place, pair in enumerate(judged[split]) if place in kept]
     asked = {qid for pairs in judged.values() for qid, _ in pairs}
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    write_lines(folder / "corpus.jsonl", ({"_id": word, "title": word, "text": entries[word][0]} for word in chosen))
-    write_lines(folder / "queries.jsonl", ({"_id": qid, "text": text} for qid, text in queries if qid in asked))
+    passages = [{"_id": word, "title": word, "text": every[word][0]} for word in chosen]
+    shown = [{"_id": qid, "text": text} for qid, text in queries.items() if qid in asked]
+    for name, rows in (("corpus", passages), ("queries", shown)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for split, pairs in judged.items():
-        rows = "".join(f"{qid}\t{pid}\t1\n" for qid, pid in pairs)
-        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows, encoding="utf-8")
+        lines = "".join(f"{qid}\t{pid}\t1\n" for qid, pid in pairs)
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + lines, encoding="utf-8")
     print(f"{folder}: {len(chosen)} passages;", ", ".join(f"{len(pairs)} {name}" for name, pairs in judged.items()))
 
 
@@ -65,30 +60,21 @@ def read(dictd: Path, name: str) -> dict[str, list[str]]:
     data = gzip.decompress((dictd / f"{name}.dict.dz").read_bytes())
     found: dict[str, list[str]] = {}
     for line in (dictd / f"{name}.index").read_text("utf-8", "replace").splitlines():
-        headword, start, size = line.split("\t")[:3]
-        word = headword.lower()
-        if re.fullmatch("[a-z]{4,}", word):
-            entry = data[number(start) : number(start) + number(size)]
-            found.setdefault(word, []).append(entry.decode("utf-8", "replace"))
+        headword, *place = line.split("\t")[:3]
+        if re.fullmatch("[a-z]{4,}", headword.lower()):
+            start, size = (sum(64**power * DIGITS.index(d) for power, d in enumerate(reversed(n))) for n in place)
+            found.setdefault(headword.lower(), []).append(data[start : start + size].decode("utf-8", "replace"))
     return found
 
 
-def number(digits: str) -> int:
-    """A number of a dictd index, which is written in base 64."""
-    value = 0
-    for digit in digits:
-        value = 64 * value + DIGITS.index(digit)
-    return value
-
-
-def passage(entries: Iterable[str]) -> str:
+def passage(entries: list[str]) -> str:
     """The first four senses of WordNet's entries, without examples and synonyms."""
     text = re.sub(r"\s+", " ", re.sub(r"\[(syn|ant|also)[^\]]*\]", " ", " ".join(entries)))
     senses = re.findall(r"\d+: (.*?)(?=\s+(?:(?:n|v|adj|adv) )?\d+: |\Z)", text)
     return "; ".join(clean(re.sub(r"\"[^\"]*\"", " ", sense)) for sense in senses[:4])
 
 
-def senses_of(entries: Iterable[str], word: str) -> list[str]:
+def senses_of(entries: list[str], word: str) -> list[str]:
     """The numbered senses of GCIDE's entries, each once, with `it` for the word itself."""
     senses = []
     for entry in entries:
@@ -102,13 +88,7 @@ def senses_of(entries: Iterable[str], word: str) -> list[str]:
 
 def clean(text: str) -> str:
     """Without notes in square brackets, braces and repeated white space."""
-    text = re.sub(r"[{}]", "", re.sub(r"\[[^\]]*\]", " ", text))
-    return re.sub(r"\s+", " ", text).strip(" ;,")
-
-
-def write_lines(path: Path, rows: Iterable[dict[str, str]]) -> None:
-    """Write JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return re.sub(r"\s+", " ", re.sub(r"[{}]", "", re.sub(r"\[[^\]]*\]", " ", text))).strip(" ;,")
 
 
 if __name__ == "__main__":
