@@ -332,6 +332,37 @@ def _judge(qrels: Path | None, answers: Path | None, passages: Path, regex: bool
 
 
 @app.command()
+def inform(
+    passages: Annotated[Path, typer.Option(help="Their vectors: .npy, or .parquet with columns id and vector.")],
+    queries: Annotated[Path, typer.Option(help="Vectors of the training queries, by the same encoder.")],
+    qrels: Annotated[Path, typer.Option(help="Lines `qid 0 pid grade`, `qid pid grade` or `qid pid`.")],
+    dev_queries: Annotated[Path, typer.Option(help="Vectors of other queries, which choose.")],
+    dev_qrels: Annotated[Path, typer.Option(help="What is relevant for these.")],
+    out: Annotated[Path, typer.Option(help="The passages' new vectors: .npy or .parquet.")],
+    unlabelled: Annotated[
+        Path | None, typer.Option(help="Vectors of queries without labels, which inform too.")
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="Passages of a query.")] = 6,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same vectors.")] = 13,
+) -> None:
+    """Inform passage vectors of any encoder by the queries that retrieve them; see docs/own-embeddings.md.
+
+    Ids in qrels are row numbers from 0 for .npy, and those of column id for .parquet. A table says what each method
+    has on the dev queries.
+
+    \b
+    Example:
+      gnn-encoder inform --passages p.npy --queries q.npy --qrels qrels.tsv
+        --dev-queries dq.npy --dev-qrels dqrels.tsv --out informed.npy
+    """  # noqa: D301 (click reads the backspace as: keep these lines)
+    with report_errors():
+        from gnn_encoder.estimator import command
+
+        for line in command.inform(passages, queries, qrels, dev_queries, dev_qrels, out, unlabelled, k=k, seed=seed):
+            typer.echo(line)
+
+
+@app.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
     to: Annotated[str, typer.Option(help=EXPORTED)],

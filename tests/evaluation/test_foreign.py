@@ -86,7 +86,7 @@ def test_qrels_of_the_project_itself(tmp_path: Path) -> None:
     [
         ("q 0 a 1\nq a 1\n", "line 2: 3 fields; a line is `qid 0 pid grade`"),
         ("q a 1\nq 0 b 1\n", "line 2: 4 fields"),
-        ("q a\n", "line 1: 2 fields"),
+        ("q\n", "line 1: 1 fields"),
         ("q 0 a 1\n\nq 0 b one\n", "line 3: grade is 'one'; must be a whole number"),
         ("q 0 a 1.0\n", "line 1: grade is '1.0'"),
         ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: query 'q' and passage 'a' were judged before"),

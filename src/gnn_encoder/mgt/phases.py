@@ -255,7 +255,7 @@ def draw_dev(
         depth: passages that each query adds to a pool.
     """
     rows, m = sample_queries(pairs, size, seed), len(cached)
-    retrieved = np.empty((len(rows), 0), dtype=np.int64)
+    retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
     if m > whole or answered is not None:
         retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="dev.depth")
     if answered is not None:

@@ -231,14 +231,20 @@ def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int,
             yield first, block
 
 
-def array_blocks(matrix: NDArray[Any], rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """As `iterate_blocks`, over a matrix in memory or mapped; of a mapped one past blocks do not stay in memory."""
+def array_blocks(
+    matrix: NDArray[Any], rows: int | None = None, *, name: str = "embeddings"
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """As `iterate_blocks`, over a matrix in memory or mapped; of a mapped one past blocks do not stay in memory.
+
+    Args:
+        name: what errors call it.
+    """
     rows = rows or block_size(matrix.shape[1])
     for first in range(0, len(matrix), rows):
         block = np.ascontiguousarray(matrix[first : first + rows], dtype=np.float32)
         release(matrix)
         if (bad := row_not_finite(block)) is not None:
-            raise UserError(f"embeddings: row {first + bad} holds NaN or an infinite value; embeddings must be finite")
+            raise UserError(f"{name}: row {first + bad} holds NaN or an infinite value; must be finite")
         yield first, block
 
 

@@ -1,0 +1,1 @@
+"""GNN-encoder for anybody's vectors: arrays in, arrays out."""

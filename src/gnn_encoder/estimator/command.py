@@ -1,0 +1,141 @@
+"""`gnn-encoder inform`: passages' vectors informed by queries, beside what the same labels give more cheaply."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.baselines.nudge import GAMMAS, Asked, best_gamma_m, nudge_m, nudge_n
+from gnn_encoder.baselines.query_log import of_length_1
+from gnn_encoder.baselines.rankings import best
+from gnn_encoder.core.judgements import contains, pair_keys
+from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.core.storage.arrays import array_blocks
+from gnn_encoder.estimator.files import Vectors, read_pairs, writing
+from gnn_encoder.estimator.inputs import LENGTH_ERROR, check_vectors, labelled_pairs
+from gnn_encoder.estimator.model import GNNEncoder
+from gnn_encoder.index.exact import array_top_k, block_top_k
+
+DEPTH = 10  # of the measure, RR@10
+MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)  # the plainest first
+Row = tuple[str, float, str]  # a method, its RR@10 on dev, the setting that was best there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dev:
+    """Dev queries, which judge vectors of all passages by RR@10. *Shape:* queries (q, d); known: sorted keys."""
+
+    queries: Matrix
+    pairs: pl.DataFrame
+    m: int
+
+    def judge(self, ranking: Rows) -> float:
+        """RR@10 of a ranking, over the queries that have a relevant passage. *Shape:* (q, at most 10)."""
+        keys = np.arange(len(ranking))[:, None] * self.m + ranking
+        hits = contains(pair_keys(self.pairs, self.m), keys) & (ranking >= 0)
+        ranks = np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)
+        return float(ranks[self.pairs["query"].unique().to_numpy()].mean())
+
+
+class Shifted:
+    """Rankings of all passages, of which only the labelled ones change: the others are searched once."""
+
+    def __init__(self, passages: NDArray[Any], asked: Asked, dev: Dev) -> None:
+        self._asked, self._dev = asked, dev
+        shape = len(dev.queries), 0
+        self._top: tuple[Rows, Scores] = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        for first, block in array_blocks(passages):
+            low, high = np.searchsorted(asked.passages, [first, first + len(block)])
+            others = np.delete(np.arange(len(block)), asked.passages[low:high] - first)
+            if len(others):
+                self._top = self._joined(*block_top_k(block[others], dev.queries, DEPTH), first + others)
+
+    def judge(self, vectors: Matrix) -> float:
+        """RR@10 on dev with these vectors of the labelled passages. *Shape:* (l, d)."""
+        found = block_top_k(np.ascontiguousarray(vectors), self._dev.queries, DEPTH)
+        return self._dev.judge(self._joined(*found, self._asked.passages)[0])
+
+    def _joined(self, places: Rows, scores: Scores, rows: Rows) -> tuple[Rows, Scores]:
+        passages = np.concatenate([self._top[0], rows[places]], axis=1)
+        return best(passages, np.concatenate([self._top[1], scores], axis=1), DEPTH)
+
+
+def inform(
+    passages: Path,
+    queries: Path,
+    qrels: Path,
+    dev_queries: Path,
+    dev_qrels: Path,
+    out: Path,
+    unlabelled: Path | None = None,
+    **params: Any,
+) -> Iterator[str]:
+    """Write the informed vectors, and give the lines of a table of what each method has on dev.
+
+    Args:
+        params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all passages have length 1.
+    """
+    told, asking, dev_asking = (Vectors.read(path) for path in (passages, queries, dev_queries))
+    more = Vectors.read(unlabelled).matrix if unlabelled is not None else None
+    matrix, m = check_vectors("passages", told.matrix), len(told.matrix)
+    params.setdefault("similarity", "cosine" if has_length_1(matrix) else "dot")
+    params.setdefault("temperature", 0.05 if params["similarity"] == "cosine" else 1.0)
+    of_queries, of_dev = (
+        np.asarray(check_vectors(str(path), one.matrix, columns=matrix.shape[1]), dtype=np.float32)
+        for path, one in ((queries, asking), (dev_queries, dev_asking))
+    )
+    labels, dev_labels = read_pairs(qrels, asking, told), read_pairs(dev_qrels, dev_asking, told)
+    pairs = labelled_pairs(str(qrels), labels, len(of_queries), m)
+    dev = Dev(queries=of_dev, pairs=labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m), m=m)
+    yield f"{m} passages, {pairs['query'].n_unique()} labelled queries; similarity {params['similarity']}"
+    yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
+    for row in labels_alone(matrix, of_queries, pairs, dev, unit_length=params["similarity"] == "cosine"):
+        yield _line(row)
+    gnn = GNNEncoder(**params).fit(matrix, of_queries, labels, dev=(of_dev, dev_labels), unlabelled=more)
+    with writing(out, told) as informed:
+        gnn.transform(matrix, out=informed)
+        yield _line(("GNN-encoder", dev.judge(array_top_k(informed, of_dev, min(DEPTH, m))[0]), "its weights"))
+    yield f"{out}: the passages' new vectors; index these, queries stay as they are"
+
+
+def labels_alone(
+    passages: NDArray[Any], queries: Matrix, pairs: pl.DataFrame, dev: Dev, *, unit_length: bool
+) -> Iterator[Row]:
+    """What the labels give without a graph. *Shape:* passages (m, d), queries (n, d)."""
+    asked = Asked.of(passages, pairs, queries)
+    shifted = Shifted(passages, asked, dev)
+    yield "as they came", shifted.judge(asked.vectors), ""
+    means: Matrix = asked.sums / asked.counts[:, None].astype(np.float32)
+
+    def with_mean(weight: float) -> Matrix:
+        moved: Matrix = np.add(asked.vectors, np.float32(weight) * means, dtype=np.float32)
+        return of_length_1(moved) if unit_length and weight else moved
+
+    yield _best("mean of labelled queries", "weight", MEAN_WEIGHTS, with_mean, shifted)
+    gamma = best_gamma_m(asked, passages, dev.queries, dev.pairs)
+    yield "NUDGE-M", shifted.judge(nudge_m(asked, gamma)), f"gamma {gamma:.3g}"
+    if unit_length:  # it is about vectors of length 1
+        yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), shifted)
+
+
+def has_length_1(matrix: NDArray[Any]) -> bool:
+    """Whether all vectors have length 1. *Shape:* (m, d)."""
+    blocks = (block for _, block in array_blocks(matrix))
+    return all(np.abs(np.linalg.norm(block, axis=1) - 1).max() <= LENGTH_ERROR for block in blocks)
+
+
+def _best(
+    name: str, setting: str, values: tuple[float, ...], vectors: Callable[[float], Matrix], shifted: Shifted
+) -> Row:
+    judged = {value: shifted.judge(vectors(value)) for value in values}
+    chosen = max(values, key=judged.__getitem__)  # of equal ones the first
+    return name, judged[chosen], f"{setting} {chosen:.3g}"
+
+
+def _line(row: Row) -> str:
+    name, value, setting = row
+    return f"{name:28} {100 * value:12.1f}  {setting}".rstrip()

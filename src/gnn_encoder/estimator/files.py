@@ -1,0 +1,119 @@
+"""Vectors and judgements in files, as `gnn-encoder inform` reads and writes them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.evaluation.qrels import read_qrels
+
+ROWS_AT_A_TIME = 8_192
+COLUMNS = "columns `id` and `vector`, a list of numbers of the same length in each row"
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of a file; `ids` is None for `.npy`, whose ids are row numbers."""
+
+    matrix: NDArray[Any]  # (rows, d)
+    ids: pl.Series | None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Map `.npy`, or read Parquet.
+
+        Raises:
+            UserError: the file is missing, or is neither.
+        """
+        if not path.is_file():
+            raise UserError(f"{path}: no such file")
+        try:
+            if path.suffix == ".parquet":
+                return cls(*_read_parquet(path))
+            return cls(np.load(path, mmap_mode="r", allow_pickle=False), None)
+        except (ValueError, EOFError, pa.ArrowInvalid) as error:
+            raise UserError(f"{path}: must be .npy, or .parquet with {COLUMNS} ({error})") from error
+
+    def rows_of(self, ids: pl.Series, path: Path) -> Rows:
+        """The rows of some ids that the file `path` names.
+
+        Raises:
+            UserError: there is no such id.
+        """
+        if self.ids is None:
+            rows = ids.cast(pl.Int64, strict=False)
+        else:
+            index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
+            rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
+        if rows.null_count():
+            unknown = ids.filter(rows.is_null())[0]
+            what = "row number" if self.ids is None else "id of the vectors"
+            raise UserError(f"{path}: {unknown!r} is no {what}; correct it")
+        return rows.to_numpy()
+
+
+def read_pairs(path: Path, queries: Vectors, passages: Vectors) -> Rows:
+    """The pairs of a qrels file with a grade above 0, as rows. *Shape:* (pairs, 2)."""
+    relevant = read_qrels(path).filter(pl.col("grade") > 0)
+    sides = ((queries, "qid"), (passages, "pid"))
+    return np.stack([side.rows_of(relevant[name], path) for side, name in sides], axis=1)
+
+
+@contextmanager
+def writing(path: Path, like: Vectors) -> Iterator[NDArray[Any]]:
+    """A matrix to fill, mapped to a file beside `path`, which becomes the file that was asked for when it is full.
+
+    Args:
+        path: `.npy`, or `.parquet` with the ids of `like`.
+    """
+    if path.suffix == ".parquet" and like.ids is None:
+        raise UserError(f"{path}: the passages have no ids; read them from Parquet, or write .npy")
+    if path.suffix not in (".npy", ".parquet"):
+        raise UserError(f"{path}: must end in .npy or .parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    matrix, table = path.with_name(f".{path.name}.npy"), path.with_name(f".{path.name}.partial")
+    try:
+        filled = open_memmap(matrix, mode="w+", dtype=np.float32, shape=like.matrix.shape)
+        yield filled
+        filled.flush()
+        if like.ids is not None and path.suffix == ".parquet":
+            _write_parquet(table, like.ids, filled)
+            table.replace(path)
+        else:
+            matrix.replace(path)
+    finally:
+        matrix.unlink(missing_ok=True)
+        table.unlink(missing_ok=True)
+
+
+def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
+    table = pq.read_table(path)
+    if not {"id", "vector"} <= set(table.column_names):
+        raise ValueError(f"columns are {', '.join(table.column_names)}")
+    column = table.column("vector").combine_chunks()
+    values = column.flatten().to_numpy(zero_copy_only=False)
+    if len(table) == 0 or len(values) % len(table):
+        raise ValueError("vectors differ in length")
+    ids = pl.Series(table.column("id")).cast(pl.String)
+    if ids.is_duplicated().any():
+        raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")
+    return values.reshape(len(table), -1), ids
+
+
+def _write_parquet(path: Path, ids: pl.Series, matrix: NDArray[np.float32]) -> None:
+    schema = pa.schema({"id": pa.string(), "vector": pa.list_(pa.float32(), matrix.shape[1])})
+    with pq.ParquetWriter(path, schema) as writer:
+        for first in range(0, len(ids), ROWS_AT_A_TIME):
+            part = slice(first, first + ROWS_AT_A_TIME)
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix[part].reshape(-1)), matrix.shape[1])
+            writer.write_table(pa.table([pa.array(ids[part].to_list(), pa.string()), vectors], schema=schema))

@@ -1,0 +1,90 @@
+"""What the estimator is given, checked and in the form that graph and training read."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Matrix
+from gnn_encoder.core.storage.arrays import array_blocks
+
+LENGTH_ERROR = 0.01  # float16 rounds the length of a vector by less
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
+
+
+def check_vectors(name: str, vectors: Any, *, columns: int | None = None, unit_length: bool = False) -> NDArray[Any]:
+    """Vectors as they came, not copied: a matrix of floats, in memory or mapped, without NaN or infinite values.
+
+    Args:
+        name: what errors call them.
+        columns: how many they must have; None: any.
+        unit_length: whether each must have length 1.
+
+    Raises:
+        UserError: they are something else.
+    """
+    matrix: NDArray[Any] = np.asanyarray(vectors)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise UserError(f"{name}: shape {matrix.shape}; must be (rows, columns), neither of them 0")
+    if not np.issubdtype(matrix.dtype, np.floating):
+        raise UserError(f"{name}: type {matrix.dtype}; must be float16, float32 or float64")
+    if columns is not None and matrix.shape[1] != columns:
+        raise UserError(f"{name}: {matrix.shape[1]} columns, but those of fit have {columns}: take one encoder for all")
+    for first, block in array_blocks(matrix, name=name):
+        lengths = np.linalg.norm(block, axis=1)
+        wrong = np.abs(lengths - 1) > LENGTH_ERROR
+        if unit_length and wrong.any():
+            row = int(np.argmax(wrong))
+            raise UserError(
+                f"{name}: row {first + row} has length {lengths[row]:.3g}; with similarity 'cosine' it must be 1: "
+                "divide each row by its length, or take similarity 'dot'"
+            )
+    return matrix
+
+
+def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:
+    """Relevant pairs as columns query, passage, sorted, each pair once.
+
+    Args:
+        name: what errors call them.
+        relevant: a SciPy sparse matrix, whose entries above 0 are the pairs *Shape:* (n_queries, n_passages); or pairs
+            of rows, query first *Shape:* (pairs, 2).
+
+    Raises:
+        UserError: there is none, or one is of no query or passage.
+    """
+    if hasattr(relevant, "tocoo"):
+        if relevant.shape != (n_queries, n_passages):
+            raise UserError(f"{name}: shape {relevant.shape}; must be (queries, passages), {n_queries, n_passages}")
+        entries = relevant.tocoo()
+        rows = np.stack([entries.row, entries.col], axis=1)[entries.data > 0]
+    else:
+        rows = np.asarray(relevant)
+        if rows.size and (rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer)):
+            raise UserError(
+                f"{name}: shape {rows.shape} of {rows.dtype}; must be a SciPy sparse matrix, or whole numbers of shape "
+                "(pairs, 2): rows of queries and of passages"
+            )
+    if len(rows) == 0:
+        raise UserError(f"{name}: no pair; at least one query must have a relevant passage")
+    for column, (what, most) in enumerate((("query", n_queries), ("passage", n_passages))):
+        outside = (rows[:, column] < 0) | (rows[:, column] >= most)
+        if outside.any():
+            place = int(np.argmax(outside))
+            raise UserError(
+                f"{name}: pair {place} has {what} {rows[place, column]}; must be a row from 0 to {most - 1}"
+            )
+    found = pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema_overrides=PAIR)
+    return found.unique().sort("query", "passage")
+
+
+def row_keys(block: Matrix) -> NDArray[np.uint64]:
+    """A number for each vector that tells it from others; vectors that are equal as float16 have the same.
+
+    *Shape:* (n, d) -> (n,).
+    """
+    bits = np.ascontiguousarray(block.astype(np.float16)).view(np.uint16).astype(np.uint64)
+    factors = np.random.default_rng(0).integers(2**63, size=block.shape[1], dtype=np.uint64)
+    return bits @ (2 * factors + np.uint64(1))  # modulo 2^64

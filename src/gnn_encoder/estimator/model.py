@@ -1,0 +1,383 @@
+"""GNN-encoder as an estimator, with the conventions of scikit-learn. Its training is phase one of `train_mgt`."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Self
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from tqdm import tqdm
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.core.section import describe
+from gnn_encoder.core.storage.arrays import array_blocks
+from gnn_encoder.core.storage.atomic import replacing, write_json
+from gnn_encoder.encoding.streaming import WINDOW
+from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, row_keys
+from gnn_encoder.graph.corpus import CorpusGNN
+from gnn_encoder.graph.features import EdgeFeatures
+from gnn_encoder.graph.labelled import labelled_first
+from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.nodes import Nodes
+from gnn_encoder.graph.structure import Graph
+from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.mgt.params import MGT
+from gnn_encoder.mgt.phases import draw_dev, new_gnn, open_graphs, supervise, train_on_embeddings
+from gnn_encoder.models.device import device
+from gnn_encoder.training.examples import Examples, examples_from_candidates, to_examples
+from gnn_encoder.training.loop import History
+
+PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
+SCORES = 2**25  # scores of new passages that are held at a time
+EDGES_AT_A_TIME = 65_536  # whose features are asked for together
+Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
+
+
+@dataclass(kw_only=True)
+class GNNEncoder:
+    """Passage vectors that know the queries which retrieve them, from the vectors of any encoder.
+
+    Each query is linked to its `k` best passages; two GAT layers inform each passage by its queries, and learn how from
+    labelled queries by Masked Graph Training (Liu et al. 2022, section 3). Queries keep their vectors.
+
+    >>> import numpy as np
+    >>> from gnn_encoder import GNNEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> def unit(rows):
+    ...     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    >>> meaning = rng.normal(size=(200, 16))
+    >>> passages = unit(meaning + 1.5 * rng.normal(size=(200, 16)))
+    >>> asked = rng.integers(200, size=1000)  # the passage that each query is labelled with
+    >>> queries = unit(meaning[asked] + rng.normal(size=(1000, 16)))
+    >>> labels = np.stack([np.arange(800), asked[:800]], axis=1)
+    >>> dev_labels = np.stack([np.arange(200), asked[800:]], axis=1)
+    >>> gnn = GNNEncoder(k=5, seed=13).fit(passages, queries[:800], labels, dev=(queries[800:], dev_labels))
+    >>> informed = gnn.transform(passages)  # (m, d): index these; queries stay as they are
+    >>> def right(vectors):
+    ...     return (np.argmax(queries[800:] @ vectors.T, axis=1) == asked[800:]).mean()
+    >>> bool(right(informed) > right(passages) + 0.2)
+    True
+
+    The defaults are those of the project's pipeline; `paper` has the paper's.
+
+    Args:
+        k: passages of a query.
+        labelled: whether a query's labelled passages come first among these, and the network tells their edges from
+            others.
+        layers: 2, or 1 to leave out Eq. 6 and 7.
+        heads: of the attention; a divisor of d.
+        gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
+        edge_features: "product" of both ends' vectors, elementwise, or "none"; those that `fit` is given come first.
+        beta: share of the queries that trains at a time, and is then out of the graph.
+        max_neighbours: most queries of a passage, those with the highest scores first; None: all.
+        epochs: passes over the labelled queries; 0: the network stays as it starts.
+        batch_size: queries.
+        negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
+        learning_rate, warmup: of AdamW; the share of the steps over which the rate rises.
+        evaluate_every, patience: steps between dev scores; how many without a better one end the training.
+        similarity: "cosine", for vectors of length 1, or "dot".
+        temperature: the loss divides scores by it; 1 with "dot".
+        dev_queries: most dev queries, a random sample, which score the training by RR@10.
+        dev_whole: they rank a corpus of at most so many passages whole, of a larger one their `dev_depth` best.
+        seed: the same seed, the same bytes on one machine.
+
+    Attributes:
+        gnn_: the network.
+        graph_: the graph of the queries and the passages of `fit`; rows of `passages` are its passages.
+        queries_: the queries that are nodes, those without labels last. *Shape:* (n, d) float32.
+        labelled_: which edges are labelled. *Shape:* (n * k,).
+        history_: one row a step or dev score: phase, step, loss, dev_rr10. Not saved.
+        n_features_in_: d.
+    """
+
+    k: int = 6
+    labelled: bool = True
+    layers: Literal[1, 2] = 2
+    heads: int = 4
+    gate: Literal["learned"] | float = "learned"
+    edge_features: Literal["product", "none"] = "product"
+    beta: float = 0.05
+    max_neighbours: int | None = None
+    epochs: int = 2
+    batch_size: int = 64
+    negatives: int = 1
+    learning_rate: float = 1e-3
+    warmup: float = 0.1
+    evaluate_every: int = 15
+    patience: int = 3
+    similarity: Literal["cosine", "dot"] = "cosine"
+    temperature: float = 0.05
+    dev_queries: int = 2_000
+    dev_whole: int = 50_000
+    dev_depth: int = 10
+    seed: int = 13
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The paper's settings (section 4.3): 25 passages by retrieval alone, dot product, 5 passes at a rate of 5e-5.
+
+        Its edge features are a cross-encoder's, which `fit` takes. Here only the network learns, not the encoder.
+        """
+        graph = {"k": 25, "labelled": False, "similarity": "dot", "temperature": 1.0}
+        training = {"beta": 0.05, "epochs": 5, "batch_size": 1_024, "learning_rate": 5e-5, "patience": 1_000}
+        return cls().set_params(**(graph | training | changes))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some parameters.
+
+        Raises:
+            UserError: there is no parameter of that name.
+        """
+        for name, value in params.items():
+            if name not in (known := self.get_params()):
+                raise UserError(f"{name} is not a parameter; must be one of {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def fit(
+        self,
+        passages: NDArray[Any],
+        queries: NDArray[Any],
+        relevant: Any,
+        *,
+        dev: tuple[NDArray[Any], Any],
+        unlabelled: NDArray[Any] | None = None,
+        edge_features: Embed | None = None,
+    ) -> Self:
+        """Build the graph and train the network on it.
+
+        Args:
+            passages: vectors of floats, in memory or mapped; they are read in blocks. *Shape:* (m, d).
+            queries: training queries. *Shape:* (n, d).
+            relevant: which passages are relevant for which of them: a SciPy sparse matrix *Shape:* (n, m), or pairs of
+                rows, query first *Shape:* (pairs, 2).
+            dev: other queries and what is relevant for them, by which the best weights are kept.
+            unlabelled: queries that nobody has labelled, which become nodes too. *Shape:* (u, d).
+            edge_features: gives features of edges, as a cross-encoder computes them, for rows of queries and of
+                passages; queries without labels are numbered behind the others. *Shape:* (e,), (e,) -> (e, d_e).
+
+        Raises:
+            UserError: an array has another shape than the others ask for, NaN, or labels of no row; a parameter is out
+                of bounds.
+        """
+        mgt, unit = self._section(edge_features is not None), self.similarity == "cosine"
+        passages = check_vectors("passages", passages, unit_length=unit)
+        m, d = passages.shape
+        if not 1 <= self.k <= m:
+            raise UserError(f"k is {self.k}: must be from 1 to the number of passages, {m}")
+        others = {"queries": queries, "dev queries": dev[0]} | (
+            {} if unlabelled is None else {"unlabelled": unlabelled}
+        )
+        asked, dev_asked, *rest = (
+            np.asarray(check_vectors(name, vectors, columns=d, unit_length=unit), dtype=np.float32)
+            for name, vectors in others.items()
+        )
+        pairs = labelled_pairs("relevant", relevant, len(asked), m)
+        dev_pairs = labelled_pairs("dev relevant", dev[1], len(dev_asked), m)
+        self.n_features_in_, self.queries_ = d, np.concatenate([asked, *rest])
+        nodes = Nodes(training=len(asked), sources=np.full(sum(map(len, rest)), -1, dtype=np.int32))
+        with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
+            examples = self._link(passages, pairs)
+            features = None if edge_features is None else _embed_edges(self.graph_, edge_features)
+            data = GraphData(graph=self.graph_, nodes=nodes, judged=pairs, cached=passages, features=features)
+            self.gnn_ = new_gnn(mgt, d, features, self.similarity, labelled=self.labelled, seed=self.seed)
+            graphs = open_graphs(data, self.gnn_.config, examples, mgt, labelled_edges=True)
+            sample = draw_dev(
+                dev_pairs,
+                lambda rows: dev_asked[rows],
+                passages,
+                size=self.dev_queries,
+                whole=self.dev_whole,
+                depth=self.dev_depth,
+                seed=self.seed,
+            )
+            h_q = torch.from_numpy(self.queries_)
+            self.history_: History = train_on_embeddings(
+                self.gnn_,
+                graphs,
+                supervise(examples, sample, nodes, mgt, self.seed),
+                queries=h_q[: len(asked)],
+                node_queries=h_q,
+                dev_queries=torch.from_numpy(dev_asked[sample.queries]),
+                scale=1 / self.temperature,
+                mgt=mgt,
+                folder=Path(folder),
+            )
+        judged = graphs[1].labelled
+        self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
+        self._keys = np.concatenate([row_keys(block) for _, block in array_blocks(passages)])
+        self._features = None if features is None else np.asarray(features.edges)
+        self._open(CorpusGNN(self.gnn_, graphs[1], self.queries_).interactive)
+        return self
+
+    def transform(self, passages: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Query-interactive vectors h'_p (Eq. 8-10), to be indexed in place of the passages'.
+
+        A passage that was there in `fit` is known by its vector and has the edges that it got there. A new passage is
+        linked to the queries that would retrieve it: those for which it scores higher than the last of their k
+        passages. The queries' own passages stay those of `fit`, so that old passages do not change with new ones.
+
+        Args:
+            passages: vectors of the same encoder, read in blocks. *Shape:* (b, d).
+            out: where the result is written, such as a mapped file; None: a new array of float32. *Shape:* (b, d).
+
+        *Shape:* (b, d).
+        """
+        self._check_fitted()
+        unit = self.similarity == "cosine"
+        passages = check_vectors("passages", passages, columns=self.n_features_in_, unit_length=unit)
+        result = np.empty(passages.shape, dtype=np.float32) if out is None else out
+        if result.shape != passages.shape:
+            raise UserError(f"out: shape {result.shape}; must be {passages.shape}, that of the passages")
+        with tqdm(total=len(passages), desc="inform", unit=" passages", disable=None) as bar:
+            for first, block in array_blocks(passages, WINDOW):
+                rows = self._rows_in_fit(first, block)
+                known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+                window = result[first : first + len(block)]
+                if len(known):
+                    window[known] = self._corpus.inform(self._near.around(rows[known]), block[known])
+                size = max(1, SCORES // self.graph_.n)
+                for part in (new[start : start + size] for start in range(0, len(new), size)):
+                    window[part] = self._corpus.inform(self._link_new(block[part]), block[part])
+                bar.update(len(block))
+        return result
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator as a folder of safetensors and JSON, which takes its place whole."""
+        self._check_fitted()
+        arrays = {
+            "queries": self.queries_,
+            "interactive_queries": self._corpus.interactive,
+            "passages": self.graph_.passages,
+            "score": self.graph_.score,
+            "labelled": self.labelled_,
+            "keys": self._keys.view(np.int64),
+        }
+        if self._features is not None:
+            arrays["features"] = self._features
+        with replacing(Path(folder)) as beside:
+            self.gnn_.save(beside)
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, beside / ARRAYS)
+            write_json(beside / PARAMS, self.get_params())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: a file is missing or damaged.
+        """
+        folder = Path(folder)
+        for path in (folder / PARAMS, folder / ARRAYS):
+            if not path.is_file():
+                raise UserError(f"{path}: no such file; GNNEncoder.save writes it")
+        try:
+            found = cls(**json.loads((folder / PARAMS).read_text(encoding="utf-8")))
+            arrays = load_file(folder / ARRAYS)
+        except (ValueError, TypeError, SafetensorError) as error:
+            raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); save it again") from error
+        found.gnn_ = QueryPassageGNN.load(folder).to(device())
+        keys = arrays["keys"].view(np.uint64)
+        found.queries_, found.labelled_, found._keys = arrays["queries"], arrays["labelled"], keys
+        found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(keys))
+        found._features, found.n_features_in_ = arrays.get("features"), found.queries_.shape[1]
+        found._open(arrays["interactive_queries"])
+        return found
+
+    def _section(self, own_features: bool) -> MGT:
+        """The parameters as section `mgt`, which checks them."""
+        phase_two = {"epochs": 0, "joint_gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0}
+        shared = {name: value for name, value in asdict(self).items() if name in MGT.model_fields}
+        renamed = {"gnn_epochs": self.epochs, "gnn_learning_rate": self.learning_rate}
+        kind = "cross_encoder" if own_features else self.edge_features
+        fixed = {"masking": "mgt", "graph": "full", "chunk_size": 1, "edge_features": kind}
+        try:
+            return MGT.model_validate(shared | phase_two | renamed | fixed)
+        except ValidationError as error:
+            raise UserError("; ".join(describe(problem) for problem in error.errors())) from error
+
+    def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
+        """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
+        found, scores = array_top_k(passages, self.queries_, self.k)
+        flat = {"query": np.repeat(np.arange(len(found)), self.k), "passage": found.reshape(-1)}
+        candidates = pl.DataFrame(flat, schema_overrides=pairs.schema)
+        if self.labelled:
+            found, scores = labelled_first(found, scores, pairs, self.queries_, passages)
+        self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
+        return to_examples(examples_from_candidates(pairs, candidates), len(passages))
+
+    def _open(self, interactive: Matrix) -> None:
+        """Make ready to inform passages. From here on nothing reads the passages of `fit`."""
+        graph, none = self.graph_, np.empty((0, self.n_features_in_), dtype=np.float32)
+        features = None if self._features is None else _features(graph, self._features)
+        types = self.labelled_ if self.gnn_.config.labelled else None
+        most = self.max_neighbours
+        self._near = Neighbourhood(graph, none, features, max_neighbours=most, labelled=types, device=device())
+        self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
+        self._by_key = np.argsort(self._keys, kind="stable")
+        last = graph.score.reshape(graph.n, graph.k)[:, -1]
+        full = self.labelled_.reshape(graph.n, graph.k)[:, -1] & self.labelled
+        self._reach = np.where(full, np.inf, last)  # what a new passage has to exceed to be among a query's k
+
+    def _rows_in_fit(self, first: int, block: Matrix) -> Rows:
+        """The row of each passage in `fit`, the same as now if it may be; -1 where it was not there. *Shape:* (b,)."""
+        keys, m = row_keys(block), len(self._keys)
+        at = np.searchsorted(self._keys, keys, sorter=self._by_key).clip(max=m - 1)
+        rows = self._by_key[at]
+        rows[self._keys[rows] != keys] = -1
+        same = np.arange(first, first + len(block)).clip(max=m - 1)
+        return np.where(self._keys[same] == keys, same, rows)
+
+    def _link_new(self, block: Matrix) -> Subgraph:
+        """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""
+        if self._features is not None:
+            raise UserError(
+                "passages: some were not there in fit, and nobody knows the features of their edges; fit again"
+            )
+        scores = block @ self.queries_.T
+        passage, query = np.nonzero(scores > self._reach)
+        if self.max_neighbours is not None:
+            order = np.lexsort((-scores[passage, query], passage))
+            passage, query = passage[order], query[order]
+            near = np.arange(len(passage)) - np.searchsorted(passage, passage) < self.max_neighbours
+            passage, query = passage[near], query[near]
+        queries, place = np.unique(query, return_inverse=True)
+        return Subgraph(np.full(len(block), -1), queries, np.full(len(query), -1), place, passage)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_corpus"):
+            raise UserError("this GNNEncoder is not fitted; call fit or GNNEncoder.load first")
+
+
+def _embed_edges(graph: Graph, embed: Embed) -> EdgeFeatures:
+    """The features of all edges, as float16."""
+    query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
+    parts = []
+    for first in range(0, len(query), EDGES_AT_A_TIME):
+        rows = query[first : first + EDGES_AT_A_TIME], passage[first : first + EDGES_AT_A_TIME]
+        found = np.asarray(embed(*rows), dtype=np.float16)
+        if found.ndim != 2 or len(found) != len(rows[0]) or not np.isfinite(found).all():
+            raise UserError(f"edge_features: gave shape {found.shape}; must be finite numbers, ({len(rows[0])}, d_e)")
+        parts.append(found)
+    return _features(graph, np.concatenate(parts))
+
+
+def _features(graph: Graph, edges: NDArray[np.float16]) -> EdgeFeatures:
+    """Features of edges, with zeros for self-loops. *Shape:* edges (n * k, d_e)."""
+    nothing = np.zeros((1, edges.shape[1]), dtype=np.float16)
+    of_queries = np.broadcast_to(nothing, (graph.n, edges.shape[1]))
+    return EdgeFeatures(edges, of_queries, nothing, np.zeros(graph.m, dtype=np.int32))

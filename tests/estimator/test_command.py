@@ -1,0 +1,96 @@
+"""`gnn-encoder inform`: vectors and judgements from files, a table, new vectors in a file."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from gnn_encoder.cli import app
+from gnn_encoder.core.rows import Matrix
+
+from .data import DATA, M
+
+ROWS = ("as they came", "mean of labelled queries", "NUDGE-M", "NUDGE-N", "GNN-encoder")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """The arguments, with `.npy` and two columns of row numbers for labels."""
+    named = {"passages": DATA.passages, "queries": DATA.queries, "dev-queries": DATA.dev}
+    for name, vectors in named.items():
+        np.save(tmp_path / f"{name}.npy", vectors)
+    for name, labels in (("qrels", DATA.labels), ("dev-qrels", DATA.dev_labels)):
+        np.savetxt(tmp_path / f"{name}.tsv", labels, fmt="%d", delimiter="\t")
+    given = {name: f"{name}.npy" for name in named} | {"qrels": "qrels.tsv", "dev-qrels": "dev-qrels.tsv"}
+    return {name: str(tmp_path / file) for name, file in given.items()} | {"out": str(tmp_path / "out" / "new.npy")}
+
+
+def inform(given: dict[str, str]) -> tuple[int, str]:
+    """Exit status, and what is printed."""
+    result = CliRunner().invoke(app, ["inform", *(part for name in given for part in (f"--{name}", given[name]))])
+    return result.exit_code, result.output
+
+
+def table(told: str) -> dict[str, float]:
+    return {name: float(line[28:41]) for line in told.splitlines() for name in ROWS if line.startswith(name + " ")}
+
+
+def test_row_numbers_and_ids_give_the_same(files: dict[str, str], tmp_path: Path) -> None:
+    status, told = inform(files)
+    assert status == 0, told
+    found, informed = table(told), np.load(files["out"])
+    assert list(found) == list(ROWS)
+    assert found["GNN-encoder"] > found["as they came"] + 5 and found["NUDGE-N"] >= found["as they came"]
+    assert found["as they came"] == pytest.approx(100 * reciprocal_rank(DATA.passages), abs=0.06)
+    assert found["GNN-encoder"] == pytest.approx(100 * reciprocal_rank(informed), abs=0.06)
+
+    named = {"passages": (DATA.passages, "p"), "queries": (DATA.queries, "q"), "dev-queries": (DATA.dev, "d")}
+    for name, (vectors, letter) in named.items():
+        ids = [f"{letter}{row}" for row in range(len(vectors))]
+        files[name] = str(tmp_path / f"{name}.parquet")
+        pl.DataFrame({"id": ids, "vector": vectors.tolist()}).write_parquet(files[name])
+    for name, letter, labels in (("qrels", "q", DATA.labels), ("dev-qrels", "d", DATA.dev_labels)):
+        lines = [f"{letter}{query} 0 p{passage} 1\n" for query, passage in labels.tolist()]
+        Path(files[name]).write_text("".join(lines) + f"{letter}0 0 p79 0\n")
+    files["out"] = str(tmp_path / "new.parquet")
+    status, told = inform(files)
+    assert status == 0 and table(told) == found
+    written = pl.read_parquet(files["out"])
+    assert written["id"].to_list() == [f"p{row}" for row in range(M)]
+    np.testing.assert_allclose(np.array(written["vector"].to_list()), informed, atol=1e-6)
+    assert not list(tmp_path.rglob(".*")), "nothing half-written stays"
+
+
+def test_vectors_of_any_length(files: dict[str, str]) -> None:
+    """NUDGE-N is about vectors of length 1."""
+    np.save(files["passages"], 3 * DATA.passages)
+    status, told = inform(files)
+    assert status == 0 and "similarity dot" in told
+    assert list(table(told)) == [name for name in ROWS if name != "NUDGE-N"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("qrels", "0\t80\n", "pair 0 has passage 80; must be a row from 0 to 79"),
+        ("qrels", "0\tp1\n", "'p1' is no row number"),
+        ("dev-qrels", "0 0 1 0\n", "no pair"),
+        ("queries", "text", "must be .npy, or .parquet with columns `id` and `vector`"),
+        ("out", None, "must end in .npy or .parquet"),
+    ],
+)
+def test_what_is_refused(files: dict[str, str], name: str, content: str | None, message: str) -> None:
+    if content is None:
+        files["out"] += ".txt"
+    else:
+        Path(files[name]).write_text(content)
+    status, told = inform(files)
+    assert status == 2 and message in told and not Path(files["out"]).exists()
+
+
+def reciprocal_rank(passages: Matrix) -> float:
+    scores = DATA.dev @ passages.T
+    rank = (scores > np.take_along_axis(scores, DATA.dev_labels[:, 1:], axis=1)).sum(axis=1) + 1
+    return float(np.where(rank <= 10, 1 / rank, 0).mean())

@@ -1,0 +1,219 @@
+"""The estimator: what it learns, what it takes and gives back, what it keeps, and what it refuses."""
+
+import doctest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from gnn_encoder import GNNEncoder
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.estimator import inputs, model
+
+from .data import DATA, SMALL, D, M, N, unit, with_
+
+
+@pytest.fixture(scope="module")
+def fitted() -> GNNEncoder:
+    return DATA.fit()
+
+
+def test_the_example_runs() -> None:
+    assert doctest.testmod(model).failed == 0
+
+
+def test_it_learns_and_says_what_it_did(fitted: GNNEncoder) -> None:
+    informed = fitted.transform(DATA.passages)
+    assert informed.shape == (M, D) and informed.dtype == np.float32
+    assert DATA.right(informed) > DATA.right(DATA.passages) + 0.15
+    np.testing.assert_allclose(np.linalg.norm(informed, axis=1), 1, atol=1e-5)
+    assert fitted.n_features_in_ == D and fitted.graph_.passages.shape == (N, 4)
+    assert (fitted.graph_.passages[:, 0] == DATA.labels[:, 1]).all(), "labelled passages come first"
+    scores = [row["dev_rr10"] for row in fitted.history_ if row["dev_rr10"] is not None]
+    assert len(scores) > 1 and max(scores) > 0
+
+
+def test_same_seed_same_bytes_and_no_trace_outside(fitted: GNNEncoder) -> None:
+    torch.manual_seed(0)
+    before = torch.random.get_rng_state()
+    again = DATA.fit()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    for name, weight in fitted.gnn_.state_dict().items():
+        assert torch.equal(again.gnn_.state_dict()[name], weight)
+    assert again.transform(DATA.passages).tobytes() == fitted.transform(DATA.passages).tobytes()
+    assert not np.array_equal(DATA.fit(seed=4).transform(DATA.passages), fitted.transform(DATA.passages))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_mapped_vectors_of_any_type(dtype: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", DATA.passages.astype(dtype))
+    mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
+    found, expected = with_(passages=mapped).fit(), with_(passages=np.asarray(mapped)).fit()
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=np.float32, shape=(M, D))
+    assert found.transform(mapped, out=out) is out
+    np.testing.assert_array_equal(out, expected.transform(np.asarray(mapped)))
+
+
+def test_labels_as_a_sparse_matrix(fitted: GNNEncoder) -> None:
+    def sparse(labels: Rows, n: int) -> Any:
+        ones = np.ones(len(labels))
+        return scipy.sparse.csr_matrix((np.append(ones, 0), np.append(labels, [[0, 0]], axis=0).T), shape=(n, M))
+
+    data = with_(labels=sparse(DATA.labels, N), dev_labels=sparse(DATA.dev_labels, 100))
+    np.testing.assert_array_equal(data.fit().transform(DATA.passages), fitted.transform(DATA.passages))
+
+
+def test_queries_without_labels_inform_too(fitted: GNNEncoder) -> None:
+    more = unit(DATA.passages[:5] + 0.1)
+    found = DATA.into(GNNEncoder(**SMALL), unlabelled=more)
+    assert found.graph_.n == N + 5 and not found.labelled_[N * 4 :].any()
+    assert not np.array_equal(found.transform(DATA.passages), fitted.transform(DATA.passages))
+
+
+def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "gnn")
+    fitted.save(tmp_path / "gnn")  # over what is there
+    found = GNNEncoder.load(tmp_path / "gnn")
+    assert found.get_params() == fitted.get_params()
+    mixed = np.concatenate([DATA.passages, unit(DATA.passages[:9] + 0.2)])
+    np.testing.assert_array_equal(found.transform(mixed), fitted.transform(mixed))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gnn"]
+    (tmp_path / "gnn" / model.ARRAYS).write_bytes(b"x")
+    with pytest.raises(UserError, match="not what GNNEncoder.save writes"):
+        GNNEncoder.load(tmp_path / "gnn")
+    with pytest.raises(UserError, match="no such file"):
+        GNNEncoder.load(tmp_path)
+
+
+def test_passages_are_known_by_their_vectors(fitted: GNNEncoder) -> None:
+    """In another order, in parts and beside new ones, they get what they got."""
+    informed, order = fitted.transform(DATA.passages), np.random.default_rng(1).permutation(M)
+    new = unit(np.random.default_rng(2).normal(size=(7, D)))
+    found = fitted.transform(np.concatenate([new, DATA.passages[order]]))
+    np.testing.assert_allclose(found[7:], informed[order], atol=1e-6)
+    np.testing.assert_allclose(fitted.transform(DATA.passages[30:].astype(np.float16)), informed[30:], atol=2e-3)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_new_passage_has_the_queries_that_would_retrieve_it(labelled: bool) -> None:
+    gnn = DATA.fit(labelled=labelled, epochs=0, max_neighbours=6)
+    new = unit(np.stack([DATA.queries[5] + 0.05, DATA.passages[0] + 0.3, np.eye(D)[0]]))
+    subgraph = gnn._link_new(new)
+    for place, vector in enumerate(new):
+        scores = DATA.queries @ vector
+        last = gnn.graph_.score.reshape(N, 4)[:, -1]
+        asking = sorted(np.flatnonzero(scores > last), key=lambda query: -scores[query])[:6]
+        found = subgraph.queries[subgraph.edge_query[subgraph.edge_passage == place]]
+        assert found.tolist() == asking
+    h_q, h_q_prime = torch.from_numpy(gnn.queries_), torch.from_numpy(gnn._corpus.interactive)
+    edges = torch.from_numpy(subgraph.edge_query), torch.from_numpy(subgraph.edge_passage)
+    asked, types = torch.from_numpy(subgraph.queries), torch.zeros(len(edges[0])) if labelled else None
+    with torch.no_grad():
+        inputs_ = (torch.from_numpy(new), h_q_prime[asked], *edges)
+        expected = gnn.gnn_.interactive_passages(*inputs_, h_q=h_q[asked], labelled=types)
+    np.testing.assert_allclose(gnn.transform(new), expected.numpy(), atol=1e-6)
+
+
+def test_a_query_full_of_labels_has_no_place_for_new_passages() -> None:
+    asked = np.stack([np.zeros(4, int), np.arange(4)], axis=1)
+    gnn = with_(labels=np.concatenate([asked, DATA.labels[1:]])).fit(epochs=0)
+    assert 0 not in gnn._link_new(DATA.queries[:1]).queries and 1 in gnn._link_new(DATA.queries[1:2]).queries
+
+
+def test_features_of_ones_own() -> None:
+    def embed(query: Rows, passage: Rows) -> Matrix:
+        found: Matrix = np.stack([query % 7, passage % 5, query * 0 + 1], axis=1) / np.float32(7)
+        return found
+
+    gnn = DATA.into(GNNEncoder(**SMALL), edge_features=embed)
+    assert gnn.gnn_.config.edge_features == "cross_encoder" and gnn.gnn_.config.edge_dimension == 3
+    assert gnn.transform(DATA.passages).shape == (M, D)
+    with pytest.raises(UserError, match="some were not there in fit"):
+        gnn.transform(-DATA.passages)
+    with pytest.raises(UserError, match=r"edge_features: gave shape \(3, 2\)"):
+        DATA.into(GNNEncoder(**SMALL), edge_features=lambda query, passage: np.ones((3, 2)))
+
+
+def test_a_query_that_trains_is_never_in_its_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.mgt.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
+    with pytest.raises(RuntimeError, match="masked queries can be reached"):
+        DATA.fit()
+
+
+def test_parameters_as_scikit_learn_has_them() -> None:
+    gnn = GNNEncoder(k=5)
+    assert gnn.set_params(beta=0.1, k=7) is gnn and gnn.get_params()["k"] == 7
+    assert GNNEncoder(**gnn.get_params()) == gnn
+    with pytest.raises(UserError, match="kk is not a parameter; must be one of k, labelled"):
+        gnn.set_params(kk=1)
+    paper = GNNEncoder.paper(seed=1)
+    assert (paper.k, paper.beta, paper.labelled, paper.similarity, paper.temperature) == (25, 0.05, False, "dot", 1)
+
+
+def test_a_corpus_too_large_to_rank_whole() -> None:
+    assert DATA.right(DATA.fit(dev_whole=10, dev_depth=5).transform(DATA.passages)) > DATA.right(DATA.passages)
+
+
+def nan(rows: Matrix) -> Matrix:
+    found: Matrix = np.where(np.arange(rows.size).reshape(rows.shape) == 19, np.float32("nan"), rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"passages": DATA.passages[0]}, r"passages: shape \(8,\); must be \(rows, columns\)"),
+        ({"passages": DATA.passages[:0]}, r"passages: shape \(0, 8\)"),
+        ({"passages": np.ones((9, 3), int)}, "passages: type int64; must be float16, float32 or float64"),
+        ({"passages": nan(DATA.passages)}, "passages: row 2 holds NaN or an infinite value"),
+        ({"queries": nan(DATA.queries)}, "queries: row 2 holds NaN or an infinite value"),
+        ({"passages": 2 * DATA.passages}, "passages: row 0 has length 2; with similarity 'cosine' it must be 1"),
+        ({"queries": DATA.queries[:, :5]}, "queries: 5 columns, but those of fit have 8"),
+        ({"dev": DATA.dev[:, :5]}, "dev queries: 5 columns, but those of fit have 8"),
+        ({"labels": []}, "relevant: no pair; at least one query must have a relevant passage"),
+        ({"dev_labels": np.empty((0, 2), int)}, "dev relevant: no pair"),
+        ({"labels": [[0, 1, 2]]}, r"relevant: shape \(1, 3\) of int64; must be a SciPy sparse matrix"),
+        ({"labels": [[0.5, 1.0]]}, r"relevant: shape \(1, 2\) of float64"),
+        ({"labels": [[0, 1], [3, M]]}, "relevant: pair 1 has passage 80; must be a row from 0 to 79"),
+        ({"labels": [[N, 1]]}, "relevant: pair 0 has query 320; must be a row from 0 to 319"),
+        ({"labels": scipy.sparse.eye(4)}, r"relevant: shape \(4, 4\); must be \(queries, passages\), \(320, 80\)"),
+        ({"labels": [[0, 1]]}, "4 folds need at least 4 training queries, there are 1"),
+    ],
+)
+def test_data_that_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as told:
+        with_(**changes).fit()
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"k": M + 1}, "k is 81: must be from 1 to the number of passages, 80"),
+        ({"k": 0}, "k is 0: must be from 1"),
+        ({"beta": 0.7}, "beta is 0.7: input should be less than or equal to 0.5"),
+        ({"heads": 3}, "heads is 3: must be a divisor of the embeddings' 8 columns"),
+        ({"gate": 2.0}, "gate is 2.0"),
+    ],
+)
+def test_parameters_that_are_refused(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        DATA.fit(**params)
+
+
+def test_transform_is_checked(fitted: GNNEncoder) -> None:
+    with pytest.raises(UserError, match="not fitted; call fit or GNNEncoder.load first"):
+        GNNEncoder().transform(DATA.passages)
+    with pytest.raises(UserError, match="passages: 5 columns, but those of fit have 8"):
+        fitted.transform(unit(DATA.passages[:, :5]))
+    with pytest.raises(UserError, match=r"out: shape \(3, 8\); must be \(80, 8\)"):
+        fitted.transform(DATA.passages, out=np.empty((3, 8), np.float32))
+
+
+def test_keys_tell_vectors_apart() -> None:
+    rows = unit(np.random.default_rng(0).normal(size=(20_000, 3)))
+    assert len(np.unique(inputs.row_keys(rows))) == len(np.unique(rows.astype(np.float16), axis=0))
