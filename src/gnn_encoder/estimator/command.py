@@ -109,10 +109,10 @@ def labels_alone(
     asked = Asked.of(passages, pairs, queries)
     shifted = Shifted(passages, asked, dev)
     yield "as they came", shifted.judge(asked.vectors), ""
-    means: Matrix = asked.sums / asked.counts[:, None].astype(np.float32)
+    means = (asked.sums / asked.counts[:, None]).astype(np.float32)
 
     def with_mean(weight: float) -> Matrix:
-        moved: Matrix = np.add(asked.vectors, np.float32(weight) * means, dtype=np.float32)
+        moved: Matrix = asked.vectors + np.float32(weight) * means
         return of_length_1(moved) if unit_length and weight else moved
 
     yield _best("mean of labelled queries", "weight", MEAN_WEIGHTS, with_mean, shifted)
