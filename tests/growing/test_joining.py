@@ -1,4 +1,4 @@
-"""Vectors of added passages against the build's own, and against Eq. 8-10 written out."""
+"""Vectors and edges of added passages against those that a build gives them."""
 
 import json
 from collections.abc import Callable
@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from safetensors.torch import load_file
 
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.joining import GraphJoiner
-from gnn_encoder.growing.versions import current, folder_of
+from gnn_encoder.growing.versions import current
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -80,37 +79,6 @@ def test_the_edges_of_a_new_passage_are_the_queries_whose_last_passage_it_beats(
         if asked[query] @ joined.h_p[passage] > needed and query not in closed
     }
     assert set(joined.edges.select("query", "passage").iter_rows()) == expected and expected
-
-
-def test_the_vectors_of_new_passages_are_eq_8_to_10(project_of: Copies) -> None:
-    """Written out passage by passage and head by head; edge features are products, labels have weights of their own."""
-    params = project_of("product")
-    commands.add(SYSTEM, write(NEW))
-    joined = GraphJoiner(SYSTEM, params).join(table_of(NEW))
-    (queries,) = folder_of(SYSTEM).glob("queries-*")
-    h_q, h_q_prime = np.load(queries / "h_q.npy"), np.load(queries / "h_q_prime.npy")
-    w = {
-        name: value.numpy().astype(np.float64)
-        for name, value in load_file(project.gnn(SYSTEM) / "gnn.safetensors").items()
-    }
-    attention = {name.rpartition(".")[2]: value for name, value in w.items() if name.startswith("passage_attention.")}
-    a, heads = attention["a"], len(attention["a"])
-    for row, h_p in enumerate(joined.h_p.astype(np.float64)):
-        queries = joined.edges.filter(passage=row)["query"].to_numpy()
-        sources = np.vstack([h_q_prime[queries], h_p])
-        features = np.vstack([h_q[queries] * h_p, h_p * h_p])
-        gathered = []
-        for head in range(heads):
-            part = slice(head * len(h_p) // heads, (head + 1) * len(h_p) // heads)
-            e = a[head, 0] @ (attention["W_t"] @ h_p)[part] + sources @ attention["W_s"][part].T @ a[head, 1]
-            e = e + features @ attention["W_e"][part].T @ a[head, 2]  # Eq. 3; none of the edges is labelled
-            e = np.exp(np.where(e > 0, e, 0.2 * e))
-            gathered.append((e / e.sum()) @ sources @ attention["W_s"][part].T)  # Eq. 4, 5
-        h_tilde = np.concatenate(gathered)
-        gate = 1 / (1 + np.exp(-(w["gate.weight"] @ np.concatenate([h_tilde, h_p]) + w["gate.bias"])))  # Eq. 9
-        informed = gate * h_tilde + h_p  # Eq. 10
-        found = vectors(SYSTEM)[NEW[row]["_id"]]
-        np.testing.assert_allclose(found, informed / np.linalg.norm(informed), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["cross_encoder", "plain_edges", "generated"])

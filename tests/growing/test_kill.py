@@ -1,10 +1,13 @@
-"""kill -9 at any moment of a command leaves the old version or the new one, and the next command works."""
+"""A command that ends at any moment leaves the old version or the new one, and the next command works."""
 
+import builtins
+import io
 import os
-import subprocess
-import sys
+import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,8 +19,41 @@ from gnn_encoder.growing.versions import current, folder_of
 from .small import SYSTEM, encode, jsonl, make
 from .test_commands import contents
 
-SCRIPT = Path(__file__).with_name("killed.py")
 BUILT = {f"p{i}": f"text {i}" for i in range(40)}
+TOUCHING = ((builtins, "open"), (io, "open"), (os, "mkdir"), (os, "replace"), (os, "rename"), (os, "unlink"))
+COMMANDS = {
+    "add": lambda: commands.add(SYSTEM, Path("add.jsonl")),
+    "delete": lambda: commands.delete(SYSTEM, ["p1", "first-1"]),
+}
+
+
+class Killed(BaseException):
+    """Stands for kill -9: from here on the command changes nothing on the disk."""
+
+
+def end_before(number: int, command: Callable[[], object]) -> int:
+    """Run a command until it would touch the versions for the `number`th time; returns how often it did."""
+    count = 0
+
+    def watched(function: Any) -> Any:
+        def called(*arguments: Any, **named: Any) -> Any:
+            nonlocal count
+            if "data/versions" in str(arguments[0]):
+                if count >= number:
+                    raise Killed
+                count += 1
+            return function(*arguments, **named)
+
+        return called
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (*TOUCHING, (shutil, "rmtree")):
+            patch.setattr(module, name, watched(getattr(module, name)))
+        try:
+            command()
+        except Killed:
+            pass
+    return count
 
 
 @pytest.fixture
@@ -30,27 +66,30 @@ def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     commands.add(SYSTEM, jsonl(Path("first.jsonl"), {f"first-{i}": f"first {i}" for i in range(5)}))
     commands.delete(SYSTEM, ["p0", "first-0"])
     jsonl(Path("add.jsonl"), {"p2": "changed", "new": "new"})
-    return tmp_path
+    return Path.cwd()
 
 
-@pytest.mark.parametrize("command", ["add", "delete"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_kill_leaves_the_old_version_or_the_new_one(
     command: str, grown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = contents(SYSTEM)
-    called = [sys.executable, str(SCRIPT), str(grown), command, "4"]
-    killed = int(subprocess.run(called, check=True, capture_output=True, text=True).stdout)
-    monkeypatch.chdir(grown / "whole")
-    after, seen = contents(SYSTEM), []
-    assert after != before
-    for place in range(killed):
-        monkeypatch.chdir(grown / str(place))
-        seen.append(contents(SYSTEM))
+    before, whole = contents(SYSTEM), grown.with_name("whole")
+    shutil.copytree(grown, whole)
+    monkeypatch.chdir(whole)
+    calls = end_before(1_000, COMMANDS[command])
+    after = contents(SYSTEM)
+    assert 10 < calls < 1_000 and after != before
+    for number in range(calls):
+        copy = grown.with_name(f"killed-{number}")
+        shutil.copytree(grown, copy)
+        monkeypatch.chdir(copy)
+        assert end_before(number, COMMANDS[command]) == number
+        found = contents(SYSTEM)
+        assert found in (before, after)
         commands.delete(SYSTEM, ["p9"])
         names = {path.name for path in folder_of(SYSTEM).iterdir()}
         assert {"current.json", "lock", current(SYSTEM).index.parent.name} < names and len(names) == 4
-        assert contents(SYSTEM) == {pid: text for pid, text in seen[-1].items() if pid != "p9"}
-    assert killed >= 6 and all(state in (before, after) for state in seen) and before in seen
+        assert contents(SYSTEM) == {pid: text for pid, text in found.items() if pid != "p9"}
 
 
 def test_two_writers(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
