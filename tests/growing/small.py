@@ -15,6 +15,7 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
 
 ROOT = Path(__file__).parents[2]
 SYSTEM, D = "gnn_encoder", 16
@@ -47,7 +48,7 @@ def make(folder: Path, texts: dict[str, str], factory: str = "Flat", views: int 
         marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
         writer.finish(ArrayManifest(shape=(len(of_views), D), dtype="float32", views=views, **marks))
     folders = project.embeddings(system), project.index(system)
-    build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=0)
+    build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=load_params().seed)
 
 
 def jsonl(path: Path, texts: dict[str, str]) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import faiss
@@ -145,6 +146,16 @@ def test_another_build_takes_the_place_of_versions(root: Path) -> None:
     call("delete", "p20")
     assert contents(SYSTEM) == BUILT
     assert {path.name for path in folder_of(SYSTEM).iterdir()} == {"lock", "current.json", "000003"}
+
+
+def test_an_index_of_other_vectors_than_now(root: Path) -> None:
+    """The pipeline has encoded the passages anew and has yet to index them."""
+    index = project.index(SYSTEM).rename("index")
+    make(root, {**BUILT, "p19": "changed"})
+    shutil.rmtree(project.index(SYSTEM))
+    index.rename(project.index(SYSTEM))
+    code, _, err = call("delete", "p1")
+    assert code == 2 and "data/indexes/gnn_encoder: made of other vectors or passages than now; build it again" in err
 
 
 def test_a_version_stays_until_the_next_but_one(root: Path) -> None:

@@ -16,10 +16,10 @@ from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import ArrayWriter, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
-from gnn_encoder.growing.reading import read_pids, write_passages
-from gnn_encoder.growing.systems import Encode, check_dense, check_takes_passages, open_encoder
-from gnn_encoder.growing.versions import Version, current, next_version
-from gnn_encoder.index.build import build
+from gnn_encoder.growing.reading import read_pids, rows_of, write_passages
+from gnn_encoder.growing.systems import Encode, check_system, open_encoder
+from gnn_encoder.growing.versions import Version, current, fingerprint_of, next_version
+from gnn_encoder.index.build import build, index_fingerprint
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import iterate_views
 from gnn_encoder.pipeline.params import load_params
@@ -54,12 +54,12 @@ def add(system: str, path: Path) -> Outcome:
     Raises:
         UserError: a row is wrong, the system takes no passages, or an artifact is missing.
     """
-    check_takes_passages(system)
+    check_system(system, takes_passages=True)
     with next_version(system) as folder:
         before, table = _opened(system), folder / "added.parquet"
         write_passages(path, table)
         pids = pl.read_parquet(table, columns=["pid"])["pid"]
-        replaced = _rows_of(before, pids)["row"].to_numpy()
+        replaced = rows_of(before.passages, pids)["row"].to_numpy()
         _write(system, folder, before, replaced, Added(table, open_encoder(system)))
         table.unlink()
     told = f"{counted(len(pids))} added, {len(replaced):,} of them in place of older versions"
@@ -72,10 +72,10 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> Outcom
     Raises:
         UserError: an id is unknown, or all passages would go; nothing is deleted then.
     """
-    check_dense(system)
+    check_system(system, takes_passages=False)
     with next_version(system) as folder:
         before, wanted = _opened(system), read_pids(pids, path)
-        found = _rows_of(before, wanted["pid"])
+        found = rows_of(before.passages, wanted["pid"])
         unknown = wanted.join(found, on="pid", how="anti", maintain_order="left")
         if len(unknown):
             more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
@@ -98,22 +98,17 @@ def _opened(system: str) -> Version:
     """The version that is current.
 
     Raises:
-        UserError: its parts are of different passages.
+        UserError: its index is of other vectors or passages than stand beside it now.
     """
-    found = current(system)
-    rows, matrix = count_rows(found.passages), read_manifest(found.embeddings)
-    if not rows == PassageIndex.open(found.index).passages == matrix.shape[0] // matrix.views:
+    found, seed = current(system), load_params().seed
+    index = PassageIndex.open(found.index)
+    made_of = index_fingerprint(found.embeddings, index.factory, found.passages, system, seed, index.views)
+    if made_of != fingerprint_of(found.index, system):
         raise UserError(
-            f"{found.index}: {found.passages} has {rows} passages, and the index another number; build it again "
+            f"{found.index}: made of other vectors or passages than now; build it again "
             f"(`dvc repro build_index@{system}`)"
         )
     return found
-
-
-def _rows_of(version: Version, pids: pl.Series) -> pl.DataFrame:
-    """The passages among some ids that are there: columns pid, row. The column of all ids is read in parts."""
-    table = pl.scan_parquet(version.passages).select("pid").with_row_index("row")
-    return table.filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming").sort("row")
 
 
 def _write(system: str, folder: Path, before: Version, gone: Rows, added: Added | None) -> None:

@@ -27,9 +27,9 @@ from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, PairEncoder, embed_new, passage_texts
+from gnn_encoder.growing.reading import rows_of
 from gnn_encoder.growing.systems import check_model
-from gnn_encoder.growing.versions import QUERIES as QUERIES_OF
-from gnn_encoder.growing.versions import built_fingerprint, folder_of
+from gnn_encoder.growing.versions import QUERIES, fingerprint_of, folder_of
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -114,7 +114,8 @@ class GraphJoiner:
         self._m_ce = PairEncoder(project.CROSS_ENCODER, params) if features else None
         self._dtype = read_manifest(matrix).dtype
         self._open_graph()
-        self._queries = self._open_queries(folder_of(system) / f"{QUERIES_OF}{built_fingerprint(system)}")
+        built = fingerprint_of(project.index(system), system)
+        self._queries = self._open_queries(folder_of(system) / f"{QUERIES}{built}")
 
     def __call__(self, passages: pl.DataFrame) -> Matrix:
         """h'_p of new passages. *Shape:* passages (b,), columns pid, title, text -> (b, d)."""
@@ -141,12 +142,11 @@ class GraphJoiner:
 
     def _edges(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
         """As `Joined.edges`; a graph of self-loops has none."""
-        rows = self._built_rows(pids)
-        there = np.flatnonzero(rows >= 0)
-        edges, place = self._graph.passage_edges(rows[there])
-        before = np.stack([edges // self._graph.k, there[place]], axis=1)
-        places = pl.DataFrame({"row": rows[there], "place": there}, schema={"row": pl.Int32, "place": pl.Int64})
-        labels = self._labels.join(places, left_on="passage", right_on="row")
+        built = rows_of(project.PASSAGES, pids).join(pl.DataFrame({"pid": pids}).with_row_index("place"), on="pid")
+        built = built.select(pl.col("row").cast(pl.Int32), pl.col("place").cast(pl.Int64))
+        edges, at = self._graph.passage_edges(built["row"].to_numpy())
+        before = np.stack([edges // self._graph.k, built["place"].to_numpy()[at]], axis=1)
+        labels = self._labels.join(built, left_on="passage", right_on="row")
         labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
         found = retrieving(self._queries["m_de"], self._needed, cached, labels.to_numpy(), before)
         found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
@@ -159,14 +159,6 @@ class GraphJoiner:
         if (most := self._params.mgt.max_neighbours) is not None:
             found = found.filter(pl.int_range(pl.len()).over("passage") < most)
         return found.drop("known")
-
-    @staticmethod
-    def _built_rows(pids: pl.Series) -> Rows:
-        """The rows that ids have in the build, -1 where they have none. *Shape:* (b,)."""
-        table = pl.scan_parquet(project.PASSAGES).select("pid").with_row_index("row")
-        there = table.filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming")
-        found = pl.DataFrame({"pid": pids}).join(there, on="pid", how="left", maintain_order="left")
-        return found["row"].cast(pl.Int64).fill_null(-1).to_numpy()
 
     def _features(
         self, passages: pl.DataFrame, queries: Rows, edge_query: Rows, edge_passage: Rows

@@ -1,4 +1,4 @@
-"""What users give: passages to add, ids to delete. A wrong row is told with its place."""
+"""What users give: passages to add, ids to delete. A wrong row is told with its place. And where ids are in a table."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -54,6 +54,12 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
     table = pl.DataFrame(found, {"pid": pl.String(), "place": pl.String()}, orient="row")
     return table.filter(pl.col("pid").is_first_distinct())
+
+
+def rows_of(passages: Path, pids: pl.Series) -> pl.DataFrame:
+    """The ids that a passages table has among some: columns row, pid. Its column of ids is read in parts."""
+    table = pl.scan_parquet(passages).select("pid").with_row_index("row")
+    return table.filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming").sort("row")
 
 
 def _check_file(path: Path) -> None:

@@ -15,30 +15,20 @@ from gnn_encoder.pipeline.systems import registry
 Encode = Callable[[pl.DataFrame], NDArray[np.float32]]  # columns pid, title, text; *Shape:* (b,) -> (b, d)
 
 
-def check_dense(system: str) -> None:
-    """Refuse a system that has no vectors of its own.
+def check_system(system: str, *, takes_passages: bool) -> None:
+    """Refuse a system without vectors of its own and, for new passages, one whose vectors need more than texts.
 
     Raises:
-        UserError: it is unknown, or reorders what another one finds.
+        UserError: it is such a system, or unknown.
     """
     known = registry()
-    if system in known.dense:
-        return
     if system in known.reordered:
         base = known.reordered[system].base
         raise UserError(f"--system is {system!r}: it reorders what {base} finds and has no vectors; take {base}")
-    raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
-
-
-def check_takes_passages(system: str) -> None:
-    """Refuse a system whose passages need more than their texts.
-
-    Raises:
-        UserError: as `check_dense`, or its vectors are made of generated queries or labels.
-    """
-    check_dense(system)
-    made_of = {**dict.fromkeys(registry().views, "generated"), **dict.fromkeys(registry().shifted, "labelled")}
-    if system in made_of:
+    if system not in known.dense:
+        raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
+    made_of = {**dict.fromkeys(known.views, "generated"), **dict.fromkeys(known.shifted, "labelled")}
+    if takes_passages and system in made_of:
         raise UserError(
             f"--system is {system!r}: its passages' vectors are made of {made_of[system]} queries, which new passages "
             "do not have; put them into the data and run `dvc repro`"

@@ -69,20 +69,20 @@ def current(system: str) -> Version:
         of, folder = fields["built"], pointer.parent / fields["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{pointer}: names no version; remove {pointer} to search the index that was built") from error
-    if of != built_fingerprint(system):
+    if of != fingerprint_of(built.index, system):
         return built
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder, which {pointer} names; remove {pointer} to search the built index")
     return Version.at(folder)
 
 
-def built_fingerprint(system: str) -> str:
-    """The fingerprint of the index that the pipeline built.
+def fingerprint_of(index: Path, system: str) -> str:
+    """The fingerprint of an index of a system.
 
     Raises:
         UserError: there is none.
     """
-    path = project.index(system) / MANIFEST
+    path = index / MANIFEST
     if not path.is_file():
         raise UserError(f"{path}: no such file; make it first (`dvc repro build_index@{system}`)")
     return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
@@ -98,7 +98,7 @@ def next_version(system: str) -> Iterator[Path]:
     Raises:
         UserError: there is no built index, or another command is at work.
     """
-    built, home = built_fingerprint(system), folder_of(system)
+    built, home = fingerprint_of(project.index(system), system), folder_of(system)
     home.mkdir(parents=True, exist_ok=True)
     with (home / LOCK).open("a+") as lock:
         _hold(lock.fileno(), home)

@@ -69,7 +69,7 @@ def build(
         faiss.write_index(fill(embeddings_folder, factory, seed, views=views), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
     manifest: dict[str, object] = {
-        "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
+        "fingerprint": index_fingerprint(embeddings_folder, factory, pids, system, seed, views),
         "factory": factory,
         "passages": n_passages,
         "views": views,
@@ -79,6 +79,11 @@ def build(
     if softmax is not None:
         manifest["softmax"] = softmax
     write_json(folder / MANIFEST, manifest)
+
+
+def index_fingerprint(embeddings_folder: Path, factory: str, pids: Path, system: str, seed: int, views: int) -> str:
+    """The fingerprint of the index that `build` makes of these."""
+    return fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
 
 
 def fill(
