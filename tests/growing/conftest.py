@@ -1,9 +1,6 @@
-"""Projects with a built GNN-encoder of random weights, one for each kind of graph, and copies of them to change."""
+"""Projects with a built GNN-encoder of random weights, one for each kind of graph."""
 
-import os
-import shutil
-from collections.abc import Callable
-from contextlib import chdir
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,38 +44,21 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a project of some kind, built once; not to be changed."""
-    made: dict[str, Path] = {}
-
-    def of_kind(name: str) -> Path:
-        if name not in made:
-            made[name] = tmp_path_factory.mktemp(name) / "project"
-            (made[name] / "tests").mkdir(parents=True)
-            shutil.copytree(ROOT / "tests" / "tiny", made[name] / "tests" / "tiny")
-            declare(made[name])
-            with chdir(made[name]):
-                _build(KINDS[name])
-            registry.cache_clear()  # one of them has a registry of its own
-        return made[name]
-
-    return of_kind
-
-
 @pytest.fixture
-def project_of(
-    built: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Params]:
-    """Makes a copy of a built project the current folder."""
+def project_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Params]]:
+    """Builds a project of some kind, which becomes the current folder."""
 
-    def copy(name: str) -> Params:
-        target = tmp_path / "project"
-        shutil.copytree(built(name), target, copy_function=os.link)
-        monkeypatch.chdir(target)
+    def build(name: str) -> Params:
+        folder = tmp_path / "project"
+        (folder / "tests").mkdir(parents=True)
+        (folder / "tests" / "tiny").symlink_to(ROOT / "tests" / "tiny")
+        declare(folder)
+        monkeypatch.chdir(folder)
+        _build(KINDS[name])
         return load_params()
 
-    return copy
+    yield build
+    registry.cache_clear()  # one of them has a registry of its own
 
 
 def _build(kind: Kind) -> None:

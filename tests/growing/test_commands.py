@@ -76,15 +76,14 @@ def test_add_delete_and_search(root: Path) -> None:
     path = root / "new.jsonl"
     path.write_text('{"_id": "n1", "title": "Cats", "text": "a cat"}\n{"_id": "p3", "text": "text 3, changed"}\n')
     code, out, _ = call("add", str(path))
-    assert code == 0 and out.startswith(
-        "gnn_encoder: 2 passages added, 1 of them in place of older versions; 21 passages can be found ("
-    )
+    told = "gnn_encoder: passages added: 2, of them in place of older versions: 1; 21 passages can be found ("
+    assert code == 0 and out.startswith(told)
     found = best("a cat")
     assert (found["pid"], found["title"], found["text"]) == ("n1", "Cats", "a cat")
     assert best("text 3, changed")["pid"] == "p3" and best("text 3")["text"] != "text 3"
     before = Searcher.open("data/indexes/gnn_encoder").search("text 5", k=21)
     code, out, _ = call("delete", "n1", "p7", "p7")
-    assert code == 0 and out.startswith("gnn_encoder: 2 passages deleted; 19 passages can be found (")
+    assert code == 0 and out.startswith("gnn_encoder: passages deleted: 2; 19 passages can be found (")
     after = Searcher.open("data/indexes/gnn_encoder").search("text 5", k=50)
     kept = [hit for hit in before if hit.pid not in ("n1", "p7")]
     assert [(hit.pid, hit.score) for hit in after] == [(hit.pid, hit.score) for hit in kept]
@@ -170,19 +169,14 @@ def test_a_version_stays_until_the_next_but_one(root: Path) -> None:
 
 WRONG = [
     ("add.jsonl", "{", "line 1: '{' is not JSON (Expecting property name"),
-    ("add.jsonl", '{"_id": 3, "text": "a"}', "line 1, _id: 3 is not a string; put it in quotes"),
     ("add.jsonl", '{"_id": "a", "text": "b"}\n{"_id": "c", "text": " "}', "line 2, text: ' ' is empty; give it a text"),
     (
         "add.jsonl",
-        '{"_id": "a", "text": "b"}\n{"_id": "a", "text": "c"}',
+        2 * '{"_id": "a", "text": "b"}\n',
         "line 2, _id: 'a' is also the id in line 1; give each row its own",
     ),
     ("add.jsonl", "", "is empty; write one row a line"),
-    (
-        "pids.txt",
-        "p1\nunknown\nother",
-        "line 2: no passage 'unknown' is in the index of gnn_encoder (and 1 more); nothing is deleted: leave out ",
-    ),
+    ("pids.txt", "p1\nunknown\nother", "line 2: no passage 'unknown' is in the index of gnn_encoder (and 1 more); no"),
     ("pids.txt", "p1\n\np2", "line 2: empty; remove the line"),
 ]
 
@@ -216,21 +210,14 @@ def test_mistakes(arguments: list[str], message: str, root: Path) -> None:
     assert not pointer_of(SYSTEM).exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "current.json: names no version; remove data/versions/gnn_encoder/current.json to search the index that"),
-        (None, "data/versions/gnn_encoder/000001: no such folder, which data/versions/gnn_encoder/current.json names;"),
-    ],
-)
-def test_a_damaged_version(root: Path, text: str | None, message: str) -> None:
+def test_a_damaged_version(root: Path) -> None:
     call("delete", "p1")
-    if text:
-        pointer_of(SYSTEM).write_text(text)
-    else:
-        (folder_of(SYSTEM) / "000001").rename("elsewhere")
+    (folder_of(SYSTEM) / "000001").rename("elsewhere")
+    assert "data/versions/gnn_encoder/000001: no such folder, which data/versions" in call("search", "text 1")[2]
+    pointer_of(SYSTEM).write_text("{")
     code, _, err = call("search", "text 1")
-    assert code == 2 and message in err and err.count("\n") == 1
+    assert code == 2 and err.count("\n") == 1
+    assert "current.json: names no version; remove data/versions/gnn_encoder/current.json to search the index" in err
     pointer_of(SYSTEM).unlink()
     assert best("text 1")["pid"] == "p1"
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,23 +20,19 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.serving.explaining import GraphExplainer
 
 from .conftest import BASE, KINDS, SYSTEM
-from .small import jsonl
 
-Copies = Callable[[str], Params]
+Projects = Callable[[str], Params]
 NEW = [
     {"_id": "n1", "title": "Bread", "text": "A baker proofs dough in a warm oven before the loaf is baked."},
-    {"_id": "n2", "text": "Comets are balls of ice and dust that grow a tail near the sun."},
+    {"_id": "n2", "title": "", "text": "balls of ice and dust"},
     {"_id": "n3", "title": "", "text": "Octopuses change the colour of their skin to hide."},
 ]
 
 
 def write(rows: list[dict[str, str]]) -> Path:
+    """Passages as a file to add."""
     Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return Path("new.jsonl")
-
-
-def table_of(rows: list[dict[str, str]]) -> pl.DataFrame:
-    return pl.DataFrame([{"pid": row["_id"], "title": row.get("title", ""), "text": row["text"]} for row in rows])
 
 
 def vectors(system: str) -> dict[str, np.ndarray]:
@@ -44,11 +41,20 @@ def vectors(system: str) -> dict[str, np.ndarray]:
     return dict(zip(pl.read_parquet(version.passages)["pid"], open_matrix(version.embeddings), strict=True))
 
 
+def numbers(told: dict[str, Any]) -> list[float]:
+    """What is told of a passage, without its queries' texts."""
+    heads = [share for one in told["queries"] for share in (one["attention"], *one["by_head"])]
+    return [told[name] for name in ("attention_to_itself", "attention_of_the_others", "gate", "shift")] + heads
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_passages_that_are_added_again_get_the_vectors_of_the_build(kind: str, project_of: Copies) -> None:
-    params = project_of(kind)
-    passages, expected = pl.read_parquet(project.PASSAGES), vectors(SYSTEM)
-    some = passages[::2]
+def test_passages_that_are_added_again_are_as_in_the_build(kind: str, project_of: Projects) -> None:
+    """Their vectors, their edges, and how they are explained."""
+    params, passages, expected = project_of(kind), pl.read_parquet(project.PASSAGES), vectors(SYSTEM)
+    some, edges = passages[::2], pl.read_parquet(project.graph(SYSTEM) / "edges.parquet")
+    edges = edges.filter(pl.col("passage") % 2 == 0)
+    row = int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])
+    built = GraphExplainer(SYSTEM).explain(row, passages["pid"][row])
     commands.delete(SYSTEM, some["pid"])
     commands.add(SYSTEM, write(some.rename({"pid": "_id"}).to_dicts()))
     found = vectors(SYSTEM)
@@ -56,19 +62,25 @@ def test_passages_that_are_added_again_get_the_vectors_of_the_build(kind: str, p
     for pid in expected:
         np.testing.assert_allclose(found[pid], expected[pid], atol=2e-5)
     if kind not in ("plain_edges", "without_labels"):  # which leave edges out afterwards
-        edges = GraphJoiner(SYSTEM, params).join(some).edges
-        built = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet")
-        assert set(edges.select("query", pl.col("passage") * 2).iter_rows()) == set(
-            built.filter(pl.col("passage") % 2 == 0).select("query", "passage").iter_rows()
+        joined = GraphJoiner(SYSTEM, params).join(some).edges
+        assert set(joined.select("query", pl.col("passage") * 2).iter_rows()) == set(
+            edges.select("query", "passage").iter_rows()
         )
+    told = GraphExplainer(SYSTEM).explain(list(found).index(passages["pid"][row]), passages["pid"][row])
+    names = [[(one["qid"], one["kind"], one["labelled"]) for one in of["queries"]] for of in (told, built)]
+    assert names[0] == names[1] and told["n_queries"] == built["n_queries"] > 1 and built["shift"] > 0.01
+    np.testing.assert_allclose(numbers(told), numbers(built), atol=2e-4)
+    assert GraphExplainer(SYSTEM).explain(0, passages["pid"][1])["gate"] > 0  # the row of the build is another one
+    with pytest.raises(ValueError, match="is not in row 1 of data/versions/gnn_encoder/000002/passages.parquet"):
+        GraphExplainer(SYSTEM).explain(1, passages["pid"][1])
 
 
-def test_the_edges_of_a_new_passage_are_the_queries_whose_last_passage_it_beats(project_of: Copies) -> None:
-    """By M_de, and unless the query is labelled with all its passages: these keep their places."""
+def test_new_passages(project_of: Projects) -> None:
+    """By M_de, they have edges to queries whose last passage they beat, unless a query is labelled with all of its."""
     params = project_of("product")
     encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
     asked = encoder.embed_queries(pl.read_parquet(project.queries("train"))["text"].to_list())
-    joined = GraphJoiner(SYSTEM, params).join(table_of(NEW))
+    joined = GraphJoiner(SYSTEM, params).join(pl.DataFrame(NEW).rename({"_id": "pid"}))
     last = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").group_by("query", maintain_order=True).last()
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     closed = last.join(pairs, on=["query", "passage"], how="semi")["query"].to_list()
@@ -79,50 +91,13 @@ def test_the_edges_of_a_new_passage_are_the_queries_whose_last_passage_it_beats(
         if asked[query] @ joined.h_p[passage] > needed and query not in closed
     }
     assert set(joined.edges.select("query", "passage").iter_rows()) == expected and expected
-
-
-@pytest.mark.parametrize("kind", ["cross_encoder", "plain_edges", "generated"])
-def test_a_passage_that_is_added_again_is_explained_as_in_the_build(project_of: Copies, kind: str) -> None:
-    project_of(kind)
-    edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet")
-    row = int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])
-    passage = pl.read_parquet(project.PASSAGES)[row].to_dicts()[0]
-    expected = GraphExplainer(SYSTEM).explain(row, passage["pid"])
-    commands.add(SYSTEM, write([passage | {"_id": passage["pid"]}]))
-    found = GraphExplainer(SYSTEM).explain(119, passage["pid"])
-    for name in ("attention_to_itself", "attention_of_the_others", "gate", "shift"):
-        assert found[name] == pytest.approx(expected[name], abs=2e-4)
-    assert found["n_queries"] == expected["n_queries"] > 1 and expected["shift"] > 0.01
-    for one, other in zip(found["queries"], expected["queries"], strict=True):
-        assert [one[name] for name in ("qid", "text", "kind", "labelled")] == [
-            other[name] for name in ("qid", "text", "kind", "labelled")
-        ]
-        np.testing.assert_allclose(
-            [one["attention"], *one["by_head"]], [other["attention"], *other["by_head"]], atol=2e-4
-        )
-    kept = pl.read_parquet(current(SYSTEM).passages)["pid"][0]
-    assert GraphExplainer(SYSTEM).explain(0, kept)["gate"] > 0  # it is told by its row in the build
-    with pytest.raises(ValueError, match="is not in row 3 of data/versions/gnn_encoder/000001/passages.parquet"):
-        GraphExplainer(SYSTEM).explain(3, passage["pid"])
-
-
-def test_a_dual_encoder(project_of: Copies) -> None:
-    project_of("product")
-    new = {"n1": "bread in a warm oven", "n2": "balls of ice and dust"}
-    commands.add(BASE, jsonl(Path("new.jsonl"), new))
-    encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
-    expected = encoder.embed_queries(list(new.values()))  # shared, and shorter than both limits
-    np.testing.assert_allclose([vectors(BASE)[pid] for pid in new], expected, atol=1e-5)
-
-
-def test_a_model_that_was_trained_since(project_of: Copies) -> None:
-    project_of("product")
-    config = project.encoder(BASE) / "dual_encoder.json"
-    changed = config.read_text().replace('"query_length": 16', '"query_length": 12')
-    config.unlink()  # it is a link
-    config.write_text(changed)
+    commands.add(BASE, write(NEW))
+    found = encoder.embed_queries([NEW[1]["text"]])[
+        0
+    ]  # both sides are shared, and the text is shorter than both limits
+    np.testing.assert_allclose(vectors(BASE)["n2"], found, atol=1e-5)
+    settings = project.encoder(BASE) / "dual_encoder.json"
+    settings.write_text(settings.read_text().replace('"query_length": 16', '"query_length": 12'))
     for system in (BASE, SYSTEM):
-        with pytest.raises(
-            ValueError, match="data/embeddings/dual_encoder: another model than the present one made it"
-        ):
+        with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
             commands.add(system, write(NEW))

@@ -15,7 +15,7 @@ from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import ArrayWriter, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
 from gnn_encoder.growing.reading import read_pids, rows_of, write_passages
 from gnn_encoder.growing.systems import Encode, check_system, open_encoder
 from gnn_encoder.growing.versions import Version, current, fingerprint_of, next_version
@@ -25,7 +25,6 @@ from gnn_encoder.index.views import iterate_views
 from gnn_encoder.pipeline.params import load_params
 
 AT_A_TIME = 1_024  # passages that are encoded together: what is in memory grows with the queries that retrieve them
-ROWS_AT_A_TIME = 16_384  # passages that are copied together
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def add(system: str, path: Path) -> Outcome:
         replaced = rows_of(before.passages, pids)["row"].to_numpy()
         _write(system, folder, before, replaced, Added(table, open_encoder(system)))
         table.unlink()
-    told = f"{counted(len(pids))} added, {len(replaced):,} of them in place of older versions"
+    told = f"passages added: {len(pids):,}, of them in place of older versions: {len(replaced):,}"
     return Outcome(told, count_rows(current(system).passages))
 
 
@@ -86,12 +85,7 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> Outcom
         if len(found) == count_rows(before.passages):
             raise UserError(f"these are all passages of {system}; nothing is deleted: an index needs one passage")
         _write(system, folder, before, found["row"].to_numpy(), None)
-    return Outcome(f"{counted(len(found))} deleted", count_rows(current(system).passages))
-
-
-def counted(number: int) -> str:
-    """`1 passage`, `2 passages`."""
-    return f"{number:,} passage{'' if number == 1 else 's'}"
+    return Outcome(f"passages deleted: {len(found):,}", count_rows(current(system).passages))
 
 
 def _opened(system: str) -> Version:
@@ -132,11 +126,11 @@ def _write(system: str, folder: Path, before: Version, gone: Rows, added: Added 
 
 def _passages(before: Version, keep: NDArray[np.bool_], added: Added | None) -> Iterator[pa.RecordBatch]:
     first = 0
-    for batch in open_table(before.passages, PASSAGES).iter_batches(batch_size=ROWS_AT_A_TIME):
+    for batch in open_table(before.passages, PASSAGES).iter_batches(batch_size=ROW_GROUP):
         yield batch.filter(pa.array(keep[first : first + len(batch)]))
         first += len(batch)
     if added is not None:
-        yield from open_table(added.table, PASSAGES).iter_batches(batch_size=ROWS_AT_A_TIME)
+        yield from open_table(added.table, PASSAGES).iter_batches(batch_size=ROW_GROUP)
 
 
 def _write_embeddings(before: Version, new: Version, keep: NDArray[np.bool_], added: Added | None) -> None:

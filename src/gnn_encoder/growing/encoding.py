@@ -1,7 +1,6 @@
 """Texts that are not among the pipeline's tables, run through the same encoders in the same way."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -44,24 +43,19 @@ def embed_new(encoder: DualEncoder, passages: pl.DataFrame, batch_tokens: int) -
     return embed_passages(encoder, TokensInMemory(texts, encoder.tokenizer), batch_tokens, np.arange(len(texts)))
 
 
-class PairEncoder:
-    """M_ce, which embeds pairs of texts as features of edges."""
-
-    def __init__(self, folder: Path, params: Params) -> None:
-        self.model = CrossEncoder.load(folder, precision=params.encoder.precision).for_inference()
-        self._length, self._batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
-
-    def features(self, first: Sequence[str], second: Sequence[str], rows: tuple[Rows, Rows]) -> Matrix:
-        """[CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""
-        if not len(rows[0]):
-            return np.empty((0, self.model.dimension), dtype=np.float32)
-        couples = Couples(
-            first=TokensInMemory(first, self.model.tokenizer),
-            second=TokensInMemory(second, self.model.tokenizer),
-            size=len(rows[0]),
-            rows_of=lambda some: (rows[0][some], rows[1][some]),
-            template=self.model.template,
-            max_length=self._length,
-        )
-        prepared = prepare_rows(couples, np.arange(len(rows[0])), self._batch_tokens)
-        return encode_prepared(prepared, len(rows[0]), self.model.embed).astype(np.float16).astype(np.float32)
+def embed_new_pairs(
+    model: CrossEncoder, first: Sequence[str], second: Sequence[str], rows: tuple[Rows, Rows], params: Params
+) -> Matrix:
+    """M_ce's [CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""
+    if not len(rows[0]):
+        return np.empty((0, model.dimension), dtype=np.float32)
+    couples = Couples(
+        first=TokensInMemory(first, model.tokenizer),
+        second=TokensInMemory(second, model.tokenizer),
+        size=len(rows[0]),
+        rows_of=lambda some: (rows[0][some], rows[1][some]),
+        template=model.template,
+        max_length=params.train_cross_encoder.max_length,
+    )
+    prepared = prepare_rows(couples, np.arange(len(rows[0])), params.encoder.batch_tokens)
+    return encode_prepared(prepared, len(rows[0]), model.embed).astype(np.float16).astype(np.float32)

@@ -26,14 +26,15 @@ from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.matrix import same_encoder
 from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.growing.encoding import Matrix, PairEncoder, embed_new, passage_texts
+from gnn_encoder.growing.encoding import Matrix, embed_new, embed_new_pairs, passage_texts
 from gnn_encoder.growing.reading import rows_of
 from gnn_encoder.growing.systems import check_model
 from gnn_encoder.growing.versions import QUERIES, fingerprint_of, folder_of
+from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
+from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood, load_encoder
 from gnn_encoder.pipeline.params import Params
 
 QUERIES_AT_A_TIME = 1_024  # whose scores of new passages are in memory
@@ -107,11 +108,10 @@ class GraphJoiner:
         check_model(matrix, DualEncoder.fingerprint(base), f"cache_passages@{self._source.base}")
         self.gnn = QueryPassageGNN.load(model).to(device()).eval()
         self._m_de = DualEncoder.load(base, precision=params.encoder.precision).for_inference()
-        self._joint = self._m_de
-        if not same_encoder(model / "encoder", matrix):
-            self._joint = DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
-        features = self.gnn.config.edge_features == "cross_encoder"
-        self._m_ce = PairEncoder(project.CROSS_ENCODER, params) if features else None
+        self._joint = self._m_de if same_encoder(model / "encoder", matrix) else load_encoder(model, params)
+        self._m_ce = None
+        if self.gnn.config.edge_features == "cross_encoder":
+            self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
         self._dtype = read_manifest(matrix).dtype
         self._open_graph()
         built = fingerprint_of(project.index(system), system)
@@ -150,8 +150,7 @@ class GraphJoiner:
         labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
         found = retrieving(self._queries["m_de"], self._needed, cached, labels.to_numpy(), before)
         found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
-        asked = pl.col("known").fill_null(False) & (pl.col("query") < self._training)
-        found = found.with_columns(labelled=asked)
+        found = found.with_columns(labelled=pl.col("known").fill_null(False) & (pl.col("query") < self._training))
         if not self._params.encode_corpus.labelled_edges:
             found = found.filter(pl.col("known").is_null())
         if self.gnn.config.graph == "self_loops":
@@ -166,11 +165,11 @@ class GraphJoiner:
         """M_ce's features of the edges and of the passages' self-loops. *Shape:* (E, d_e), (b, d_e)."""
         if self._m_ce is None:
             return None, None
-        texts = read_column(self._source.queries, "text")
-        asked, told = texts.take(queries).to_pylist(), passage_texts(passages, self._m_ce.model.tokenizer)
-        itself = np.arange(len(told))
-        edges = self._m_ce.features(asked, told, (edge_query, edge_passage))
-        return _tensor(edges), _tensor(self._m_ce.features(told, told, (itself, itself)))
+        asked = read_column(self._source.queries, "text").take(queries).to_pylist()
+        told, itself = passage_texts(passages, self._m_ce.tokenizer), np.arange(len(passages))
+        edges = embed_new_pairs(self._m_ce, asked, told, (edge_query, edge_passage), self._params)
+        loops = embed_new_pairs(self._m_ce, told, told, (itself, itself), self._params)
+        return _tensor(edges), _tensor(loops)
 
     def _open_graph(self) -> None:
         """Its edges and labels, and what a passage must score to enter a query's k passages."""
