@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
 
+from gnn_encoder import searcher
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.growing import commands
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
@@ -20,6 +23,7 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import registry
 
 from ..project import ROOT, call_stage, declare
+from .small import BUILT, encode, make, vector
 
 SYSTEM, BASE = "gnn_encoder", "dual_encoder"
 
@@ -42,6 +46,24 @@ KINDS = {
     "without_labels": Kind(("mgt.edge_features=product", "encode_corpus.labelled_edges=false"), generated=True),
     "generated": Kind(("mgt.edge_features=product",), generated=True),
 }
+
+
+class TextIsVector:
+    """Embeds a query as the passage of the same text."""
+
+    def embed_queries(self, texts: list[str]) -> np.ndarray:
+        return np.stack([vector(text) for text in texts])
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project without models, as the current folder; a passage is the best for its own text."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr(commands, "open_encoder", lambda system: encode)
+    monkeypatch.setattr(searcher, "load_encoder", lambda folder: TextIsVector())
+    make(Path.cwd(), BUILT)
+    return Path.cwd()
 
 
 @pytest.fixture

@@ -13,12 +13,15 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.growing.versions import current
 from gnn_encoder.index.build import build
+from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 
 ROOT = Path(__file__).parents[2]
 SYSTEM, D = "gnn_encoder", 16
+BUILT = {f"p{i}": f"text {i}" for i in range(20)}
 
 
 def vector(text: str) -> np.ndarray:
@@ -55,3 +58,20 @@ def jsonl(path: Path, texts: dict[str, str]) -> Path:
     """Passages as a file to add."""
     path.write_text("".join(json.dumps({"_id": pid, "text": text}) + "\n" for pid, text in texts.items()))
     return path
+
+
+def contents(system: str) -> dict[str, str]:
+    """All passages that a search finds, with their texts; all parts of the version fit together."""
+    version = current(system)
+    index, table = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
+    found = {row["pid"]: row["text"] for row in table.take(np.arange(len(table)))}
+    assert index.pids().to_pylist() == list(found) and index.passages == len(found) == len(table)
+    for row, text in enumerate(found.values()):
+        np.testing.assert_array_equal(index.index.reconstruct(row * index.views), vector(text))
+    if version.rows is not None:
+        built = pl.read_parquet(project.PASSAGES)["pid"].to_list()
+        rows = np.load(version.rows).tolist()
+        assert [built[row] for row in rows if row >= 0] == [
+            pid for pid, row in zip(found, rows, strict=True) if row >= 0
+        ]
+    return found

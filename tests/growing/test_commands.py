@@ -7,57 +7,18 @@ from pathlib import Path
 
 import faiss
 import numpy as np
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from gnn_encoder import Searcher, cli, searcher
+from gnn_encoder import Searcher, cli
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.growing import commands
 from gnn_encoder.growing.versions import Version, current, folder_of, pointer_of
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.params import BM25
-from gnn_encoder.index.search import PassageIndex, TableRows
+from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 
-from .small import SYSTEM, encode, jsonl, make, vector
-
-BUILT = {f"p{i}": f"text {i}" for i in range(20)}
-
-
-class TextIsVector:
-    """Embeds a query as the passage of the same text."""
-
-    def embed_queries(self, texts: list[str]) -> np.ndarray:
-        return np.stack([vector(text) for text in texts])
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with an index of twenty passages, as the current folder; a passage is the best for its own text."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, "open_encoder", lambda system: encode)
-    monkeypatch.setattr(searcher, "load_encoder", lambda folder: TextIsVector())
-    make(tmp_path, BUILT)
-    return tmp_path
-
-
-def contents(system: str) -> dict[str, str]:
-    """All passages that a search finds, with their texts; all parts of the version fit together."""
-    version = current(system)
-    index, table = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
-    found = {row["pid"]: row["text"] for row in table.take(np.arange(len(table)))}
-    assert index.pids().to_pylist() == list(found) and index.passages == len(found) == len(table)
-    for row, text in enumerate(found.values()):
-        np.testing.assert_array_equal(index.index.reconstruct(row * index.views), vector(text))
-    if version.rows is not None:
-        built = pl.read_parquet(project.PASSAGES)["pid"].to_list()
-        rows = np.load(version.rows).tolist()
-        assert [built[row] for row in rows if row >= 0] == [
-            pid for pid, row in zip(found, rows, strict=True) if row >= 0
-        ]
-    return found
+from .small import BUILT, SYSTEM, contents, jsonl, make, vector
 
 
 def call(*arguments: str) -> tuple[int, str, str]:

@@ -16,10 +16,8 @@ import pytest
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.versions import current, folder_of
 
-from .small import SYSTEM, encode, jsonl, make
-from .test_commands import contents
+from .small import SYSTEM, contents, encode, jsonl
 
-BUILT = {f"p{i}": f"text {i}" for i in range(40)}
 TOUCHING = ((builtins, "open"), (io, "open"), (os, "mkdir"), (os, "replace"), (os, "rename"), (os, "unlink"))
 COMMANDS = {
     "add": lambda: commands.add(SYSTEM, Path("add.jsonl")),
@@ -57,16 +55,12 @@ def end_before(number: int, command: Callable[[], object]) -> int:
 
 
 @pytest.fixture
-def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def grown(root: Path) -> Path:
     """A project with its second version, as the current folder."""
-    (tmp_path / "project").mkdir()
-    monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(commands, "open_encoder", lambda system: encode)
-    make(Path.cwd(), BUILT)
     commands.add(SYSTEM, jsonl(Path("first.jsonl"), {f"first-{i}": f"first {i}" for i in range(5)}))
     commands.delete(SYSTEM, ["p0", "first-0"])
     jsonl(Path("add.jsonl"), {"p2": "changed", "new": "new"})
-    return Path.cwd()
+    return root
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -139,7 +139,7 @@ class GraphExplainer:
     def _embedding(self, row: int) -> NDArray[np.float32]:
         """h_p of a passage of the build. *Shape:* (1, d)."""
         if self._before is not None:
-            return np.asarray(self._before[row : row + 1], dtype=np.float32)
+            return np.array(self._before[row : row + 1], dtype=np.float32)
         return embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, np.array([row]))
 
 
