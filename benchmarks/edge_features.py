@@ -20,13 +20,13 @@ from sentence_transformers import CrossEncoder as PeerCrossEncoder
 from texts import SEED, cosines, sample_passages, sample_queries, write_passages, write_queries
 
 from gnn_encoder.core.records import edge_features
+from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.encoding.pairs import Pairs, embed_pairs, score_pairs
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.stage import SCRATCH
 
 FACTOR = 3.0
 AGREEMENT = 0.99

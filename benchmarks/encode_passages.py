@@ -16,12 +16,12 @@ from sentence_transformers import SentenceTransformer
 from texts import cosines, sample_passages, write_passages
 
 from gnn_encoder.core.storage.arrays import Origin, open_matrix
+from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.encoding.corpus import alone, encode_corpus
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import resolve
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.stage import SCRATCH
 
 FACTOR = 3.0
 AGREEMENT = 0.99

@@ -18,6 +18,7 @@ import torch
 from texts import sample_passages, write_passages
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.dual_cross.generator.generation import TOGETHER, generate_queries, sampling
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.encoding.tokens import open_tokens
@@ -25,7 +26,6 @@ from gnn_encoder.models.device import working_dtype
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.stage import SCRATCH
 
 FACTOR = 1.5
 

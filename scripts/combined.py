@@ -45,7 +45,7 @@ def combined(dense: str, way: str, params: Params) -> Values:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             if way == "bm25":
-                write_hybrid(HYBRID, [dense], params, folder)
+                write_hybrid(HYBRID, {dense: project.runs(dense)}, params, folder)
             else:
                 write_label_prior(ADDED[way], dense, params, folder)
             runs = {split: read_run(folder / project.run_file(ADDED[way], split).name) for split in project.JUDGED}

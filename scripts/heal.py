@@ -2,10 +2,10 @@
 
     python scripts/heal.py
 
-DVC writes two of its files in place: `.dvc/tmp/rwlock`, its notes of who uses what, and `dvc.lock`, its record of what
-has run. A kill while it writes leaves half a file, which stops every later run. Neither is needed: the first is empty
-where no DVC runs; git has a former record, and what has run since then DVC finds in its cache. What else a kill leaves,
-DVC copes with by itself. Where another DVC runs, nothing is touched.
+DVC writes two kinds of files in place: `.dvc/tmp/rwlock`, its notes of who uses what, and `dvc.lock` beside each
+`dvc.yaml`, its records of what has run. A kill while it writes leaves half a file, which stops every later run. None is
+needed: the first is empty where no DVC runs; git has a former record, and what has run since then DVC finds in its
+cache. What else a kill leaves, DVC copes with by itself. Where another DVC runs, nothing is touched.
 """
 
 import json
@@ -24,9 +24,7 @@ from voluptuous import Invalid
 
 TEMPORARY = Path(".dvc/tmp")
 RWLOCK = TEMPORARY / "rwlock"
-RECORD = Path("dvc.lock")
-ASIDE = TEMPORARY / "dvc.lock.broken"
-DVC = ("dvc", "run_dvc.py")
+RECORD = "dvc.lock"
 STAGE = re.compile(r"(^|/)stages/\w+\.py$")
 
 
@@ -41,13 +39,14 @@ def main() -> int:
         except zc.lockfile.LockError:
             return 0
         # While a stage runs, its DVC holds neither lock; then it is in the notes, or seen among the processes.
-        if living(noted()) or at_work(lambda words: any(Path(word).name in DVC for word in words)):
+        if living(noted()) or at_work(lambda words: any(Path(word).name == "dvc" for word in words)):
             return 0
         if orphan := at_work(lambda words: any(map(STAGE.search, words))):
             say(f"process {orphan.pid} of an earlier run is still at work here; wait for it, or `kill {orphan.pid}`")
             return 1
         heal_notes()
-        heal_record()
+        for record in (Path(RECORD), *sorted(Path("pipelines").glob(f"*/{RECORD}"))):
+            heal_record(record)
     return 0
 
 
@@ -100,18 +99,19 @@ def heal_notes() -> None:
         RWLOCK.unlink()
 
 
-def heal_record() -> None:
+def heal_record(record: Path) -> None:
     """Put git's version in the place of a half-written record."""
-    if whole(RECORD):
+    if whole(record):
         return
-    former = subprocess.run(["git", "show", f":./{RECORD}"], capture_output=True, check=False)
-    RECORD.replace(ASIDE)
+    former = subprocess.run(["git", "show", f":./{record}"], capture_output=True, check=False)
+    aside = TEMPORARY / f"{'-'.join(record.parts)}.broken"
+    record.replace(aside)
     if former.returncode == 0:
-        copy = ASIDE.with_suffix(".former")
+        copy = aside.with_suffix(".former")
         copy.write_bytes(former.stdout)
-        copy.replace(RECORD)
+        copy.replace(record)
     origin = "took git's" if former.returncode == 0 else "git has none: DVC starts a new one"
-    say(f"{RECORD} is half-written, by a DVC that was killed; moved it to {ASIDE} and {origin}")
+    say(f"{record} is half-written, by a DVC that was killed; moved it to {aside} and {origin}")
 
 
 def whole(record: Path) -> bool:

@@ -29,7 +29,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.folder.parent.resolve() != RESULTS.resolve():
         raise UserError(f"{given.folder}: must be {RESULTS}/NAME, which is replaced; name one there")
-    made = f"`gnn-encoder init configs/{given.folder.name}.yaml`, and `bash scripts/reproduce.sh evaluate@BRANCH`"
+    made = f"`gnn-encoder init configs/{given.folder.name}.yaml`, and `bash scripts/reproduce.sh --all-pipelines`"
     told = f"# {given.folder.name}\n\nMade by {made} for each branch that is in `metrics/`.\n\n"
     with replacing(given.folder) as beside:
         text = f"{told}{quality(provenance(given.date))}\n\n{titled(stages_table())}\n"

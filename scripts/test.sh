@@ -21,7 +21,7 @@ types=$(mktemp)
 .venv/bin/python -m mypy >"$types" 2>&1 &
 mypy=$!
 trap 'kill $mypy 2>/dev/null || true; rm -f "$types"' EXIT
-check pytest --numprocesses 2 --dist loadscope "$@"
+check pytest --numprocesses 2 --dist loadgroup "$@"
 printf '\n== mypy\n'
 wait $mypy || failed+=(mypy)
 cat "$types"

@@ -2,7 +2,7 @@
 
     python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
-Run it after `dvc repro`; the times are those of `dvc repro evaluate@gnn_encoder` and of all branches, the date the day.
+Run it after `dvc repro`; the times are those of `dvc repro` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
 """
 
@@ -63,7 +63,7 @@ def quality(told: str) -> str:
     params, claim = load_params(), read_claim()
     found = [one for one in read_results({}) if one.split == "test" and not one.sampled]
     if not found:
-        raise UserError("metrics/: nothing has been evaluated; run `dvc repro evaluate@gnn_encoder` first")
+        raise UserError("metrics/: nothing has been evaluated; run `dvc repro` first")
     tables = [titled(results_table(one, params.evaluate.significance)) for one in found]
     sentences = [claim_sentence(claim), advice(claim)] if claim else []
     return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
@@ -97,12 +97,12 @@ def fill(file: Path, sections: dict[str, str]) -> None:
 def main() -> None:
     """Rewrite the sections."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, required=True, help="of `dvc repro evaluate@gnn_encoder`")
+    parser.add_argument("--minutes", type=float, required=True, help="of `dvc repro`")
     parser.add_argument("--all-minutes", type=float, help="of all branches")
     parser.add_argument("--date", required=True, help="the day")
     given = parser.parse_args()
     whole = f", all branches together {given.all_minutes:.1f}" if given.all_minutes else ""
-    told = f"{provenance(given.date)} `dvc repro evaluate@gnn_encoder` took {given.minutes:.1f} minutes{whole}."
+    told = f"{provenance(given.date)} `dvc repro` took {given.minutes:.1f} minutes{whole}."
     fill(Path("README.md"), {"results": f"{markdown(overview())}\n\nThe columns *default*: InsuranceQA, {told}"})
     results = {"all-results": quality(f"InsuranceQA with the default `params.yaml`: {told}")}
     if choices := read_choices():

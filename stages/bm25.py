@@ -1,28 +1,63 @@
-"""bm25: BM25's runs of the dev and test queries, and the examples that the first retriever trains on."""
+"""bm25: BM25's index and runs, what the first retriever trains on, and the dev queries that trainings are scored on.
+
+The candidates of a sampled dev query are the passages that BM25 and the untouched base model rank first, and its
+relevant ones. Relevant are the judged passages or, in data that are judged by answers, BM25's best one with an answer.
+"""
 
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import EXAMPLES
+from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.answers.positives import best_answered
+from gnn_encoder.core.judgements import relevant_pairs, with_rows
+from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index, candidates, write_bm25_run
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.systems import LEXICAL
+from gnn_encoder.pipeline.systems import LEXICAL, UNTOUCHED
+from gnn_encoder.training.dev import candidates_of, sample_queries
 from gnn_encoder.training.examples import examples_from_candidates
 
 
 def main(stage: Stage) -> None:
-    """Search the index. Labelled passages become positives, the other candidates negatives."""
-    params = stage.params
-    index = BM25Index.open(project.index(LEXICAL))
+    """Index the passages and search them. Labelled passages become positives, the others that are found negatives."""
+    params, runs = stage.params, stage.unfinished(project.runs(LEXICAL))
+    index = BM25Index.build(project.PASSAGES, params.bm25)
+    index.save(stage.unfinished(project.index(LEXICAL)))
     found = pl.DataFrame(pa.concat_tables(candidates(index, project.queries("train"), params.bm25.depth)))
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    write_table(stage.scratch / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
+    write_table(runs / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:
-        path = stage.scratch / project.run_file(LEXICAL, split).name
+        path = runs / project.run_file(LEXICAL, split).name
         write_bm25_run(index, project.queries(split), project.PASSAGES, params.retrieve.depth, path)
+    write_dev(stage, read_run(runs / project.run_file(LEXICAL, "dev").name))
+
+
+def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
+    """Write the relevant passages of the dev queries as a qrels table, and the candidates of the sampled ones.
+
+    Args:
+        lexical: BM25's run of the dev queries.
+    """
+    params, queries, folder = stage.params, project.queries("dev"), stage.unfinished(project.POSITIVES.parent)
+    answers, by_answers = params.evaluate.answers, judged_by_answers(queries)
+    table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())
+    if by_answers:
+        table = best_answered(lexical, queries, project.PASSAGES, answers)
+    write_table(folder / project.POSITIVES.name, QRELS, [table.to_arrow()])
+    pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
+    sample = sample_queries(pairs, params.dev.queries, params.seed)
+    runs = [lexical, read_run(project.run_file(UNTOUCHED, "dev"))]
+    depth = -(-params.dev.depth // len(runs))  # of each: together they bring in as many as M_de alone for MGT
+    top = pl.concat([found.filter(pl.col("rank") <= depth) for found in runs])
+    retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
+    if by_answers:
+        hits = answered(retrieved.select("query", "passage").unique(), queries, project.PASSAGES, answers)
+        pairs = pl.concat([pairs, hits]).unique()
+    pool = candidates_of(sample, pairs, retrieved)
+    write_table(folder / project.DEV_CANDIDATES.name, DEV_CANDIDATES, [pool.to_arrow()])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def main(stage: Stage) -> None:
     With `build_graph.labelled` a query's labelled passages are among them in any case, and come first.
     """
     params, item = stage.params, stage.item
-    generated = Path(item["generated"]) / "queries.parquet" if item["nodes"] != "training" else None
+    generated = project.GENERATED / "queries.parquet" if item["nodes"] != "training" else None
 
     def chosen(table: Path, size: int | None) -> Chosen:
         return Chosen(table, draw(count_rows(table), size, params.seed))

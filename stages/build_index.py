@@ -1,15 +1,20 @@
-"""build_index SYSTEM: the FAISS index of a system's passage embeddings, which is searched online."""
+"""build_index SYSTEM: the FAISS index of a system's passage embeddings, and what it finds for dev and test queries."""
 
 from gnn_encoder.index.build import build
+from gnn_encoder.index.runs import write_runs
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:
-    """Index the system's passages."""
-    factory, seed = stage.params.index.factory, stage.params.seed
-    matrix = project.embeddings(stage.key)
-    build(matrix, stage.scratch, factory=factory, pids=project.PASSAGES, system=stage.key, seed=seed)
+    """Index the system's passages, encode the queries with the system's encoder and search the index."""
+    params, system = stage.params, stage.key
+    index = stage.unfinished(project.index(system))
+    matrix = project.embeddings(system)
+    build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
+    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
+    write_runs(encoder, index, stage.unfinished(project.runs(system)), params)
 
 
 if __name__ == "__main__":

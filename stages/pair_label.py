@@ -1,4 +1,4 @@
-"""pair_label: the teacher's pseudo-labels for unlabelled and labelled queries (PAIR, section 3.3, Table 5)."""
+"""pair_label: pseudo-labels by M_ce or by `pair.teacher`, for all queries (PAIR, section 3.3, Table 5)."""
 
 import logging
 import shutil
@@ -11,7 +11,9 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.pair.labelling import Labelling, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.training.cross_encoder import train_cross_encoder
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +21,15 @@ log = logging.getLogger(__name__)
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from, and queries.parquet, the queries of pre-training."""
     params, queries = stage.params, project.queries("train")
-    labelled = label_labelled(params, stage.work / "labelled")
+    teacher = (
+        stage.once("teacher", lambda folder: train(params, folder)) if params.pair.teacher else project.CROSS_ENCODER
+    )
+    labelled = label_labelled(params, teacher, stage.work / "labelled")
     _write(stage.scratch, "finetune", labelled)
     pretraining, quality = labelled, dict[str, Any]()
     if params.pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        pretraining = label_unlabelled(queries, params, stage.work / "unlabelled")
+        pretraining = label_unlabelled(queries, params, teacher, stage.work / "unlabelled")
         quality = pretraining.statistics
     elif params.pair.pseudo_labels:
         log.info(
@@ -35,6 +40,12 @@ def main(stage: Stage) -> None:
     if distributed.is_first():
         shutil.copyfile(queries, stage.scratch / "queries.parquet")
     write_json(stage.scratch / "statistics.json", {"unlabelled": quality, "labelled": labelled.statistics})
+
+
+def train(params: Params, folder: Path) -> None:
+    """Train a teacher of PAIR's own."""
+    if params.pair.teacher is not None:
+        train_cross_encoder(params.pair.teacher, "pair.teacher", params, folder, "pair_teacher")
 
 
 def _write(folder: Path, part: str, labelling: Labelling) -> None:

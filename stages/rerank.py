@@ -11,7 +11,7 @@ from gnn_encoder.pipeline.systems import CEILING
 def main(stage: Stage) -> None:
     """Rerank the runs of both splits, and measure the time per query."""
     params = stage.params
-    model = project.DATA / params.rerank.model
+    model = project.CROSS_ENCODER
     scored = {split: score_split(split, model, params, stage.work / split) for split in project.JUDGED}
     teacher = teacher_of(scored["dev"], params)
     for split, rows in scored.items():

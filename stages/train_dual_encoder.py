@@ -17,17 +17,18 @@ def main(stage: Stage) -> None:
     params, item = stage.params, stage.item
     settings, start = params.value(item["section"]), Path(item["start"])
     if start == project.PASSAGES or getattr(settings, "init", "") == "base":
-        base = params.encoder.model_copy(update={"shared": params.value(item["shared"])})
-        encoder = DualEncoder.from_pretrained(base)
+        shared = params.pair.shared if item["section"].startswith("pair.") else params.encoder.shared
+        encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"shared": shared}))
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES))
     if getattr(settings, "targets", "labels") == "teacher":
         examples = examples.taught(Path(item["targets"]), settings.teacher_weight)
     centred = QUERY_CENTRIC
-    if item["passage_centric"]:
+    if item.get("passage_centric"):
         centred = PassageCentric(settings.alpha, settings.passage_centric_negatives)
-    how = {"section": item["section"], "queries": Path(item["queries"]), "title": title_of(stage.key)}
+    queries = Path(item.get("queries", project.queries("train")))
+    how = {"section": item["section"], "queries": queries, "title": title_of(stage.key)}
     train_dual_encoder(encoder, examples, params, stage.scratch, **how, passage_centric=centred)
 
 

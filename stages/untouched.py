@@ -1,13 +1,30 @@
-"""untouched: the base model as a dual-encoder as it comes, without any training."""
+"""untouched: the base model as it comes, without any training: its passages, its index and its runs."""
 
+from gnn_encoder.core import distributed
+from gnn_encoder.encoding.matrix import origin_of, write_matrix
+from gnn_encoder.index.build import build
+from gnn_encoder.index.runs import write_runs
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.untouched import untouched
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.systems import UNTOUCHED
 
 
 def main(stage: Stage) -> None:
-    """Save the base model with its own pooling and similarity."""
-    untouched(stage.params.encoder, stage.params.untouched).save(stage.scratch)
+    """Save the base model with its own pooling and similarity, encode every passage, build the index and search it."""
+    params, factory = stage.params, stage.params.index.factory
+    places = (project.encoder(UNTOUCHED), project.embeddings(UNTOUCHED), project.index(UNTOUCHED))
+    model, matrix, index = map(stage.unfinished, places)
+    untouched(params.encoder, params.untouched).save(model)
+    distributed.barrier()
+    encoder = DualEncoder.load(model, precision=params.encoder.precision).for_inference()
+    write_matrix(encoder, matrix, params, origin=origin_of(model, project.PASSAGES))
+    if distributed.is_first():
+        with distributed.alone():
+            build(matrix, index, factory=factory, pids=project.PASSAGES, system=UNTOUCHED, seed=params.seed)
+            write_runs(encoder, index, stage.unfinished(project.runs(UNTOUCHED)), params)
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, shared=True)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 # Before torch and transformers are imported anywhere: they read these once.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -13,7 +12,6 @@ os.environ["MPLBACKEND"] = "agg"
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params
@@ -52,32 +50,21 @@ def tiny_corpus() -> Path:
 
 
 PIPELINE = "tests/pipeline"
-# Files there that build on nothing that has run, the longest last.
-APART = [f"{PIPELINE}/test_{name}.py" for name in ("extending", "starts", "configs")]
+# Files there that build on nothing that has run.
+APART = [f"{PIPELINE}/test_{name}.py" for name in ("extending", "configs")]
 
 
-class ByFile(LoadScopeScheduling):
-    """Gives pytest-xdist's workers whole files, and one of them all that builds on the tiny experiment.
-
-    The units that take minutes are the first, so that no worker is left with one of them in the end.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        return PIPELINE if path.startswith(f"{PIPELINE}/") and path not in APART else path
-
-    def _assign_work_unit(self, node: Any) -> None:
-        for scope in (*APART, PIPELINE):
-            if scope in self.workqueue:
-                self.workqueue.move_to_end(scope, last=False)
-        super()._assign_work_unit(node)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    return ByFile(config, log)
+def group_of(item: pytest.Item) -> str:
+    """Tests that one of pytest-xdist's workers runs: a file, or all that builds on the tiny experiment."""
+    path = item.nodeid.partition("::")[0]
+    return PIPELINE if path.startswith(f"{PIPELINE}/") and path not in APART else path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group the tests, those that take minutes first, so that no worker is left with one of them in the end."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    items.sort(key=lambda item: group_of(item) not in (PIPELINE, *APART))
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

@@ -7,13 +7,17 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gnn_encoder.pipeline.stage import run
+
 ROOT = Path(__file__).parents[1]
-DECLARED = ("dvc.yaml", "systems.yaml", "params.yaml")
+DECLARED = ("dvc.yaml", "pipelines", "systems.yaml", "params.yaml")
 BLOCK = re.compile(r"^```(?P<language>python|sh)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -26,17 +30,26 @@ def code_of(page: str, language: str) -> list[str]:
 def declare(folder: Path) -> None:
     """Copy there what every stage script reads first: the pipeline, the systems, the experiment of the root."""
     for name in DECLARED:
-        shutil.copy(ROOT / name, folder / name)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
 
 
-def call_stage(name: str, *arguments: str) -> None:
-    """Run a stage script in this process and the current folder."""
+def call_stage(name: str, *arguments: str, **replaced: Callable[..., Any]) -> None:
+    """Run a stage script in this process and the current folder, with some of its functions replaced."""
+    path = str(ROOT / "stages" / f"{name}.py")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [name, *arguments])
-        runpy.run_path(str(ROOT / "stages" / f"{name}.py"), run_name="__main__")
+        if not replaced:
+            runpy.run_path(path, run_name="__main__")
+            return
+        main = runpy.run_path(path)["main"]
+        main.__globals__.update(replaced)
+        run(main)
 
 
-def end_stage(folder: Path, name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def end_stage(
+    folder: Path, name: str, *arguments: str, **replaced: Callable[..., Any]
+) -> "subprocess.CompletedProcess[str]":
     """Run a stage script in this process, which is much faster than starting one, and tell how it ends.
 
     An error that would end a process with a traceback is raised.
@@ -45,7 +58,7 @@ def end_stage(folder: Path, name: str, *arguments: str) -> "subprocess.Completed
     with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(out), redirect_stderr(err):
         patch.setattr(logging.root, "handlers", [])  # so that the stage makes its own, which writes to stderr
         try:
-            call_stage(name, *arguments)
+            call_stage(name, *arguments, **replaced)
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 0
     logging.root.setLevel(level)

@@ -51,7 +51,7 @@ def _system(wanted: str | None, hybrid: bool) -> str:
     if wanted is None and hybrid:
         from gnn_encoder.index.hybrid import chosen
 
-        if not (folder := project.RUNS / HYBRID).is_dir():
+        if not (folder := project.runs(HYBRID)).is_dir():
             raise UserError(f"{folder}: no such folder; build it first (`bash scripts/reproduce.sh`)")
         return str(chosen().facts["dense"])
     found = wanted or MAIN
@@ -147,7 +147,7 @@ def plan(
     brief: Annotated[bool, typer.Option("--brief", help="No table; speeds as they were measured last.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print what `dvc repro evaluate@gnn_encoder` will cost here: time, disk and memory of each stage.
+    """Print what `dvc repro` will cost here: time, disk and memory of each stage.
 
     It measures this machine for some seconds and reads the data, prepared or not. Beside stages that have run here
     stands the time that they took.
@@ -226,7 +226,7 @@ def results(
 ) -> None:
     """Print how good a branch's systems are, as its evaluation wrote it into metrics/.
 
-    With `all`, every system that has been evaluated: in one table after `dvc repro compare`, else a table a branch.
+    With `all`, every system that has been evaluated: in one table where `compare` has run, else a table a branch.
 
     \b
     Examples:
@@ -236,6 +236,7 @@ def results(
     """  # noqa: D301
     with report_errors():
         from gnn_encoder.evaluation.measures import parse
+        from gnn_encoder.pipeline.declared import repro
         from gnn_encoder.pipeline.params import load_params
         from gnn_encoder.presenting.conclusions import advice, claim_sentence
         from gnn_encoder.presenting.quality import results_table
@@ -247,7 +248,7 @@ def results(
         found = read_results(read_measured()) if branch == ALL else read_branch(branch, read_measured())
         first = MAIN if branch == ALL else branch
         if not found:
-            raise UserError(f"metrics/{first}: has not been evaluated; run `dvc repro evaluate@{first}` first")
+            raise UserError(f"metrics/{first}: has not been evaluated; run `{repro(first)}` first")
         _tell_other_figures(registry().branches[first].baseline, params)
         for stale in (table for table in found if table.outdated):
             told = f"{stale.title}, {stale.split}: what has run here since has other figures"
@@ -257,6 +258,22 @@ def results(
         if first == MAIN and (claim := read_claim()):
             fair = ALIKE if claim.best in LABELS_ALONE else ""
             typer.echo("\n\n".join(filter(None, [claim_sentence(claim), fair, advice(claim)])))
+
+
+@app.command()
+def report() -> None:
+    """Write report/index.html, all that has been made here on one page, and plots/training.png, the learning curves."""
+    with report_errors():
+        from gnn_encoder.core.storage.atomic import write_text
+        from gnn_encoder.pipeline.params import load_params
+        from gnn_encoder.presenting.learning_curves import draw_training
+        from gnn_encoder.presenting.page import render
+        from gnn_encoder.presenting.stored import histories
+
+        page = render(load_params())
+        write_text(project.REPORT, page)
+        draw_training(project.PLOTS / "training.png", histories())
+        typer.echo(f"{project.REPORT}: {len(page.encode()) / 1e6:.1f} MB")
 
 
 @app.command()
@@ -283,7 +300,7 @@ def evaluate(
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
       gnn-encoder evaluate data/runs/gnn_encoder/test.trec.gz data/prepared/qrels/test.parquet
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
-      gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --slices data/slices/test.parquet
+      gnn-encoder evaluate mine.trec qrels.tsv --slices data/evaluation/gnn_encoder/slices/test.parquet
     """  # noqa: D301
     with report_errors():
         for path in filter(None, [run, against, qrels, answers]):

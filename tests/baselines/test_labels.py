@@ -41,7 +41,7 @@ WRITERS: dict[str, Write] = {
     "query_mean": write_query_mean,
     "label_prior": write_label_prior,
     "logged_neighbours": write_logged_neighbours,
-    "hybrid": lambda system, base, params, folder: write_hybrid(system, [base], params, folder),
+    "hybrid": lambda system, base, params, folder: write_hybrid(system, {base: project.runs(base)}, params, folder),
 }
 ONE_SETTING = {"query_mean": [0.3], "label_prior": [1.0], "neighbours": [2], "neighbour_weights": [1.0]}
 ONE_SETTING |= {"bm25_weights": [0.5], "reciprocal_ranks": []}
@@ -164,7 +164,7 @@ def test_doing_nothing_is_m_de(folder: Path, params: Params) -> None:
 
 def test_the_hybrid_takes_the_best_dense_side(folder: Path, params: Params) -> None:
     shutil.copytree(project.RUNS / "bm25", project.RUNS / "retriever")  # which finds nearly all on the tiny corpus
-    write_hybrid("hybrid", [BASE, "retriever"], params, Path("written"))
+    write_hybrid("hybrid", {name: project.runs(name) for name in (BASE, "retriever")}, params, Path("written"))
     facts = json.loads(Path("written/choice.json").read_text())["facts"]
     assert facts["dense"] == "retriever" and facts["dev_retriever"] > facts["dev_dual_encoder"]
     assert facts["depth"] == params.retrieve.depth

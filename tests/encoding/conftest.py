@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.encoding import tokens
+from gnn_encoder.core.storage import scratch as place
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.pretrained import Source, load_tokenizer
-from gnn_encoder.pipeline import stage
 
 from ..texts import text, write_passages, write_queries
 
@@ -18,8 +17,7 @@ QUERIES = [text(10, 2), text(11, 60), "why?", text(13, 9), text(14, 30), text(15
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
-    monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
+    monkeypatch.setattr(place, "SCRATCH", tmp_path / "scratch")
     return tmp_path / "scratch"
 
 

@@ -1,6 +1,7 @@
-"""Labels of queries judged by qrels and by answers, by hand; those of stage `slices`, from the texts themselves."""
+"""Labels of queries judged by qrels and by answers, by hand; those of stage `evaluate`, from the texts themselves."""
 
 import json
+import runpy
 import shutil
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from gnn_encoder.evaluation.labels import About, read_about
 from gnn_encoder.evaluation.properties import label_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Params, load_params
 
-from ..project import call_stage, declare
+from ..project import ROOT, call_stage, declare
 
 WORDS = [3, 9, 3, 9]  # of passages p0 to p3; 5 words are read
 
@@ -103,7 +104,8 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
         split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in ("train", "dev", "test")
     }
     write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
-    call_stage("slices")
+    write_labels = runpy.run_path(str(ROOT / "stages" / "evaluate.py"))["write_labels"]
+    write_labels(tmp_path / "labels", load_params())
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
     training = np.concatenate([encoder.embed_queries([text]) for text in queries["train"]["text"]])
@@ -111,8 +113,8 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
     texts = {pid: f"{title} [SEP] {text}" if title else text for pid, title, text in passages.iter_rows()}
     taught = set(judged["train"]["pid"])
     for split in ("dev", "test"):
-        found = pl.read_parquet(project.slices(split))
-        about = read_about()[split]
+        found = pl.read_parquet(f"labels/{split}.parquet")
+        about = read_about(Path("labels"))[split]
         assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
         for qid, third, labelled, cut in found.iter_rows():
             (text,) = queries[split].filter(qid=qid)["text"]

@@ -1,4 +1,4 @@
-"""stages/measure.py, evaluate.py on runs of a few queries."""
+"""stages/evaluate.py on runs of a few queries."""
 
 import json
 import shutil
@@ -16,9 +16,10 @@ from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.labels import About, write_about
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
 
-from ..project import call_stage, declare, end_stage
+from ..project import declare, end_stage
 
 PIDS = pa.chunked_array([["p0", "p1", "p2"]])
 # Passage rows by query: q0's answer is p0, q1's p1, q2's p2.
@@ -37,14 +38,18 @@ ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 
 
 def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedProcess[str]:
-    return end_stage(folder, "evaluate", branch)
+    (folder / "data" / "dual_encoder").mkdir(exist_ok=True)
+    return end_stage(folder, "evaluate", branch, write_labels=write_labels)
 
 
-def measure(folder: Path, *systems: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for system in systems:
-            call_stage("measure", system)
+def write_labels(folder: Path, params: Params) -> None:
+    """In the place of what needs a model."""
+    folder.mkdir()
+    for split in ("dev", "test"):
+        thirds = ["lower third", "middle third", "upper third"]
+        labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
+        pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels}).write_parquet(folder / f"{split}.parquet")
+    write_about(folder, dict.fromkeys(("dev", "test"), ABOUT))
 
 
 def write_queries(root: Path, answers: list[list[str]]) -> None:
@@ -67,14 +72,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for system, rows in RANKINGS.items():
             path = root / project.run_file(system, split)
             write_run(path, ["q0", "q1", "q2"], PIDS, np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3), system)
-    for split in ("dev", "test"):
-        path = root / project.slices(split)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        thirds = ["lower third", "middle third", "upper third"]
-        labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
-        pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels}).write_parquet(path)
-    write_about(root / project.SLICES, dict.fromkeys(("dev", "test"), ABOUT))
-    measure(root, *RANKINGS)
+    for name in ("queries/train", "qrels/train"):
+        shutil.copy(
+            root / project.PREPARED / f"{name.replace('train', 'dev')}.parquet", root / f"data/prepared/{name}.parquet"
+        )
+    (root / project.POSITIVES).parent.mkdir(parents=True)
+    shutil.copy(root / project.qrels("dev"), root / project.POSITIVES)
+    assert evaluate(root).returncode == 0
     return root
 
 
@@ -151,7 +155,6 @@ def test_what_is_better_than_training_is_the_last_line(folder: Path) -> None:
     for split in ("dev", "test"):
         run = folder / project.run_file("bm25", split)
         write_run(run, ["q0", "q1", "q2"], PIDS, np.array([[0], [1], [2]]), np.ones((3, 1)), "bm25")
-    assert end_stage(folder, "measure", "bm25").returncode == 0
     last = evaluate(folder).stderr.splitlines()[-1]
     assert last == (
         "BM25 is better than GNN-encoder (test +16.7 [-55.0, +88.4], p = 0.42, dev +16.7 [-55.0, +88.4], p = 0.42): "
@@ -161,7 +164,7 @@ def test_what_is_better_than_training_is_the_last_line(folder: Path) -> None:
 
 def test_per_query_values_and_plots(folder: Path) -> None:
     plots = folder / "plots" / "gnn_encoder"
-    plots.mkdir(parents=True)
+    assert plots.is_dir()
     (plots / "mine.txt").write_text("kept")
     assert evaluate(folder).returncode == 0
     values = pl.read_parquet(folder / "data" / "evaluation" / "gnn_encoder" / "values.parquet")
@@ -199,7 +202,6 @@ def set_evaluate(folder: Path, **values: object) -> None:
 def test_a_split_judged_by_answers(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10", "Success@1", "Success@3", "P@3"])
     expected = {"bm25": [1 / 2 / 3, 0, 1 / 3, 1 / 9], "dual_encoder": [1 / 3, 1 / 3, 1 / 3, 2 / 9]}
-    measure(answers, *BRANCH)
     assert evaluate(answers).returncode == 0
     metrics = json.loads((answers / "metrics" / "gnn_encoder" / "test.json").read_text())
     for system, values in expected.items():
@@ -214,11 +216,11 @@ def test_a_split_judged_by_answers(answers: Path) -> None:
 def test_answers_that_are_expressions(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10"], answers="regex")
     write_queries(answers, [["^p.n"], [r"\bpan$"], ["s.?lt|oven"]])
-    assert end_stage(answers, "measure", "dual_encoder").returncode == 0
+    assert evaluate(answers).returncode == 0
     values = pl.read_parquet(answers / project.measured("dual_encoder") / "values.parquet")
     assert values.filter(split="test")["value"].to_list() == [0.0, 0.5, 1.0]
     write_queries(answers, [["("], [], []])
-    done = end_stage(answers, "measure", "dual_encoder")
+    done = evaluate(answers)
     assert (done.returncode, done.stderr) == (
         2,
         "error: data/prepared/queries/dev.parquet, query 'q0', answers: '(' is no regular expression "
@@ -229,7 +231,7 @@ def test_answers_that_are_expressions(answers: Path) -> None:
 @pytest.mark.parametrize("name", ["R@5", "nDCG@10", "AP", "RR(rel=2)@10"])
 def test_measures_that_answers_cannot_tell(answers: Path, name: str) -> None:
     set_evaluate(answers, measures=["RR@10", name])
-    done = end_stage(answers, "measure", "bm25")
+    done = evaluate(answers)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: evaluate.measures has '{name}': the queries are judged by answers")
     assert done.stderr.count("\n") == 1
@@ -239,7 +241,7 @@ def test_a_run_of_other_passages(answers: Path) -> None:
     set_evaluate(answers, measures=["RR@10"])
     passages = pa.table([["p0", "p1"], [""] * 2, ["a hot oven", "a pan"]], schema=PASSAGES)
     write_table(answers / project.PASSAGES, PASSAGES, [passages])
-    done = end_stage(answers, "measure", "bm25")
+    done = evaluate(answers)
     assert done.returncode == 2 and "no passage 'p2', which the run has for query 'q2'" in done.stderr
 
 
@@ -247,28 +249,27 @@ def test_a_bad_run_leaves_everything_as_it_was(folder: Path) -> None:
     before = {path: path.read_bytes() for path in (folder / "data" / "measures").rglob("*") if path.is_file()}
     run = folder / project.run_file("no_gnn", "test")
     run.write_bytes(run.read_bytes()[:40])
-    done = end_stage(folder, "measure", "no_gnn")
+    done = evaluate(folder)
     assert done.returncode == 2
     assert done.stderr.startswith("error: data/runs/no_gnn/test.trec.gz: truncated") and done.stderr.count("\n") == 1
     assert before and {path: path.read_bytes() for path in before} == before
 
 
 def test_a_system_that_is_not_measured_is_named(folder: Path) -> None:
-    shutil.rmtree(folder / project.measured("no_gnn"))
-    done = evaluate(folder)
+    (folder / project.measured("gnn_encoder") / "values.parquet").unlink()
+    done = evaluate(folder, "gnn_encoder_generated")
     assert (done.returncode, done.stderr) == (
         2,
-        "error: data/measures/gnn_encoder/no_gnn/values.parquet: no such file; "
+        "error: data/measures/gnn_encoder/gnn_encoder/values.parquet: no such file; "
         "run the stage that makes it first (`dvc repro`)\n",
     )
 
 
-@pytest.mark.parametrize(("name", "argument"), [("measure", "bm25"), ("evaluate", "gnn_encoder")])
-def test_unknown_measure(folder: Path, name: str, argument: str) -> None:
+def test_unknown_measure(folder: Path) -> None:
     params = yaml.safe_load((folder / "params.yaml").read_text())
     params["evaluate"]["measures"] = ["RRR@10"]
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    done = end_stage(folder, name, argument)
+    done = evaluate(folder)
     assert (done.returncode, done.stderr) == (
         2,
         "error: evaluate.measures has 'RRR@10': no measure of ir-measures; did you mean RR@10?\n",

@@ -1,19 +1,15 @@
-"""The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forked processes.
-
-Most of a tiny stage's time would be imports. So stages are forked, as those of scripts/reproduce.sh are.
-"""
+"""The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forks (forks.py)."""
 
 import hashlib
 import os
-import runpy
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +19,21 @@ import yaml
 from gnn_encoder.pipeline.experiment import init
 
 from ..project import DECLARED
+from .forks import ask
 
 ROOT = Path(__file__).parents[2]
-ask = runpy.run_path(str(ROOT / "scripts" / "forked_python.py"))["ask"]
-METRICS_LINK = "report/metrics"
+FORKS = Path(__file__).with_name("forks.py")
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
 # What stages write that tells of time, and so differs from run to run: beginnings of paths.
 TIMED = (
     *("metrics/costs.json", "metrics/reranked/latency.json", "plots/costs.png"),
-    *("data/views_curve/", "plots/dual_cross/views"),
-    *("data/encoding_times/", "data/evidence/tables.md", "data/evidence/manifest.json"),
+    *("data/comparison/dual_cross.csv", "data/comparison/manifest.json", "plots/dual_cross/views"),
+    *("data/evidence/tables.md", "data/evidence/manifest.json"),
     *("metrics/evidence/times.json", "plots/evidence/times.csv"),
 )
 # What a stage finds in the project's folder and in tests: the rest need not be copied for it.
 STAGES_READ = {
-    ".": (*DECLARED, *("data", "metrics", "plots", "report", ".scratch", "stages", "scripts", "tests")),
+    ".": (*DECLARED, *("data", "metrics", "plots", ".scratch", "stages", "scripts", "tests")),
     "tests": ("tiny",),
 }
 IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
@@ -78,8 +74,24 @@ class Project:
         return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
     def dvc(self, *arguments: str) -> Ran:
-        """As scripts/reproduce.sh calls it."""
-        return self.run(sys.executable, str(ROOT / "scripts" / "run_dvc.py"), *arguments)
+        """In a fork, and so are its stages."""
+        return self.fork(["-m", "dvc", *arguments])
+
+    def stage(self, name: str, *arguments: str, **order: Any) -> Ran:
+        """Runs `stages/NAME.py`: `project.stage("cache_passages", "retriever", settings=..., kill_after=...)`."""
+        return self.fork([f"stages/{name}.py", *arguments], **order)
+
+    def fork(self, *commands: Sequence[str], **order: Any) -> Ran:
+        """Run commands one after the other, up to one that fails, in a fork that has their imports done."""
+        with tempfile.TemporaryDirectory() as kept:
+            stdout, stderr, calls = (Path(kept, name) for name in ("stdout", "stderr", "calls"))
+            order |= {"folder": str(self.folder), "commands": commands, "calls": str(calls), "group": os.getpgrp()}
+            order["environment"] = self.environment
+            start = time.monotonic()
+            with open(os.devnull) as null, stdout.open("wb") as out, stderr.open("wb") as err:
+                status = ask(self.environment["FORKS"], order, [file.fileno() for file in (null, out, err)])
+            seconds, counted = time.monotonic() - start, calls.stat().st_size if calls.exists() else 0
+            return Ran(status, stdout.read_text(), stderr.read_text(), seconds, counted)
 
     def python(self, *arguments: str) -> Ran:
         return self.run("scripts/python", *arguments)
@@ -110,26 +122,42 @@ class Project:
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Of a shell in which nothing is activated, and in which git and DVC leave the user's own settings alone."""
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of a shell in which nothing is activated, and in which git and DVC leave the user's own settings alone.
+
+    Its `python` is a fork of a process that has loaded the libraries, wherever a stage is run.
+    """
     own = tmp_path_factory.mktemp("home")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "DVC_", "VIRTUAL_ENV"))}
     who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()}
-    return (
-        kept
-        | who
-        | {
-            "GNN_ENCODER_PYTHON": sys.executable,
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",  # matrices this small are computed no faster by two threads, only waited for
-            "DVC_SITE_CACHE_DIR": str(own / "dvc"),
-            "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
-            "DVC_NO_ANALYTICS": "1",
-            "GNN_ENCODER_PLAN": "no",
-            "COLUMNS": "300",
-            "GNN_ENCODER_SERVER": str(own / "server" / "socket"),  # there is one where the fixture `server` is used
-        }
-    )
+    found = kept | who
+    found |= {
+        "GNN_ENCODER_PYTHON": str(FORKS),
+        "FORKS": str(own / "socket"),
+        "FORKS_PYTHON": sys.executable,
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",  # matrices this small are computed no faster by two threads, only waited for
+        "DVC_SITE_CACHE_DIR": str(own / "dvc"),
+        "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
+        "DVC_NO_ANALYTICS": "1",
+        "GNN_ENCODER_PLAN": "no",
+        "COLUMNS": "300",
+    }
+    with serving(ROOT, found):
+        yield found
+
+
+@contextmanager
+def serving(folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """Within it commands are forked from a process that has loaded a project's own source."""
+    source = environment | {"PYTHONPATH": str(folder / "src")}
+    command = [sys.executable, str(FORKS), "--serve", environment["FORKS"]]
+    with subprocess.Popen(command, cwd=folder, env=source) as server:
+        try:
+            wait_for(Path(environment["FORKS"]), server)
+            yield
+        finally:
+            server.terminate()
 
 
 @pytest.fixture(scope="session")
@@ -143,31 +171,15 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
         check=True,
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
-        if ((ROOT / name).is_file() or name == METRICS_LINK) and not name.startswith("metrics/"):
+        if (ROOT / name).is_file() and not name.startswith("metrics/") and not name.endswith("dvc.lock"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    # Hashes of what ran on the real data are none of this experiment's.
-    (folder / "dvc.lock").unlink(missing_ok=True)
     init([str(TINY_PARAMS)], folder / "params.yaml")
     project = Project(folder, environment)
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("add", "--all")
     project.git("commit", "--quiet", "--message=Tiny experiment")
     return project
-
-
-@contextmanager
-def serving(project: Project, script: str = "tests/pipeline/watched_stages.py") -> Iterator[int]:
-    """Within it stages are forked from a process that has a project's own source loaded, whose number it yields."""
-    socket = Path(project.environment["GNN_ENCODER_SERVER"])
-    socket.parent.mkdir(mode=0o700, exist_ok=True)
-    command = ["scripts/python", str(ROOT / script), str(socket.parent), str(os.getpid())]
-    with subprocess.Popen(command, cwd=project.folder, env=project.environment) as process:
-        try:
-            wait_for(socket, process)
-            yield process.pid
-        finally:
-            process.terminate()
 
 
 def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: float = 120) -> None:
@@ -179,16 +191,9 @@ def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: 
 
 
 @pytest.fixture(scope="session")
-def server(fresh: Project) -> Iterator[None]:
-    """The process that stages are forked from."""
-    with serving(fresh):
-        yield
-
-
-@pytest.fixture(scope="session")
-def reproduced(fresh: Project, server: None) -> tuple[Project, Ran]:
-    """The project after `dvc repro` of the whole DAG, committed; and how that went. Read only: copy it to change it."""
-    ran = fresh.dvc("repro")
+def reproduced(fresh: Project) -> tuple[Project, Ran]:
+    """The project after `dvc repro` of all pipelines, committed; how that went. Read only: copy it to change it."""
+    ran = fresh.dvc("repro", "--all-pipelines")
     print(f"dvc repro: {ran.seconds:.1f} s")
     assert ran.status == 0, ran.output[-5000:]
     fresh.git("add", "--all")
@@ -216,34 +221,3 @@ def copy_of(tmp_path: Path) -> Callable[..., Project]:
 def stages(reproduced: tuple[Project, Ran], copy_of: Callable[..., Project]) -> Project:
     """A copy of the finished experiment in which to run single stages."""
     return copy_of(reproduced[0], stages_only=True)
-
-
-@pytest.fixture
-def run_stage(server: None, tmp_path: Path) -> Callable[..., Ran]:
-    """Runs `stages/NAME.py`: `run_stage(project, "cache_passages", "retriever", settings=..., kill_after=...)`."""
-    numbers = count()
-
-    def run(project: Project, name: str, *arguments: str, **order: Any) -> Ran:
-        scratch = tmp_path / f"stage-{next(numbers)}"
-        scratch.mkdir()
-        return forked(project, scratch, f"stages/{name}.py", *arguments, **order)
-
-    return run
-
-
-def forked(project: Project, scratch: Path, *command: str, **order: Any) -> Ran:
-    """Run a script of the project in a fork of the server; what it prints is kept in `scratch`, an empty folder."""
-    stdout, stderr, calls = (scratch / name for name in ("stdout", "stderr", "calls"))
-    order |= {"folder": str(project.folder), "command": command, "calls": str(calls)}
-    order |= {"environment": project.environment, "ignored": [], "process": os.getpid(), "group": os.getpgrp()}
-    start = time.monotonic()
-    with open(os.devnull) as null, stdout.open("wb") as out, stderr.open("wb") as err:
-        streams = [file.fileno() for file in (null, out, err)]
-        status = ask(project.environment["GNN_ENCODER_SERVER"], order, streams)
-    return Ran(
-        status,
-        stdout.read_text(),
-        stderr.read_text(),
-        time.monotonic() - start,
-        calls.stat().st_size if calls.exists() else 0,
-    )

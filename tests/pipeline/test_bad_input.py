@@ -30,13 +30,13 @@ def check(project: Any, ran: Any, before: dict[str, str], *parts: str) -> None:
 
 
 @pytest.fixture
-def refused(stages: Any, run_stage: Callable[..., Any]) -> Callable[..., None]:
+def refused(stages: Any) -> Callable[..., None]:
     """`refused(change, "stage argument", parts of the message...)`."""
 
     def refuse(change: Change, command: str, *parts: str) -> None:
         change(stages)
         before = stages.hashes("data", "metrics", "plots")
-        check(stages, run_stage(stages, *command.split()), before, *parts)
+        check(stages, stages.stage(*command.split()), before, *parts)
 
     return refuse
 
@@ -163,7 +163,7 @@ PARAMS = {
         ["mine_candidates.depth is 121", "120"],
     ),
     "no FAISS factory": (params(index__factory="Flatt"), "build_index retriever", ["index.factory is 'Flatt'"]),
-    "unknown measure": (params(evaluate__measures=["RRR@10"]), "measure bm25", ["evaluate.measures", "RRR@10"]),
+    "unknown measure": (params(evaluate__measures=["RRR@10"]), "evaluate gnn_encoder", ["evaluate.measures", "RRR@10"]),
     "heads that do not divide": (params(mgt__heads=5), "train_mgt gnn_encoder", ["heads", "5", "32"]),
     "views that were not generated": (
         params(dual_cross__views=3),
@@ -172,18 +172,13 @@ PARAMS = {
     ),
     "no view": (
         params(dual_cross__views=0),
-        "choose_queries",
+        "generate_queries",
         ["dual_cross.views is 0", "or equal to 1"],
     ),
     "more views than queries": (
         params(dual_cross__views=4),
-        "choose_queries",
+        "generate_queries",
         ["dual_cross.views is 4", "at most dual_cross.generated, 3"],
-    ),
-    "queries that were not generated": (
-        params(dual_cross__generated=4),
-        "choose_queries",
-        ["data/drafts/queries.parquet", "dual_cross.generated = 4", "360"],
     ),
     "no score above s_pos": (
         params(pair__s_pos=0.999999),
@@ -225,7 +220,7 @@ PARAMS = {
     "unknown system": (
         lambda p: None,
         "cache_passages bm26",
-        ["'bm26'", "must be one of untouched, retriever, dual_encoder, no_gnn, dual_encoder_distilled, pair_no_psr"],
+        ["'bm26'", "must be one of retriever, dual_encoder, no_gnn, dual_encoder_distilled, dual_cross_dpr"],
     ),
 }
 
@@ -266,13 +261,13 @@ MODELS = {
     ),
     "longer views than positions": (
         params(dual_cross__max_length=200),
-        "train_dual_cross dual_cross_pretrained",
+        "train_dual_cross dual_cross",
         ["dual_cross.max_length", "200", "128"],
     ),
-    "no such generator": (params(dual_cross__generator__model="tests/none"), "train_generator", ["tests/none"]),
+    "no such generator": (params(dual_cross__generator__model="tests/none"), "generate_queries", ["tests/none"]),
     "longer pairs than positions": (
         params(train_cross_encoder__max_length=200),
-        "train_cross_encoder cross_encoder",
+        "train_cross_encoder",
         ["train_cross_encoder.max_length", "200", "128"],
     ),
     "no dual-encoder": (remove("data/retriever/dual_encoder.json"), "cache_passages retriever", ["data/retriever"]),
@@ -322,17 +317,16 @@ def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("data/prepared/passages.parquet", "index_bm25"),
-        ("data/runs/dual_encoder/dev.trec.gz", "reorder label_prior"),
-        ("data/candidates/candidates.parquet", "train_cross_encoder cross_encoder"),
+        ("data/prepared/passages.parquet", "bm25"),
+        ("data/runs/dual_encoder/dev.trec.gz", "baselines"),
+        ("data/candidates/candidates.parquet", "train_cross_encoder"),
         ("data/examples/examples.parquet", "train_dual_encoder dual_encoder"),
         ("data/graph/gnn_encoder/edges.parquet", "embed_edges gnn_encoder"),
-        ("data/runs/retriever/dev.trec.gz", "measure retriever"),
+        ("data/runs/retriever/dev.trec.gz", "evaluate gnn_encoder"),
         ("data/runs/dual_encoder/dev.trec.gz", "rerank"),
         ("data/graph/gnn_encoder_generated/sources.parquet", "train_mgt gnn_encoder_generated"),
         ("data/pair_labels/pretrain.parquet", "train_dual_encoder pair_pretrained"),
-        ("data/drafts/queries.parquet", "choose_queries"),
-        ("data/generated/queries.parquet", "train_dual_cross dual_cross_pretrained"),
+        ("data/generated/queries.parquet", "train_dual_cross dual_cross"),
         ("data/trials/no_mgt/attention.parquet", "evidence"),
         ("data/trials/k_8/values.parquet", "evidence"),
     ],
@@ -342,7 +336,7 @@ def test_an_artifact_that_is_cut_off(refused: Callable[..., None], name: str, co
 
 
 def test_a_model_that_is_cut_off(refused: Callable[..., None]) -> None:
-    refused(cut_off("data/generator/model.safetensors", 0.5), "generate_queries", "data/generator", "cannot be loaded")
+    refused(cut_off("data/retriever/model.safetensors", 0.5), "mine_candidates", "data/retriever", "cannot be loaded")
 
 
 def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:
@@ -390,11 +384,11 @@ def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
 
 FULL = [
     ("prepare", 8),
-    ("index_bm25", 8),
+    ("untouched", 100),
     ("bm25", 8),
     ("train_dual_encoder retriever", 100),
     ("train_dual_encoder retriever", 500),
-    ("train_cross_encoder cross_encoder", 1000),
+    ("train_cross_encoder", 1000),
     ("cache_passages retriever", 8),
     ("denoise", 0),
     ("build_graph gnn_encoder", 0),
@@ -402,16 +396,11 @@ FULL = [
     ("train_mgt gnn_encoder", 200),
     ("encode_corpus gnn_encoder", 8),
     ("build_index retriever", 8),
-    ("retrieve retriever", 8),
-    ("shift_passages query_mean", 4),
-    ("reorder logged_neighbours", 4),
-    ("measure retriever", 0),
+    ("baselines", 4),
     ("pair_label", 0),
     ("train_dual_encoder pair_pretrained", 200),
-    ("train_generator", 200),
-    ("generate_queries", 0),
-    ("choose_queries", 0),
-    ("train_dual_cross dual_cross_pretrained", 200),
+    ("generate_queries", 200),
+    ("train_dual_cross dual_cross", 200),
     ("encode_views dual_cross", 8),
     ("evaluate gnn_encoder", 16),
     ("trial full", 200),
@@ -421,43 +410,41 @@ FULL = [
 
 
 @pytest.mark.parametrize(("command", "kib"), FULL)
-def test_a_full_disk(
-    stages: Any, run_stage: Callable[..., Any], small_disk: Callable[[int], None], command: str, kib: int
-) -> None:
+def test_a_full_disk(stages: Any, small_disk: Callable[[int], None], command: str, kib: int) -> None:
     before = stages.hashes("data", "metrics", "plots")
     small_disk(kib)
-    check(stages, run_stage(stages, *command.split()), before, "no space left on the disk", "free space")
+    check(stages, stages.stage(*command.split()), before, "no space left on the disk", "free space")
 
 
 @pytest.fixture
-def short_texts(stages: Any, run_stage: Callable[..., Any]) -> None:
+def short_texts(stages: Any) -> None:
     """Thousands of passages of one token, not tokenised yet."""
     shutil.rmtree(stages.folder / ".scratch" / "tokens")
     for number in range(4000):
         append(CORPUS, json.dumps({"_id": f"new-{number}", "text": "a"}).encode())(stages)
-    assert run_stage(stages, "prepare").status == 0
+    assert stages.stage("prepare").status == 0
 
 
 # `short_texts` stands before `small_disk`: an artifact is not moved from one file system to another.
 @pytest.mark.parametrize("kib", [0, 8, 16, 24])
 def test_a_disk_that_fills_while_texts_are_tokenised(
-    stages: Any, run_stage: Callable[..., Any], short_texts: None, small_disk: Callable[[int], None], kib: int
+    stages: Any, short_texts: None, small_disk: Callable[[int], None], kib: int
 ) -> None:
     """Short texts: 8 KiB of tokens, 32 KiB of offsets. Were those a mapped file, the process would die of SIGBUS."""
     before = stages.hashes("data", "metrics", "plots")
     small_disk(kib)
-    check(stages, run_stage(stages, "cache_passages", "retriever"), before, "no space left on the disk")
+    check(stages, stages.stage("cache_passages", "retriever"), before, "no space left on the disk")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_write_that_fails(stages: Any, run_stage: Callable[..., Any], number: int) -> None:
+def test_a_write_that_fails(stages: Any, number: int) -> None:
     """Where no small disk can be mounted: the same error, from the second block on."""
     order = {
         "settings": {"gnn_encoder.encoding.corpus:WINDOW": 16},
         "counted": "gnn_encoder.core.storage.arrays:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")
-    failed = run_stage(stages, "cache_passages", "retriever", **order, fail_after=[1, number])
+    failed = stages.stage("cache_passages", "retriever", **order, fail_after=[1, number])
     check(stages, failed, before, "no space left on the disk")
-    resumed = run_stage(stages, "cache_passages", "retriever", **order)
+    resumed = stages.stage("cache_passages", "retriever", **order)
     assert resumed.status == 0 and resumed.calls == 7, "one of the eight blocks was written before"

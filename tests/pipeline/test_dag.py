@@ -17,6 +17,7 @@ import yaml
 from safetensors.torch import load_file
 
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.project import JUDGED
 from gnn_encoder.pipeline.systems import read_registry
 
@@ -34,7 +35,8 @@ DEV = "metrics/gnn_encoder/dev.json"
 
 
 def started(ran: Any) -> list[str]:
-    return STAGE_STARTS.findall(ran.output)
+    """Addresses of the stages that ran, without the files that they stand in."""
+    return [name.rpartition(":")[2] for name in STAGE_STARTS.findall(ran.output)]
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +55,9 @@ def params(project: Any) -> dict[str, Any]:
 
 def test_every_stage_ran_once(reproduced: tuple[Any, Any]) -> None:
     project, ran = reproduced
-    every = yaml.safe_load((project.folder / "dvc.lock").read_text())["stages"]
-    assert sorted(started(ran)) == sorted(every)
-    assert started(ran)[-1] == "report", "no arrow puts it there"
-    assert {f"{name}@{system}" for name in ("cache_passages", "build_index", "retrieve") for system in DENSE} - set(
-        every
-    ) == {f"cache_passages@{system}" for system in DENSE if system not in REGISTRY.plain}, "others make these matrices"
+    locks = [project.folder / "dvc.lock", *(project.folder / "pipelines").glob("*/dvc.lock")]
+    every = [name for lock in locks for name in yaml.safe_load(lock.read_text())["stages"]]
+    assert sorted(started(ran)) == sorted(every) == sorted(one.address for one in read_stages(project.folder))
 
 
 def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
@@ -258,7 +257,7 @@ def test_search_prints_passages(project: Any) -> None:
 
 
 def test_a_second_repro_runs_nothing(project: Any) -> None:
-    ran = project.dvc("repro")
+    ran = project.dvc("repro", "--all-pipelines")
     print(f"second dvc repro: {ran.seconds:.1f} s")
     assert ran.status == 0, ran.output
     assert started(ran) == []
@@ -269,22 +268,19 @@ def test_a_second_repro_runs_nothing(project: Any) -> None:
 def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     before, committed = copy.hashes("data"), measured(copy)
-    ran = copy.dvc("exp", "run", "--name", "half", "-S", "mgt.beta=0.5", "evaluate@gnn_encoder")
+    ran = copy.dvc("exp", "run", "--name", "half", "-S", "mgt.beta=0.5")
     assert ran.status == 0, ran.output
-    own = ("train_mgt", "encode_corpus", "build_index", "retrieve", "measure", "evaluate")
+    own = [f"{stage}@gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_index", "evaluate")]
     # The control takes the same batches. No step of its training is kept here, so that what it passes on stays.
-    control = ["train_no_gnn", "cache_passages@no_gnn", "retrieve@no_gnn"]
-    assert sorted(started(ran)) == sorted(
-        [*(f"{stage}@gnn_encoder" for stage in own), *control, "fuse@hybrid", "measure@hybrid"]  # which reads its run
-    )
+    control = ["train_no_gnn", "cache_passages@no_gnn", "build_index@no_gnn"]
+    assert sorted(started(ran)) == sorted([*own, *control, "baselines"])  # the hybrid reads the main system's run
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["mgt"]["beta"] == 0.5
     after = copy.hashes("data")
     changed = {name for name in before | after if before.get(name) != after.get(name)}
     depends = (
-        "data/mgt/gnn_encoder/", "data/embeddings/gnn_encoder/", "data/indexes/gnn_encoder/", "data/runs/gnn_encoder/",
-        "data/measures/gnn_encoder/gnn_encoder/", "data/evaluation/gnn_encoder/",
-        "data/runs/hybrid/", "data/measures/gnn_encoder/hybrid/", "data/no_gnn/",
-    )  # fmt: skip
+        *(f"data/{kind}/gnn_encoder/" for kind in ("mgt", "embeddings", "indexes", "runs", "measures", "evaluation")),
+        *("data/runs/hybrid/", "data/no_gnn/"),
+    )
     assert changed and all(name.startswith(depends) for name in changed)
 
     shown = copy.dvc("exp", "show", "--only-changed", "--csv")
@@ -311,14 +307,10 @@ def test_metrics_diff_shows_what_an_experiment_changed(project: Any, copy_of: Ca
     copy = copy_of(project)
     committed = json.loads((copy.folder / DEV).read_text())
     copy.set_params(retrieve__depth=10)
-    ran = copy.dvc("repro", "evaluate@gnn_encoder")
+    ran = copy.dvc("repro")
     assert ran.status == 0, ran.output
-    systems = BRANCHES["gnn_encoder"]
-    retrieved = [f"retrieve@{system}" for system in systems if system in DENSE]
-    chosen = ["shift_passages@query_mean", "reorder@label_prior", "reorder@logged_neighbours", "fuse@hybrid"]
-    measured_ = [f"measure@{system}" for system in systems]
-    expected = ["bm25", "positives", *retrieved, *chosen, *measured_, "evaluate@gnn_encoder"]
-    assert sorted(started(ran)) == sorted(expected)
+    indexed = [f"build_index@{system}" for system in ("retriever", "dual_encoder", "no_gnn", "gnn_encoder")]
+    assert sorted(started(ran)) == sorted(["untouched", "bm25", *indexed, "baselines", "evaluate@gnn_encoder"])
     shown = copy.dvc("metrics", "diff", "--json", "--targets", DEV)
     assert shown.status == 0, shown.output
     changes = {name: change for name, change in json.loads(shown.stdout)[DEV].items() if name.endswith(".R@20")}
@@ -339,30 +331,28 @@ def outputs(project: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if not name.startswith(TIMED)}
 
 
-PAIR_RUNS_TO_ITS_EVALUATION = ("cache_passages", "build_index", "retrieve", "measure")
+PAIR = "pipelines/pair/dvc.yaml"
 
 
 def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     # Another rate moves measures of both systems: where none moves, the evaluation need not run.
     copy.set_params(pair__finetune__learning_rate=2.0e-3)
-    trained = ["train_dual_encoder@pair", "train_dual_encoder@pair_no_psr"]
-    both = [f"{stage}@{system}" for stage in PAIR_RUNS_TO_ITS_EVALUATION for system in ("pair", "pair_no_psr")]
-    assert reproduce(copy, "evaluate@pair") == sorted([*trained, *both, "evaluate@pair"])
+    stages = ("train_dual_encoder", "cache_passages", "build_index")
+    both = sorted(["evaluate@pair", *(f"{stage}@{system}" for stage in stages for system in ("pair", "pair_no_psr"))])
+    assert reproduce(copy, PAIR) == both
     before = measured(copy, "pair")
 
     copy.set_params(pair__finetune__alpha=0.5)
     # The control trains again too, with alpha 0 as before: its manifest has the new alpha, its matrix is the same.
-    own = [f"{stage}@pair" for stage in PAIR_RUNS_TO_ITS_EVALUATION]
-    own += ["cache_passages@pair_no_psr", "retrieve@pair_no_psr"]
-    assert reproduce(copy, "evaluate@pair") == sorted([*trained, *own, "evaluate@pair"])
+    assert reproduce(copy, PAIR) == both
     after = measured(copy, "pair")
     for split in JUDGED:
         old, new = (json.loads(texts[split]) for texts in (before, after))
         assert old["pair_no_psr"] == new["pair_no_psr"] and old["pair"] != new["pair"]
 
     copy.set_params(dual_cross__top_k=3)
-    assert reproduce(copy, "evaluate@pair", "evaluate@gnn_encoder") == []
+    assert reproduce(copy, PAIR, "dvc.yaml") == []
 
 
 def reproduce(project: Any, *stages: str) -> list[str]:
@@ -373,13 +363,11 @@ def reproduce(project: Any, *stages: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("kept", "encoded"), [("dual_encoder", False), ("pair", True)])
-def test_a_control_that_is_still_the_base_has_its_matrix(
-    stages: Any, run_stage: Callable[..., Any], kept: str, encoded: bool
-) -> None:
+def test_a_control_that_is_still_the_base_has_its_matrix(stages: Any, kept: str, encoded: bool) -> None:
     data = stages.folder / "data"
     shutil.rmtree(data / "no_gnn")
     shutil.copytree(data / kept, data / "no_gnn")
-    ran = run_stage(stages, "cache_passages", "no_gnn", counted="gnn_encoder.encoding.corpus:encode_prepared")
+    ran = stages.stage("cache_passages", "no_gnn", counted="gnn_encoder.encoding.corpus:encode_prepared")
     assert ran.status == 0 and (ran.calls > 0) == encoded, ran.output
     made, base = ((data / "embeddings" / name / "embeddings.npy").read_bytes() for name in ("no_gnn", kept))
     assert made == base
@@ -408,24 +396,22 @@ def test_pair_learns_from_passages_that_its_teacher_scored(project: Any, part: s
         ({"pair__pretrain__passage_centric_negatives": "queries"}, {"pair_pretrained"}),
     ],
 )
-def test_options_of_pair_reach_its_training(
-    stages: Any, run_stage: Callable[..., Any], change: dict[str, str], trained: set[str]
-) -> None:
+def test_options_of_pair_reach_its_training(stages: Any, change: dict[str, str], trained: set[str]) -> None:
     stages.set_params(**change)
     different = set()
     for name in ("pair_pretrained", "pair_no_psr_pretrained"):
         history = stages.folder / "data" / name / "history.csv"
         before = history.read_text()
-        ran = run_stage(stages, "train_dual_encoder", name)
+        ran = stages.stage("train_dual_encoder", name)
         assert ran.status == 0, ran.output
         different |= {name} if history.read_text() != before else set()
     assert different == trained
 
 
-def test_an_encoder_that_nobody_trains_is_the_base_model(stages: Any, run_stage: Callable[..., Any]) -> None:
+def test_an_encoder_that_nobody_trains_is_the_base_model(stages: Any) -> None:
     stages.set_params(train_retriever__epochs=0, train_dual_encoder__epochs=0)
     for name in ("retriever", "dual_encoder"):
-        ran = run_stage(stages, "train_dual_encoder", name)
+        ran = stages.stage("train_dual_encoder", name)
         assert ran.status == 0, ran.output
     base = load_file(stages.folder / "tests/tiny/model/model.safetensors")
     found = load_file(stages.folder / "data/dual_encoder/model.safetensors")
@@ -434,20 +420,19 @@ def test_an_encoder_that_nobody_trains_is_the_base_model(stages: Any, run_stage:
 
 def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
-    page = (copy.folder / "report" / "index.html").read_text()
+
+    def report() -> str:
+        ran = copy.python("-m", "gnn_encoder.cli", "report")
+        assert ran.status == 0, ran.output
+        return (copy.folder / "report" / "index.html").read_text()
+
+    page = report()
     assert "all systems" in page and "GNN-encoder, generated queries too" in page
     assert [line for line in re.findall(r'class="absent">([^<]+)', page) if "papers" not in line] == []
     shutil.rmtree(copy.folder / "data" / "pair_labels")
-    copy.set_params(pair__pretrain__alpha=0.3)
-    ran = copy.dvc("repro", "report")
-    assert ran.status == 0 and started(ran) == ["report"], ran.output
-    assert "There are no pseudo-labels" in (copy.folder / "report" / "index.html").read_text()
-    again = copy.dvc("repro", "report")
-    assert again.status == 0 and started(again) == [], again.output
     write_json(copy.folder / "metrics" / "evidence" / "new.json", {"share": 0.625})
-    newer = copy.dvc("repro", "report")
-    assert newer.status == 0 and started(newer) == ["report"], newer.output
-    assert "0.625" in (copy.folder / "report" / "index.html").read_text()
+    page = report()
+    assert "There are no pseudo-labels" in page and "0.625" in page
 
 
 def test_results_tell_what_they_are_of(project: Any, copy_of: Callable[..., Any]) -> None:
@@ -516,7 +501,12 @@ def test_the_dag_is_drawn(project: Any) -> None:
     ran = project.dvc("dag", "--md")
     assert ran.status == 0, ran.output
     assert ran.stdout.lstrip().startswith("```mermaid")
-    for name in ("prepare", "train_mgt@gnn_encoder", "encode_corpus@gnn_encoder", "evaluate@pair"):
+    for name in (
+        "prepare",
+        "train_mgt@gnn_encoder",
+        "encode_corpus@gnn_encoder",
+        "pipelines/pair/dvc.yaml:evaluate@pair",
+    ):
         assert f'["{name}"]' in ran.stdout
 
 
@@ -524,20 +514,10 @@ def test_the_same_seed_makes_the_same_bytes(project: Any, copy_of: Callable[...,
     copy = copy_of(project)
     before = outputs(copy)
     stages = [
-        *("train_cross_encoder@cross_encoder", "train_dual_encoder@pair_pretrained", "train_dual_encoder@retriever"),
-        "train_mgt@gnn_encoder",
+        *("pipelines/pair/dvc.yaml:train_dual_encoder@pair_pretrained", "train_cross_encoder"),
+        *("train_dual_encoder@retriever", "train_mgt@gnn_encoder"),
     ]
     ran = copy.dvc("repro", "--force", "--single-item", *stages)
     assert ran.status == 0, ran.output
-    assert sorted(started(ran)) == stages
-    assert outputs(copy) == before
-
-
-def test_the_same_experiment_twice_has_the_same_metrics(project: Any, copy_of: Callable[..., Any]) -> None:
-    """From MGT on. All of a branch runs again in test_killed_repro.py, every stage in test_declared.py."""
-    copy = copy_of(project)
-    before = outputs(copy)
-    ran = copy.dvc("repro", "--force", "--downstream", "train_mgt@gnn_encoder")
-    assert ran.status == 0, ran.output
-    assert {"train_mgt@gnn_encoder", "encode_corpus@gnn_encoder", "compare"} <= set(started(ran))
+    assert len(started(ran)) == len(stages)
     assert outputs(copy) == before

@@ -5,7 +5,6 @@ often as possible and windows are small, so that the tiny experiment has many of
 """
 
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +50,7 @@ class Case:
 
 TRAINING = {
     "train_dual_encoder retriever": ("data/retriever", "first retriever (DPR): resuming at step", 4),
-    "train_cross_encoder cross_encoder": ("data/cross_encoder", "cross_encoder: resuming at step", 4),
+    "train_cross_encoder": ("data/cross_encoder", "cross_encoder: resuming at step", 4),
     "train_dual_encoder dual_encoder": ("data/dual_encoder", "M_de: resuming at step", 4),
 }
 # Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
@@ -72,16 +71,16 @@ CASES = [
         1,
         "pair_pretrained: resuming at step",
     ),
-    Case("train_generator", "data/generator", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
-    Case("generate_queries", "data/drafts", QUERIES, 3, 1),
-    Case("choose_queries", "data/generated", CHOSEN, 3, 1),
+    Case("generate_queries", "data/generated", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
+    Case("generate_queries", "data/generated", QUERIES, 3, 1),
+    Case("generate_queries", "data/generated", CHOSEN, 3, 1),
     Case(
-        "train_dual_cross dual_cross_pretrained",
-        "data/dual_cross_pretrained",
+        "train_dual_cross dual_cross",
+        "data/dual_cross",
         CHECKPOINT,
         3,
         1,
-        "dual_cross_pretrained: resuming at",
+        "Dual-Cross-Encoder: resuming at",
     ),
     Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
@@ -97,22 +96,22 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_killed_stage_resumes(stages: Any, run_stage: Callable[..., Any], case: Case) -> None:
+def test_a_killed_stage_resumes(stages: Any, case: Case) -> None:
     command = case.command.split()
     order = {"settings": OFTEN, "counted": case.written}
     before = stages.hashes("data")
 
-    undisturbed = run_stage(stages, *command, **order)
+    undisturbed = stages.stage(*command, **order)
     assert undisturbed.status == 0, undisturbed.stderr
     expected = stages.hashes("data")
     old = break_artifact(stages, case.artifact)
 
-    killed = run_stage(stages, *command, **order, kill_after=case.after)
+    killed = stages.stage(*command, **order, kill_after=case.after)
     assert killed.status == -signal.SIGKILL
     assert stages.hashes(case.artifact) == old, "the artifact that was there is whole"
     assert stages.hashes(".scratch"), "what was done is kept"
 
-    resumed = run_stage(stages, *command, **order)
+    resumed = stages.stage(*command, **order)
     assert resumed.status == 0, resumed.stderr
     assert case.resumes in resumed.stderr
     twice = killed.calls + resumed.calls - undisturbed.calls
@@ -130,33 +129,31 @@ def break_artifact(project: Any, artifact: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("renames", "present"), [(1, True), (2, False), (3, True)])
-def test_a_kill_while_the_artifact_is_replaced(
-    stages: Any, run_stage: Callable[..., Any], renames: int, present: bool
-) -> None:
+def test_a_kill_while_the_artifact_is_replaced(stages: Any, renames: int, present: bool) -> None:
     """What only resuming needs is put aside, the old folder is renamed away, the new one takes its name."""
     expected = stages.hashes("data")
     break_artifact(stages, "data/prepared")
-    killed = run_stage(stages, "prepare", counted="pathlib:Path.rename", kill_after=renames)
+    killed = stages.stage("prepare", counted="pathlib:Path.rename", kill_after=renames)
     assert killed.status == -signal.SIGKILL
     assert (stages.folder / "data" / "prepared").exists() == present
-    resumed = run_stage(stages, "prepare")
+    resumed = stages.stage("prepare")
     assert resumed.status == 0, resumed.stderr
     assert stages.hashes("data") == expected
 
 
 @pytest.mark.parametrize("change", [{"seed": 8}, {"train_retriever__learning_rate": 2.0e-3}])
-def test_another_experiment_does_not_resume(stages: Any, run_stage: Callable[..., Any], change: dict[str, Any]) -> None:
+def test_another_experiment_does_not_resume(stages: Any, change: dict[str, Any]) -> None:
     order = {"settings": OFTEN, "counted": CHECKPOINT}
-    assert run_stage(stages, "train_dual_encoder", "retriever", **order, kill_after=3).status == -signal.SIGKILL
+    assert stages.stage("train_dual_encoder", "retriever", **order, kill_after=3).status == -signal.SIGKILL
     stages.set_params(**change)
-    other = run_stage(stages, "train_dual_encoder", "retriever", **order)
+    other = stages.stage("train_dual_encoder", "retriever", **order)
     assert other.status == 0, other.stderr
     assert "resuming" not in other.stderr
     assert other.calls > 8, "of its start, and of each of the 8 steps"
 
 
-def test_checkpoints_do_not_change_the_result(stages: Any, run_stage: Callable[..., Any]) -> None:
+def test_checkpoints_do_not_change_the_result(stages: Any) -> None:
     """What DVC ran without a checkpoint on the way equals what is checkpointed after each step."""
     expected = stages.hashes("data")
-    assert run_stage(stages, "train_mgt", "gnn_encoder", settings=OFTEN).status == 0
+    assert stages.stage("train_mgt", "gnn_encoder", settings=OFTEN).status == 0
     assert stages.hashes("data") == expected

@@ -112,9 +112,9 @@ def test_the_same_artifacts_give_the_same_bytes(one_branch: Path, params: Params
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    for stage in ("prepare", "evaluate@gnn_encoder", "compare", "pair_similarity", "pair_label", "choose_queries"):
-        assert f"dvc repro {stage}" in text
-    assert "dvc repro views_curve" in text and "dvc repro evidence" in text
+    assert "dvc repro prepare" in text
+    for pipeline in ("comparison", "pair", "dual_cross", "evidence"):
+        assert f"dvc repro pipelines/{pipeline}/dvc.yaml" in text
     assert "not in a git repository" in text and "# The parameters of the experiment" in text
 
 
@@ -122,8 +122,8 @@ def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, param
     text = Structure(render(params)).text
     assert "Test queries: GNN-encoder and what it is compared with" in text
     assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
-    assert "Costs have not been measured. Run dvc repro compare ." in text
-    assert "No slices have been evaluated. Run dvc repro evaluate@gnn_encoder ." in text
+    assert "Costs have not been measured. Run dvc repro pipelines/comparison/dvc.yaml ." in text
+    assert "No slices have been evaluated. Run dvc repro ." in text
     assert "No queries have been generated" in text and "No model has been trained" not in text
 
 

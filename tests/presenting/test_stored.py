@@ -73,7 +73,7 @@ def test_a_table_older_than_the_values_says_so(one_branch: Path) -> None:
     write_comparison(whole_branch(means))
     every, _, branch, _ = tables()
     assert every.outdated and not branch.outdated
-    assert every.command == "dvc repro compare"
+    assert every.command == "dvc repro pipelines/comparison/dvc.yaml"
     # The interval is of other values than the mean that the table has.
     assert every.means["gnn_encoder"]["RR@10"].half is None
 

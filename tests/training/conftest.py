@@ -6,11 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.encoding import tokens
+from gnn_encoder.core.storage import scratch
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.pipeline import stage
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, to_examples
 
@@ -20,8 +19,7 @@ from ..texts import text, write_passages, write_queries
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """12 passages and 8 queries, as the pipeline writes them."""
-    monkeypatch.setattr(stage, "SCRATCH", tmp_path / "scratch")
-    monkeypatch.setattr(tokens, "SCRATCH", tmp_path / "scratch")
+    monkeypatch.setattr(scratch, "SCRATCH", tmp_path / "scratch")
     write_passages(tmp_path / "passages.parquet", [""] * 12, [text(i, 3 + i) for i in range(12)])
     write_queries(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])
     return tmp_path

@@ -1,6 +1,8 @@
-"""The stage `positives` on literal runs: the dev sample's candidates, judged by qrels and by answers."""
+"""What the stage bm25 makes of literal runs: the dev sample's candidates, judged by qrels and by answers."""
 
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -9,12 +11,12 @@ import pytest
 import yaml
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.runs import write_run
+from gnn_encoder.core.runs import read_run, write_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Params, load_params
 
-from ..project import call_stage, declare
+from ..project import ROOT, declare
 
 TEXTS = ["a hot oven", "a pan", "salt and a pan", "an oven", "yeast", "the oven and salt", "rye", "milk"]
 RUNS = {"bm25": [[0, 1, 4], [6, 7, 2], [1, 5, 4]], "untouched": [[3, 1, 2], [6, 2, 4], [2, 6, 7]]}
@@ -39,7 +41,10 @@ def candidates(answers: list[list[str]], judged: list[tuple[str, str, int]]) -> 
     write_table(project.queries("dev"), QUERIES, [pa.table([["q0", "q1", "q2"], ["?"] * 3, answers], schema=QUERIES)])
     rows = pl.DataFrame(judged, schema={"qid": pl.String, "pid": pl.String, "grade": pl.Int32}, orient="row")
     write_table(project.qrels("dev"), QRELS, [rows.to_arrow()])
-    call_stage("positives")
+    write_dev = runpy.run_path(str(ROOT / "stages" / "bm25.py"))["write_dev"]
+    write_dev(
+        SimpleNamespace(params=load_params(), unfinished=lambda path: path), read_run(project.run_file("bm25", "dev"))
+    )
     return pl.read_parquet(project.DEV_CANDIDATES).rows()
 
 

@@ -26,7 +26,7 @@ def measure_second_look_ups(params: Params) -> dict[str, Costs]:
 
 def logged_costs(system: str, params: Params) -> Costs:
     """Search the passages, then the logged queries, and add what their labelled passages get."""
-    base, folder = registry().reordered[system].base, project.RUNS / system
+    base, folder = registry().reordered[system].base, project.runs(system)
     choice, log, matrix = read_choice(folder), QueryLog.open(folder / LOG), open_matrix(project.embeddings(base))
     setting, unit = choice.chosen.setting, float(choice.facts["unit"])
     count = int(setting["neighbours"])

@@ -23,11 +23,11 @@ def write_label_prior(system: str, base: str, params: Params, folder: Path) -> N
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
     labelled = np.zeros(count_rows(project.PASSAGES), dtype=bool)
     labelled[pairs["passage"].to_numpy()] = True
-    dev = read_ranked(base, "dev")
+    dev = read_ranked(project.runs(base), "dev")
     scale = unit(*dev)
 
     def open_split(split: str) -> Bonus:
-        return prior(dev if split == "dev" else read_ranked(base, split), labelled, scale)
+        return prior(dev if split == "dev" else read_ranked(project.runs(base), split), labelled, scale)
 
     def facts(dev: Bonus, chosen: Setting, depth: int) -> Setting:
         return {**dev.facts(chosen, depth), "labelled_passages": int(labelled.sum())}

@@ -31,11 +31,14 @@ def write_logged_neighbours(system: str, base: str, params: Params, folder: Path
     encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision).for_inference()
     log, section = QueryLog.of(*labelled_queries(encoder, params)), params.baselines
     log.save(folder / LOG)
-    matrix, dev = open_matrix(project.embeddings(base)), read_ranked(base, "dev")
+    matrix, dev = open_matrix(project.embeddings(base)), read_ranked(project.runs(base), "dev")
     scale = unit(*dev)
 
     def open_split(split: str) -> Bonus:
-        queries, run = embedded(encoder, split, params), dev if split == "dev" else read_ranked(base, split)
+        queries, run = (
+            embedded(encoder, split, params),
+            dev if split == "dev" else read_ranked(project.runs(base), split),
+        )
         given = log.look_up(queries, max(section.neighbours))
         score = scorer(matrix, queries)
         return with_neighbours(run, given, sorted(set(section.neighbours)), score, corpus=len(matrix), unit=scale)

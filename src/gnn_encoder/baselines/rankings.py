@@ -1,5 +1,6 @@
 """Rankings as matrices of passages and scores: read from runs, joined, cut to the best."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from gnn_encoder.pipeline import project
 NOTHING = np.float32(-np.inf)  # the score where there is no passage
 
 
-def read_ranked(system: str, split: str) -> tuple[Rows, Scores]:
-    """A system's run: passages and scores of every query of the split. Shorter rankings end in passages -1.
+def read_ranked(runs: Path, split: str) -> tuple[Rows, Scores]:
+    """A run in a system's folder of runs: passages and scores of every query of the split, -1 after shorter rankings.
 
     *Shape:* (queries of the split, longest ranking) both.
     """
     queries = project.queries(split)
-    run = with_rows(read_run(project.run_file(system, split)), queries, project.PASSAGES)
+    run = with_rows(read_run(runs / f"{split}.trec.gz"), queries, project.PASSAGES)
     passages, scores = as_matrices(run, np.arange(count_rows(queries)))
     scores[passages < 0] = NOTHING
     return passages, scores

@@ -22,12 +22,13 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header
-from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
 from gnn_encoder.models.batch import Batch, Template
-from gnn_encoder.pipeline.stage import SCRATCH
 
 log = logging.getLogger(__name__)
+KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
 
 
 class TextTokens:
@@ -149,8 +150,8 @@ def open_tokens(
     tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
     tokenizer._tokenizer.no_padding()
     state = tokenizer._tokenizer.to_str()
-    key = fingerprint(table, tokenizer=state, max_tokens=max_tokens, prefix=prefix, code=code_fingerprint())
-    folder = SCRATCH / "tokens" / f"{table.stem}-{key}"
+    key = fingerprint(table, Path(__file__), tokenizer=state, max_tokens=max_tokens, prefix=prefix)
+    folder = cached("tokens", table.stem, key, keep=KEPT)
     if distributed.is_first() and not folder.exists():
         _tokenise(table, tokenizer, max_tokens, prefix, folder)
     distributed.barrier()

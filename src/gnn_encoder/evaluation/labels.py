@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.pipeline import project
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"  # the pipeline's own properties
 ABOUT = "slices.json"
@@ -37,9 +36,9 @@ def write_about(folder: Path, found: dict[str, About]) -> None:
     write_json(folder / ABOUT, {split: asdict(about) for split, about in found.items()})
 
 
-def read_about() -> dict[str, About]:
-    """Read what `write_about` wrote in stage `slices`."""
-    return TypeAdapter(dict[str, About]).validate_json((project.SLICES / ABOUT).read_bytes())
+def read_about(folder: Path) -> dict[str, About]:
+    """Read what `write_about` wrote into a folder."""
+    return TypeAdapter(dict[str, About]).validate_json((folder / ABOUT).read_bytes())
 
 
 def read_labels(path: Path) -> pl.DataFrame:
@@ -71,7 +70,9 @@ def _read(path: Path) -> pl.DataFrame:
     if path.suffix not in (".parquet", *SEPARATORS):
         raise UserError(f"{path}: must end in .parquet, .csv or .tsv, which says how it is read")
     if not path.is_file():
-        raise UserError(f"{path}: no such file; give a table of labels, or make data/slices with `dvc repro slices`")
+        raise UserError(
+            f"{path}: no such file; give a table of labels, or make those of params.yaml's data with `dvc repro`"
+        )
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(path)

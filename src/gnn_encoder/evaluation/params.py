@@ -10,7 +10,6 @@ from gnn_encoder.core.section import Count, Section
 class Rerank(Section):
     """The ceiling: M_de's top passages reordered by a cross-encoder."""
 
-    model: Literal["cross_encoder", "pair_teacher"]
     depth: Count  # passages of M_de's run that are reordered; those below keep their order
     queries: Count | None  # a random sample of each split; null: all
 

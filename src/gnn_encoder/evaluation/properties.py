@@ -26,7 +26,7 @@ def label_queries(
 ) -> tuple[pl.DataFrame, About]:
     """Label the judged queries of a split: column qid, and a column for each property.
 
-    Of queries that answers judge, the relevant passages are those of stage `positives`, which knows the dev queries
+    Of queries that answers judge, the relevant passages are those of stage `bm25`, which knows the dev queries
     alone: a query without one has no label, and the test queries have no column that depends on them.
 
     Args:

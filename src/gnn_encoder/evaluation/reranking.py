@@ -83,9 +83,8 @@ def milliseconds(
 
 
 def max_length(params: Params) -> int:
-    """Limit on the tokens of a pair: the one that the cross-encoder of `rerank.model` was trained with."""
-    teacher = params.pair.teacher if params.rerank.model == "pair_teacher" else None
-    return (teacher or params.train_cross_encoder).max_length
+    """Limit on the tokens of a pair: the one that M_ce was trained with."""
+    return params.train_cross_encoder.max_length
 
 
 def score_split(split: str, model: Path, params: Params, work: Path) -> pl.DataFrame:

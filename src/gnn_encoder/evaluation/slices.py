@@ -11,7 +11,6 @@ from gnn_encoder.evaluation.labels import About, read_about, read_labels
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
-from gnn_encoder.pipeline import project
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +74,21 @@ def _compared(
     return corrected({key: compare(*values, baseline) for key, values in columns.items()})
 
 
-def write_slices(path: Path, values: pl.DataFrame, section: Evaluate, baseline: str) -> dict[str, Sliced]:
-    """Write the slices of each split as JSON, by the labels of stage `slices`.
+def write_slices(path: Path, values: pl.DataFrame, section: Evaluate, baseline: str, labels: Path) -> dict[str, Sliced]:
+    """Write the slices of each split as JSON, by the labels of the judged queries.
 
     Args:
         values: columns system, split, qid, measure, value.
+        labels: folder of tables of labels, and of what they mean.
     """
     (tested,) = parse([section.significance])
-    about = read_about()
+    about = read_about(labels)
     found = {
         split: Sliced(
             measure=tested,
             baseline=baseline,
             about=about[split],
-            slices=slice_systems(rows, read_labels(project.slices(split)), baseline),
+            slices=slice_systems(rows, read_labels(labels / f"{split}.parquet"), baseline),
         )
         for (split,), rows in values.filter(measure=tested).group_by("split", maintain_order=True)
     }

@@ -19,7 +19,7 @@ Comparisons = dict[str, Comparison]  # system -> its comparison with its baselin
 
 
 def read_values(systems: Iterable[str]) -> pl.DataFrame:
-    """What stage `measure` wrote: columns system, split, qid, measure, value; in the order of `systems`."""
+    """What stage `evaluate` measured: columns system, split, qid, measure, value; in the order of `systems`."""
     files = (project.measured(system) / project.VALUES for system in systems)
     return pl.concat([pl.DataFrame(open_parquet(file).read()) for file in files])
 

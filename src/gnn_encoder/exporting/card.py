@@ -15,6 +15,7 @@ from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.presenting.quality import results_table
@@ -181,7 +182,7 @@ def _shown(value: object) -> str:
 def _measures(system: str, params: Params) -> str:
     """The tables of the system's branch with its baselines, if they are of these data."""
     branch = registry().systems[system].branch
-    missing = f"The system had not been evaluated on these data when this was exported (`dvc repro evaluate@{branch}`)."
+    missing = f"The system had not been evaluated on these data when this was exported (`{repro(branch)}`)."
     if not is_prepared(project.PREPARED, params) or not is_of_prepared(system):
         return missing
     (tested,) = parse([params.evaluate.significance])

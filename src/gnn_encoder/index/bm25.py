@@ -76,9 +76,9 @@ class BM25Index:
         try:
             index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
         except FileNotFoundError as error:
-            raise UserError(f"{error.filename}: no such file; make it first (`dvc repro index_bm25`)") from error
+            raise UserError(f"{error.filename}: no such file; make it first (`dvc repro bm25`)") from error
         except (ValueError, EOFError) as error:  # of JSON and of numpy
-            raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f index_bm25`)") from error
+            raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
         tokenizer = Tokenizer(stopwords="en")
         tokenizer.word_to_id = index.vocab_dict
         return cls(tokenizer, index)

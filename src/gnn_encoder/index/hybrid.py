@@ -25,7 +25,7 @@ def chosen() -> Choice:
     Raises:
         UserError: it has not been made.
     """
-    return read_choice(project.RUNS / HYBRID)
+    return read_choice(project.runs(HYBRID))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class HybridIndex:
         if (lexical.passages != dense.passages) if rows is None else (lexical.passages <= of_lexical.max()):
             raise UserError(
                 f"{project.index(LEXICAL)}: holds {lexical.passages} passages, {dense.folder} has {dense.passages}; "
-                "make it again (`dvc repro index_bm25`)"
+                "make it again (`dvc repro bm25`)"
             )
         dense_rows = np.full(lexical.passages, -1)
         dense_rows[of_lexical[of_lexical >= 0]] = np.flatnonzero(of_lexical >= 0)

@@ -37,7 +37,7 @@ class Labelling:
     statistics: dict[str, Any]
 
 
-def label_labelled(params: Params, work: Path) -> Labelling:
+def label_labelled(params: Params, teacher: Path, work: Path) -> Labelling:
     """Examples of the labelled queries, and the counts of `denoise`.
 
     Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives, and there are
@@ -48,23 +48,24 @@ def label_labelled(params: Params, work: Path) -> Labelling:
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
     if not pair.pseudo_labels:
         return Labelling(examples_from_candidates(pairs, candidates), pl.DataFrame(TARGETS.empty_table()), {})
-    scored = _score(candidates, project.queries("train"), params, work, pairs)
+    scored = _score(candidates, project.queries("train"), params, teacher, work, pairs)
     table, counts = denoise(scored, pairs, positive_threshold=pair.s_pos, negative_threshold=pair.s_neg)
     return Labelling(table, _targets(scored), counts)
 
 
-def label_unlabelled(queries: Path, params: Params, work: Path) -> Labelling:
+def label_unlabelled(queries: Path, params: Params, teacher: Path, work: Path) -> Labelling:
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
     Args:
         queries: the table of the unlabelled queries.
+        teacher: folder of the cross-encoder that labels.
 
     Raises:
         UserError: no candidate scored above `pair.s_pos`.
     """
     pair = params.pair
     found = top_passages("retriever", queries, pair.depth, params, name="pair.depth")
-    scored = _score(pl.DataFrame(candidates_table(*found)), queries, params, work)
+    scored = _score(pl.DataFrame(candidates_table(*found)), queries, params, teacher, work)
     examples = pseudo_label(scored, s_pos=pair.s_pos, s_neg=pair.s_neg)
     check_found(scored, examples, pair)
     return Labelling(examples, _targets(scored), _judge(scored, examples, pair))
@@ -75,7 +76,12 @@ def _targets(scored: pl.DataFrame) -> pl.DataFrame:
 
 
 def _score(
-    candidates: pl.DataFrame, queries: Path, params: Params, work: Path, labelled: pl.DataFrame | None = None
+    candidates: pl.DataFrame,
+    queries: Path,
+    params: Params,
+    teacher: Path,
+    work: Path,
+    labelled: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """`pair.candidates` of each query's first `pair.depth` candidates, and its labelled passages, scored."""
     ranks = Ranks(0, params.pair.depth, params.pair.candidates)
@@ -88,7 +94,7 @@ def _score(
         queries,
         work,
         ranks=ranks,
-        model=project.PAIR_TEACHER,
+        model=teacher,
         max_length=(params.pair.teacher or params.train_cross_encoder).max_length,
         params=params,
         title="pair_label",

@@ -1,4 +1,4 @@
-"""Reads `dvc.yaml`, the only place that says what a stage needs and which parameters decide its result.
+"""Reads dvc.yaml and pipelines/*/dvc.yaml, the only places that say what a stage needs and what decides its result.
 
 DVC itself is not imported: a stage also runs on a machine without DVC, whose import takes a second.
 """
@@ -12,25 +12,26 @@ from typing import Any
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.pipeline.params import parse_yaml
 
-PIPELINE = Path("dvc.yaml")
-PARAMS = Path("params.yaml")
-STAGES = "stages"
-CODE = ("src", STAGES)
-NAME = re.compile(r"\$\{\s*([\w.]+)\s*\}")
+PIPELINE = "dvc.yaml"
+PARAMS = "params.yaml"
+CODE = ("src", "stages")
+NAME = re.compile(r"\$\{([\w.]+)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A stage of dvc.yaml with every `${...}` filled in.
+    """A stage with every `${...}` filled in.
 
     Attributes:
+        file: the dvc.yaml that it stands in.
         name: name of the stage and of its script.
         key: the key of `foreach` that it runs for, such as a system; empty for a stage without `foreach`.
         item: the values that `foreach` has for the key.
-        cmd, deps, outs, metrics, plots: as in dvc.yaml.
-        params: dotted names in params.yaml. Names in systems.yaml are left out: `item` holds their values.
+        cmd, deps, outs, metrics, plots: as in dvc.yaml, whose `wdir` is always the project's root.
+        params: dotted names in params.yaml. Names in systems.yaml are left out.
     """
 
+    file: Path
     name: str
     key: str
     item: Any
@@ -43,25 +44,25 @@ class Declared:
 
     @property
     def address(self) -> str:
-        """DVC's name for it: NAME or NAME@KEY."""
+        """DVC's name for it in its file: NAME or NAME@KEY."""
         return f"{self.name}@{self.key}" if self.key else self.name
 
     @property
     def inputs(self) -> list[Path]:
-        """The dependencies that are artifacts, each once; the other dependencies are code."""
+        """The dependencies that are artifacts, each once."""
         return [path for path in dict.fromkeys(self.deps) if path.parts[0] not in CODE]
 
     @property
-    def scripts(self) -> list[Path]:
-        """The dependencies that are code outside the package, each once: the stage's script."""
-        return [path for path in dict.fromkeys(self.deps) if path.parts[0] == STAGES]
+    def code(self) -> list[Path]:
+        """The dependencies that are code, each once: the stage's script, and packages."""
+        return [path for path in dict.fromkeys(self.deps) if path.parts[0] in CODE]
 
 
 def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declared:
     """The stage that `python stages/NAME.py [KEY]` runs.
 
     Raises:
-        UserError: dvc.yaml has no stage of that name, or `arguments` are not one of its keys.
+        UserError: no dvc.yaml has a stage of that name, or `arguments` are not one of its keys.
     """
     found = {stage.key: stage for stage in read_stages(folder) if stage.name == name}
     if not found:
@@ -74,33 +75,41 @@ def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declar
 
 
 def read_stages(folder: Path = Path()) -> Iterator[Declared]:
-    """Yield every stage that DVC would run, one for each key of a `foreach`, in the order of the file."""
-    pipeline = _load(folder / PIPELINE)
-    values = _load(folder / PARAMS)
-    for file in pipeline.get("vars", []):
-        values |= _load(folder / file)
-    for name, stage in pipeline["stages"].items():
-        if "foreach" not in stage:
-            yield _declared(name, "", None, fill(stage, values))
-            continue
-        items = fill(stage["foreach"], values)
-        pairs = items.items() if isinstance(items, dict) else zip(map(str, items), items, strict=True)
-        for key, item in pairs:
-            yield _declared(name, key, item, fill(stage["do"], {**values, "key": key, "item": item}))
+    """Yield every stage that DVC would run, one for each key of a `foreach`; those of the root's file come first."""
+    if not (folder / PIPELINE).is_file():
+        raise UserError(f"{folder / PIPELINE}: no such file; run from the project's root")
+    for path in (folder / PIPELINE, *sorted(folder.glob(f"pipelines/*/{PIPELINE}"))):
+        file = path.relative_to(folder)
+        for name, stage in parse_yaml(path.read_bytes(), path)["stages"].items():
+            if "foreach" not in stage:
+                yield _declared(file, name, "", None, stage)
+                continue
+            for key, item in _items(stage["foreach"], folder).items():
+                yield _declared(file, name, key, item, _filled(stage["do"], {"key": key, "item": item}))
 
 
-def fill(node: Any, values: dict[str, Any]) -> Any:
-    """Replace each `${a.b}` in the strings of `node` by its value; names that are not in `values` stay."""
+def repro(branch: str) -> str:
+    """The command that evaluates a branch: `dvc repro`, or that of the branch's own file."""
+    file = find_stage("evaluate", [branch]).file
+    return "dvc repro" if file == Path(PIPELINE) else f"dvc repro {file}"
+
+
+def _items(foreach: dict[str, Any] | str, folder: Path) -> dict[str, Any]:
+    """What `foreach` goes over: a mapping, or the name of one in params.yaml, `${evidence.trials}`."""
+    if isinstance(foreach, dict):
+        return foreach
+    params = parse_yaml((folder / PARAMS).read_bytes(), folder / PARAMS)
+    found: dict[str, Any] = lookup(params, foreach.strip("${}"), {})
+    return found
+
+
+def _filled(node: Any, values: dict[str, Any]) -> Any:
+    """`node` with each `${key}`, `${item}` and `${item.NAME}` in its strings replaced."""
     if isinstance(node, dict):
-        return {fill(key, values): fill(value, values) for key, value in node.items()}
+        return {_filled(key, values): _filled(value, values) for key, value in node.items()}
     if isinstance(node, list):
-        return [fill(value, values) for value in node]
-    if not isinstance(node, str):
-        return node
-    whole = NAME.fullmatch(node)
-    if whole:
-        return lookup(values, whole[1], node)
-    return NAME.sub(lambda found: str(lookup(values, found[1], found[0])), node)
+        return [_filled(value, values) for value in node]
+    return NAME.sub(lambda found: str(lookup(values, found[1])), node) if isinstance(node, str) else node
 
 
 def lookup(values: Any, dotted: str, default: Any = None) -> Any:
@@ -112,11 +121,12 @@ def lookup(values: Any, dotted: str, default: Any = None) -> Any:
     return values
 
 
-def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
+def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
     def paths(section: str) -> tuple[Path, ...]:
         return tuple(Path(one if isinstance(one, str) else next(iter(one))) for one in stage.get(section, []))
 
     return Declared(
+        file=file,
         name=name,
         key=key,
         item=item,
@@ -127,10 +137,3 @@ def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared
         metrics=paths("metrics"),
         plots=paths("plots"),
     )
-
-
-def _load(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; run from the project's root")
-    values: dict[str, Any] = parse_yaml(path.read_bytes(), path)
-    return values

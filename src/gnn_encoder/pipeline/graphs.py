@@ -12,6 +12,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
+from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.matrix import same_encoder, write_matrix
@@ -27,7 +28,6 @@ from gnn_encoder.mgt.phases import Given
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import SCRATCH
 from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.training.examples import read_examples
 

@@ -2,30 +2,28 @@
 
 from pathlib import Path
 
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.systems import MAIN, registry
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 COUNTS = PREPARED / "counts.parquet"
 RUNS = DATA / "runs"
+MEASURES = DATA / "measures"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
-SLICES = DATA / "slices"
+SLICES = DATA / "evaluation" / MAIN / "slices"  # of the judged queries
 DEV_CANDIDATES = DATA / "positives" / "candidates.parquet"  # what the sampled dev queries rank while models train
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
 EXAMPLES = DATA / "examples" / "examples.parquet"
 TARGETS = EXAMPLES.with_name("targets.parquet")
-PAIR_TEACHER = DATA / "pair_teacher"
 PAIR_LABELS = DATA / "pair_labels"
-PAIR_SIMILARITY = DATA / "pair_similarity"
-GENERATOR = DATA / "generator"
-DRAFTS = DATA / "drafts"  # all generated queries, of which GENERATED keeps the best
+EMBEDDINGS = DATA / "embeddings"
 GENERATED = DATA / "generated"
-VIEWS_CURVE = DATA / "views_curve"
+GENERATOR = GENERATED / "generator"
+COMPARISON = DATA / "comparison"
 TRIALS = DATA / "trials"
-ENCODING_TIMES = DATA / "encoding_times"
 EVIDENCE = DATA / "evidence"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
@@ -57,7 +55,7 @@ def encoder(system: str) -> Path:
 
 def embeddings(system: str) -> Path:
     """Passage embeddings of a dense system."""
-    return DATA / "embeddings" / system
+    return EMBEDDINGS / system
 
 
 def views(system: str) -> Path:
@@ -86,14 +84,24 @@ def gnn(system: str) -> Path:
     return DATA / "mgt" / system
 
 
+def runs(system: str) -> Path:
+    """Folder of a system's runs."""
+    return RUNS / system
+
+
 def run_file(system: str, split: str) -> Path:
     """TREC run of a system on a split."""
-    return RUNS / system / f"{split}.trec.gz"
+    return runs(system) / f"{split}.trec.gz"
 
 
 def measured(system: str) -> Path:
     """Folder of a system's measures, one value for each query and measure."""
-    return DATA / "measures" / registry().systems[system].branch / system
+    return MEASURES / registry().systems[system].branch / system
+
+
+def evaluation(branch: str) -> Path:
+    """Folder of a branch's evaluation."""
+    return DATA / "evaluation" / branch
 
 
 def trial(name: str) -> Path:

@@ -1,5 +1,5 @@
-"""How every stage runs: it reads what dvc.yaml declares for it, builds its artifact in a scratch folder, and moves the
-finished artifact into place. A user's mistake is told in one line.
+"""How every stage runs: it reads what its dvc.yaml declares for it, builds its artifacts in a scratch folder, and moves
+the finished artifacts into place. A user's mistake is told in one line.
 """
 
 import logging
@@ -17,14 +17,13 @@ from pydantic import BaseModel
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.storage.atomic import publish, publish_files, write_json
+from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.core.storage.scratch import SCRATCH, WORK
 from gnn_encoder.pipeline.declared import Declared, find_stage
 from gnn_encoder.pipeline.params import Params, load_params
 
-SCRATCH = Path(".scratch")
 TIMES = SCRATCH / "times"  # how long each artifact took here; not in the artifacts, which would then differ every time
-WORK = ".work"  # subfolder of an unfinished artifact, for files that only a resumed call needs; deleted at the end
 log = logging.getLogger(__name__)
 Files = Callable[[Params], list[Path]]
 
@@ -38,28 +37,53 @@ class Stage:
         item: the values that `foreach` has for the key.
         params: the parameters that dvc.yaml declares; reading another one is an AttributeError.
         inputs: the artifacts that dvc.yaml declares, and a user's own files.
-        scratch: folder of the unfinished artifact; files that an interrupted call left in it are still there.
+        outputs: the artifacts that dvc.yaml declares.
+        folder: scratch folder of the call; files that an interrupted call left in it are still there.
     """
 
     key: str
     item: Any
     params: Params
     inputs: list[Path]
-    scratch: Path
+    outputs: tuple[Path, ...]
+    folder: Path
+
+    @property
+    def scratch(self) -> Path:
+        """Folder of the unfinished artifact, of a stage that makes a single one."""
+        (output,) = self.outputs
+        return self.unfinished(output)
+
+    def unfinished(self, output: Path) -> Path:
+        """The folder that becomes an output."""
+        return self.folder if len(self.outputs) == 1 else self.folder / artifact_name(output)
+
+    def once(self, name: str, make: Callable[[Path], None]) -> Path:
+        """A folder of the artifact, made by `make` in a scratch folder; a resumed call does not make it again."""
+        part, unfinished = self.scratch / name, self.work / name
+        done = part.exists()
+        distributed.barrier()
+        if not done:
+            make(unfinished)
+            if distributed.is_first():
+                shutil.rmtree(unfinished / WORK, ignore_errors=True)
+                unfinished.rename(part)
+            distributed.barrier()
+        return part
 
     @property
     def work(self) -> Path:
         """Subfolder for files that only a resumed call needs; it is deleted at the end."""
-        return self.scratch / WORK
+        return self.folder / WORK
 
     @property
     def metrics(self) -> Path:
-        """Files put here are moved to where dvc.yaml declares metrics."""
+        """Files put here are moved to where dvc.yaml declares metrics: beside the first of them, or below."""
         return self.work / "metrics"
 
     @property
     def plots(self) -> Path:
-        """Files put here are moved to where dvc.yaml declares plots."""
+        """Files put here are moved to where dvc.yaml declares plots: beside the first of them, or below."""
         return self.work / "plots"
 
 
@@ -86,73 +110,86 @@ def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files
 
 @contextmanager
 def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Iterator[Stage]:
-    """Build a stage's artifact, the first of its outputs.
+    """Build a stage's artifacts, its outputs.
 
     The scratch folder is named after everything that decides the result: content of the inputs, declared parameters,
-    code. After a kill the same call yields the same folder, with the work that was done in it. On success the folder
-    becomes the output, in one move; on an error the output stays as it was.
+    declared code. After a kill the same call yields the same folder, with the work that was done in it; a folder that a
+    call with another name has left is removed. On success each output is moved into place, whole; on an error the
+    outputs stay as they were.
 
     Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it.
     """
-    inputs, target = [*declared.inputs, *own_files], declared.outs[0]
+    inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
     for path in inputs:
         if not path.exists():
             raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
     started = time.monotonic()
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
-    decided = {"params": plain, "item": declared.item, "code": code_fingerprint(), "target": target.as_posix()}
-    key = fingerprint(*inputs, *declared.scripts, **decided)
-    name = artifact_name(target)
-    scratch, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
-    resumed = _begin(scratch, aside)
+    decided = {"params": plain, "item": declared.item, "address": declared.address}
+    key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
+    folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
+    resumed = _begin(folder, aside)
     if resumed and distributed.is_first():
-        log.info("%s: resuming what an interrupted run left in %s", name, scratch)
-    allowed = params.only(declared.params)
-    yield Stage(key=declared.key, item=declared.item, params=allowed, inputs=inputs, scratch=scratch)
+        log.info("%s: resuming what an interrupted run left in %s", name, folder)
+    stage = Stage(
+        key=declared.key,
+        item=declared.item,
+        params=params.only(declared.params),
+        inputs=inputs,
+        outputs=declared.outs,
+        folder=folder,
+    )
+    for output in declared.outs:
+        stage.unfinished(output).mkdir(exist_ok=True)
+    yield stage
     distributed.barrier()
     if distributed.is_first():
-        _publish(declared, scratch, aside, plain)
-        if not target.suffix:
-            # After resuming, only the time of the last part is known, which says nothing about the whole.
-            seconds = None if resumed else round(time.monotonic() - started, 1)
-            write_json(TIMES / f"{name}.json", {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]})
+        _publish(stage, declared, aside, plain)
+        # After resuming, only the time of the last part is known, which says nothing about the whole.
+        seconds = None if resumed else round(time.monotonic() - started, 1)
+        record = {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]}
+        for output in declared.outs:
+            write_json(TIMES / f"{artifact_name(output)}.json", record)
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
 
 
-def _publish(declared: Declared, scratch: Path, aside: Path, params: dict[str, Any]) -> None:
-    """Move metrics, plots and the artifact into place. What resuming needs goes aside first.
+def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, Any]) -> None:
+    """Move metrics, plots and the artifacts into place. What resuming needs goes aside first.
 
-    It is not deleted before the artifact is in place: a kill in between would lose a whole training.
+    It is not deleted before the artifacts are in place: a kill in between would lose a whole training.
     """
-    for folder, places in (("metrics", declared.metrics), ("plots", declared.plots)):
-        if (scratch / WORK / folder).is_dir():
-            publish_files(scratch / WORK / folder, places[0].parent)
-    (scratch / WORK).rename(aside)
-    target = declared.outs[0]
-    if target.suffix:  # a single file, which has no manifest
-        publish(scratch / target.name, target)
-        return
-    if not (scratch / MANIFEST).exists():
-        # The fingerprint is of the content, not of the code or the inputs: an artifact that is made again with the same
-        # content must not make later stages run again, and one with other content must not pass for it.
-        write_json(scratch / MANIFEST, {"fingerprint": fingerprint(scratch, params=params), "params": params})
-    publish(scratch, target)
+    for files, places in ((stage.metrics, declared.metrics), (stage.plots, declared.plots)):
+        for place in places:
+            if (made := files / place.relative_to(places[0].parent)).exists():  # DVC says what is missing
+                publish(made, place)
+    stage.work.rename(aside)
+    for output in declared.outs:
+        made = stage.unfinished(output)
+        if not (made / MANIFEST).exists():
+            # The fingerprint is of the content, not of the code or the inputs: an artifact that is made again with the
+            # same content must not make later stages run again, and one with other content must not pass for it.
+            write_json(made / MANIFEST, {"fingerprint": fingerprint(made, params=params), "params": params})
+        publish(made, output)
 
 
-def _begin(scratch: Path, aside: Path) -> bool:
-    """Make the scratch folder. Returns whether an interrupted run left one."""
-    if aside.exists() and distributed.is_first():  # an earlier call was killed in its last step
-        scratch.mkdir(exist_ok=True)
-        aside.rename(scratch / WORK)
+def _begin(folder: Path, aside: Path) -> bool:
+    """Make the scratch folder, and remove those of other names. Returns whether an interrupted run left it."""
+    if distributed.is_first():
+        for other in folder.parent.glob("*"):
+            if other not in (folder, aside):
+                shutil.rmtree(other)
+        if aside.exists():  # an earlier call was killed in its last step
+            folder.mkdir(exist_ok=True)
+            aside.rename(folder / WORK)
     distributed.barrier()
-    resumed = scratch.exists()
+    resumed = folder.exists()
     distributed.barrier()
-    (scratch / WORK).mkdir(parents=True, exist_ok=True)
+    (folder / WORK).mkdir(parents=True, exist_ok=True)
     return resumed
 
 
 def artifact_name(target: Path) -> str:
-    """An artifact's name in one word: its path below data/, joined by hyphens."""
+    """An artifact's name in one word, which is also its scratch folder's: its path below data/, joined by hyphens."""
     return "-".join(target.parts[1:] or target.parts)

@@ -2,10 +2,10 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gnn_encoder.core.errors import UserError
 
@@ -15,6 +15,7 @@ REFERENCE = "dual_encoder"  # M_de, which every table compares with
 LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
 HYBRID = "hybrid"  # BM25 and a dense system together
+WIDEST = "widest"  # the graph of MAIN with `evidence.k` passages per query, of which the evidence takes the first k
 CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 
 
@@ -23,28 +24,29 @@ class _Entry(BaseModel):
 
 
 class System(_Entry):
-    """A system that is judged."""
+    """A system that is judged; `name` and `branch` are the keys that it stands under."""
 
-    title: str
+    name: str
     branch: str
+    title: str
 
 
-class DenseSystem(System):
-    """A system that searches passage vectors; `encoder` is the folder of the dual-encoder that encodes its queries."""
+class LexicalSystem(System):
+    """A system that ranks by words."""
 
-    encoder: str
-
-
-class PlainSystem(DenseSystem):
-    """A dual-encoder. `repeats` is the passage matrix that is reused if training changed no weight."""
-
-    repeats: str
+    kind: Literal["lexical"]
 
 
-class ShiftedSystem(DenseSystem):
-    """The vectors of the system `base`, shifted by the mean of their labelled training queries."""
+class FusedSystem(System):
+    """BM25 and a dense system, ranked together."""
 
-    base: str
+    kind: Literal["fused"]
+
+
+class RerankedSystem(System):
+    """The passages that M_de finds, in a cross-encoder's order."""
+
+    kind: Literal["reranked"]
 
 
 class ReorderedSystem(System):
@@ -53,66 +55,143 @@ class ReorderedSystem(System):
     `one_vector` says whether the new score is an inner product with one vector per passage.
     """
 
+    kind: Literal["reordered"]
     base: str
     one_vector: bool
 
 
-class GraphSystem(DenseSystem):
-    """A GNN-encoder: `base` is the system that serves as its M_de; the other fields say what its graph is made of.
+class DenseSystem(System):
+    """A system that searches passage vectors."""
 
-    `systems.yaml` explains them.
-    """
+    @property
+    def encoder(self) -> str:
+        """Folder of the dual-encoder that encodes its queries."""
+        return f"data/{self.name}"
 
+
+class PlainSystem(DenseSystem):
+    """A dual-encoder."""
+
+    kind: Literal["plain"]
+
+
+class ViewsSystem(DenseSystem):
+    """A dual-encoder with several vectors per passage."""
+
+    kind: Literal["views"]
+
+
+class ShiftedSystem(DenseSystem):
+    """The vectors of the system `base`, shifted by the mean of their labelled training queries."""
+
+    kind: Literal["shifted"]
     base: str
-    nodes: Literal["training", "generated", "both"]
-    generated: str
-    k: str  # name of the parameter that says how many passages a query is connected to
-    around: str
-    features: str
+
+    @property
+    def encoder(self) -> str:
+        """The base's."""
+        return f"data/{self.base}"
+
+
+class GraphSystem(DenseSystem):
+    """A GNN-encoder: `base` is the system that serves as its M_de."""
+
+    kind: Literal["graph"]
+    base: str
+
+    @property
+    def encoder(self) -> str:
+        """Trained with the GNN."""
+        return f"data/mgt/{self.name}/encoder"
+
+
+AnySystem = Annotated[
+    LexicalSystem
+    | PlainSystem
+    | ShiftedSystem
+    | ReorderedSystem
+    | GraphSystem
+    | FusedSystem
+    | ViewsSystem
+    | RerankedSystem,
+    Field(discriminator="kind"),
+]
+Of = TypeVar("Of", bound=System)
 
 
 class Branch(_Entry):
     """Systems that are judged together, the one that they are compared with, and others that are shown with them."""
 
     baseline: str
-    against: str
+    systems: dict[str, AnySystem]
     beside: tuple[str, ...] = ()
     sampled: bool = False
 
 
 class Registry(_Entry):
-    """`systems.yaml` without its groups `dense` and `systems`, which only join other groups for dvc.yaml."""
+    """`systems.yaml`."""
 
-    lexical: dict[str, System]
-    plain: dict[str, PlainSystem]
-    shifted: dict[str, ShiftedSystem]
-    reordered: dict[str, ReorderedSystem]
-    graphs: dict[str, GraphSystem]
-    fused: dict[str, System]
-    views: dict[str, DenseSystem]
-    reranking: dict[str, System]
-    built: dict[str, GraphSystem]
     branches: dict[str, Branch]
 
-    @property
-    def dense(self) -> dict[str, DenseSystem]:
-        """The systems that search vectors, in the order of every table."""
-        return {name: one for name, one in self.systems.items() if isinstance(one, DenseSystem)}
-
-    @property
-    def every(self) -> dict[str, System]:
-        """All systems, group by group."""
-        plain = {**self.lexical, **self.plain, **self.shifted, **self.reordered}
-        return {**plain, **self.graphs, **self.fused, **self.views, **self.reranking}
+    @model_validator(mode="before")
+    @classmethod
+    def _name_systems(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for branch, one in values["branches"].items():
+            for name, system in one["systems"].items():
+                system |= {"name": name, "branch": branch}
+        return values
 
     @property
     def systems(self) -> dict[str, System]:
-        """All systems in the order of every table: branch by branch, within a branch as they stand in the file."""
-        return {name: one for branch in self.branches for name, one in self.every.items() if one.branch == branch}
+        """All systems in the order of every table."""
+        return {name: one for branch in self.branches.values() for name, one in branch.systems.items()}
+
+    def _of(self, kind: type[Of]) -> dict[str, Of]:
+        return {name: one for name, one in self.systems.items() if isinstance(one, kind)}
+
+    @property
+    def dense(self) -> dict[str, DenseSystem]:
+        """The systems that search vectors."""
+        return self._of(DenseSystem)
+
+    @property
+    def plain(self) -> dict[str, PlainSystem]:
+        """The dual-encoders that encode a passage alone."""
+        return self._of(PlainSystem)
+
+    @property
+    def shifted(self) -> dict[str, ShiftedSystem]:
+        """The systems with another one's vectors, shifted."""
+        return self._of(ShiftedSystem)
+
+    @property
+    def reordered(self) -> dict[str, ReorderedSystem]:
+        """The systems with another one's passages, ranked anew."""
+        return self._of(ReorderedSystem)
+
+    @property
+    def graphs(self) -> dict[str, GraphSystem]:
+        """The GNN-encoders."""
+        return self._of(GraphSystem)
+
+    @property
+    def fused(self) -> dict[str, FusedSystem]:
+        """The systems that fuse two rankings."""
+        return self._of(FusedSystem)
+
+    @property
+    def views(self) -> dict[str, ViewsSystem]:
+        """The systems with several vectors per passage."""
+        return self._of(ViewsSystem)
+
+    @property
+    def built(self) -> dict[str, GraphSystem]:
+        """Every graph that is built: the GNN-encoders', and `widest`, from which the evidence cuts its graphs."""
+        return self.graphs | {WIDEST: self.graphs[MAIN]}
 
     def of_branch(self, branch: str) -> tuple[str, ...]:
         """The systems of a branch."""
-        return tuple(name for name, one in self.systems.items() if one.branch == branch)
+        return tuple(self.branches[branch].systems)
 
     @property
     def one_vector(self) -> list[str]:
@@ -163,9 +242,8 @@ def read_registry(path: Path) -> Registry:
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found = Registry.model_validate({name: values[name] for name in Registry.model_fields}, strict=False)
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+        found = Registry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")), strict=False)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path}: not a registry of systems ({' '.join(str(error).split())}); see its comments"
         ) from error
@@ -173,14 +251,16 @@ def read_registry(path: Path) -> Registry:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         raise UserError(f"{path}: {name}: {first['msg'][0].lower() + first['msg'][1:]}; see its comments") from error
-    every = found.every
     references = [
-        *((f"{name}.branch", one.branch, list(found.branches)) for name, one in every.items()),
-        *((f"{name}.base", one.base, list(found.plain)) for name, one in found.built.items()),
-        *((f"{name}.base", one.base, list(found.dense)) for name, one in found.shifted.items()),
+        *((f"{name}.base", one.base, list(found.plain)) for name, one in found.graphs.items()),
+        *((f"{name}.base", one.base, list(found.plain)) for name, one in found.shifted.items()),
         *((f"{name}.base", one.base, list(found.dense)) for name, one in found.reordered.items()),
-        *((f"{name}.baseline", one.baseline, list(every)) for name, one in found.branches.items()),
-        *((f"{name}.beside", other, list(every)) for name, one in found.branches.items() for other in one.beside),
+        *((f"{name}.baseline", one.baseline, list(found.systems)) for name, one in found.branches.items()),
+        *(
+            (f"{name}.beside", other, list(found.systems))
+            for name, one in found.branches.items()
+            for other in one.beside
+        ),
     ]
     for place, name, known in references:
         if name not in known:

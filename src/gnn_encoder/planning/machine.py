@@ -16,6 +16,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.device import device, working_dtype
@@ -23,7 +24,6 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.untouched import own_settings, readable
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import SCRATCH
 from gnn_encoder.training.allocator import keep_freed_memory
 from gnn_encoder.training.loop import CLIP
 

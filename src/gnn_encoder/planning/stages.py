@@ -171,6 +171,21 @@ def _bm25(stage: Declared, at: Setting) -> Cost:
     return Cost(seconds=seconds, disk=at.run_rows * work.RUN_BYTES, memory=work.LIGHT_PROCESS + 24 * words)
 
 
+def _together(*parts: Callable[[Declared, Setting], Cost]) -> Callable[[Declared, Setting], Cost]:
+    """The cost of a stage that does several things, one after the other."""
+
+    def cost(stage: Declared, at: Setting) -> Cost:
+        costs = [part(stage, at) for part in parts]
+        return Cost(
+            seconds=sum(one.seconds for one in costs),
+            disk=sum(one.disk for one in costs),
+            memory=max(one.memory for one in costs),
+            loads=sum(one.loads for one in costs),
+        )
+
+    return cost
+
+
 def _words(at: Setting) -> float:
     return at.facts.passages * float(at.facts.passage_tokens.counts.mean())
 
@@ -213,7 +228,7 @@ def _contrastive(at: Setting, section: object, shape: work.Steps, evaluations: i
 
 def _cache_passages(stage: Declared, at: Setting) -> Cost:
     limit = None
-    if stage.key == "untouched":
+    if stage.name == "untouched":
         limit = min(at.params.untouched.passage_length or at.machine.model.tokens, at.machine.model.tokens)
     return Cost(seconds=at.passages(at.facts.passages, limit), disk=at.matrix, memory=at.reading(), loads=1)
 
@@ -226,7 +241,7 @@ def _mine_candidates(stage: Declared, at: Setting) -> Cost:
 
 
 def _train_cross_encoder(stage: Declared, at: Setting) -> Cost:
-    section = at.params.value(stage.item["section"]) or at.params.train_cross_encoder
+    section = at.params.train_cross_encoder
     limit, model = section.max_length, at.machine
     seconds = work.pair_steps(
         at.facts.train, section.epochs, section.batch_size, section.negatives, at.facts.pair_tokens, limit, model
@@ -341,10 +356,8 @@ def _measure(stage: Declared, at: Setting) -> Cost:
 
 STAGES: dict[str, Callable[[Declared, Setting], Cost]] = {
     "prepare": _prepare,
-    "index_bm25": _index_bm25,
-    "bm25": _bm25,
-    "positives": _light(0.5),
-    "untouched": _untouched,
+    "untouched": _together(_untouched, _cache_passages, _build_index, _retrieve),
+    "bm25": _together(_index_bm25, _bm25, _light(0.5)),
     "train_dual_encoder": _train_dual_encoder,
     "cache_passages": _cache_passages,
     "mine_candidates": _mine_candidates,
@@ -355,12 +368,7 @@ STAGES: dict[str, Callable[[Declared, Setting], Cost]] = {
     "embed_edges": _embed_edges,
     "train_mgt": _train_mgt,
     "encode_corpus": _encode_corpus,
-    "build_index": _build_index,
-    "retrieve": _retrieve,
-    "shift_passages": _shift_passages,
-    "reorder": _reorder,
-    "fuse": _reorder,
-    "slices": _slices,
-    "measure": _measure,
-    "evaluate": _light(5.0),
+    "build_index": _together(_build_index, _retrieve),
+    "baselines": _together(_shift_passages, _build_index, _retrieve, _reorder, _reorder, _reorder),
+    "evaluate": _together(*[_measure] * 10, _slices, _light(5.0)),
 }

@@ -16,7 +16,7 @@ from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import MAIN, registry, title_of
+from gnn_encoder.pipeline.systems import registry, title_of
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.branch_figures import views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
@@ -97,7 +97,7 @@ def results(tested: str) -> Section:
     """The tables of all systems, or of branches that ran alone; the claim; what was chosen on dev; the figures."""
     found = Section(title="Results")
     tables, claim, choices = read_results(read_measured()), read_claim(), read_choices()
-    found.need(tables, "No system has been evaluated yet", f"dvc repro evaluate@{MAIN}")
+    found.need(tables, "No system has been evaluated yet", "dvc repro")
     for one in tables:
         told = f"The queries’ values have changed since this table was written: {one.title}, {one.split}"
         found.need(not one.outdated, told, one.command)
@@ -116,7 +116,7 @@ def slices() -> Section:
     for branch in registry().branches:
         sliced = read_record(project.METRICS / branch / "slices.json", dict[str, Sliced]) or {}
         found.tables += [split_table(branch, of, split) for split, of in reversed(sliced.items())]
-    found.need(found.tables, "No slices have been evaluated", f"dvc repro evaluate@{MAIN}")
+    found.need(found.tables, "No slices have been evaluated", "dvc repro")
     return found
 
 
@@ -124,7 +124,7 @@ def costs() -> Section:
     """The costs of each system as `compare` measured them, and quality against latency."""
     measured = read_record(project.METRICS / "costs.json", dict[str, Costs])
     found = Section(title="Costs", tables=[costs_table(measured)] if measured else [])
-    found.need(measured, "Costs have not been measured", "dvc repro compare")
+    found.need(measured, "Costs have not been measured", "dvc repro pipelines/comparison/dvc.yaml")
     found.show(project.PLOTS / "costs.png")
     return found
 
@@ -134,7 +134,7 @@ def training() -> Section:
     curves = histories()
     table = kept_table(curves)
     found = Section(title="Training", notes=[CURVES], tables=[table] if table else [])
-    found.need(curves, "No model has been trained", f"dvc repro evaluate@{MAIN}")
+    found.need(curves, "No model has been trained", "dvc repro")
     found.show(project.PLOTS / "training.png")
     return found
 
@@ -144,8 +144,8 @@ def pair() -> Section:
     labels = read_json(project.PAIR_LABELS / "statistics.json")
     found = Section(title="PAIR", tables=tables_of(labels, "Pseudo-labels") if labels else [])
     found.show(project.PLOTS / "pair" / "similarity.png")
-    found.need(found.figures, "The similarities have not been measured", "dvc repro pair_similarity")
-    found.need(labels, "There are no pseudo-labels", "dvc repro pair_label")
+    found.need(found.figures, "The similarities have not been measured", "dvc repro pipelines/comparison/dvc.yaml")
+    found.need(labels, "There are no pseudo-labels", "dvc repro pipelines/pair/dvc.yaml")
     return found
 
 
@@ -154,10 +154,10 @@ def dual_cross() -> Section:
     quality = read_json(project.GENERATED / "quality.json")
     title = "Generated queries compared with the dev queries"
     found = Section(title="Dual-Cross-Encoder", tables=tables_of(quality, title) if quality else [])
-    curves = [path for name in registry().views if (path := project.VIEWS_CURVE / name / "curve.csv").is_file()]
+    curves = [path for name in registry().views if (path := project.COMPARISON / f"{name}.csv").is_file()]
     found.tables += [views_table(pl.read_csv(curve)) for curve in curves]
-    found.need(quality, "No queries have been generated", "dvc repro choose_queries")
-    found.need(curves, "Numbers of views have not been compared", "dvc repro views_curve")
+    found.need(quality, "No queries have been generated", "dvc repro pipelines/dual_cross/dvc.yaml")
+    found.need(curves, "Numbers of views have not been compared", "dvc repro pipelines/comparison/dvc.yaml")
     for name in registry().views:
         found.show(project.PLOTS / name / "views.png")
     return found
@@ -171,7 +171,9 @@ def evidence(tested: str) -> Section:
         found.tables += evidence_tables(name, read_json(ours[name]), tested)
     if cases := read_json(project.EVIDENCE / "cases.json"):
         found.tables.append(cases_table(cases))
-    found.need(found.tables, "The papers’ tables and figures have not been made", "dvc repro evidence")
+    found.need(
+        found.tables, "The papers’ tables and figures have not been made", "dvc repro pipelines/evidence/dvc.yaml"
+    )
     for path in sorted(project.METRICS.rglob("*.json")):
         if path.stem not in ELSEWHERE and path.parent.name != folder:
             found.tables += other_tables(path)

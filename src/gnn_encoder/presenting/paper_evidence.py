@@ -160,7 +160,7 @@ def paint_attention(axes: "Axes", kinds: pl.Series, attention: pl.Series, names:
 
 
 def times_table(times: dict[str, Any]) -> Table:
-    """Milliseconds per passage and per query, with the machine as note. `times`: from the stage encoding_times."""
+    """Milliseconds per passage and per query, with the machine as note. `times`: as `evidence` measured them."""
     rows = [
         [title_of(system), f"{row['ms_a_passage']:.3f}", f"{row['ms_a_question']:.2f}"]
         for system, row in times["systems"].items()

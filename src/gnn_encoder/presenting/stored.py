@@ -14,6 +14,7 @@ from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.values import Comparisons, Means, read_values
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.presenting.quality import Mean, Measured, Results, means_of
 
@@ -69,7 +70,7 @@ def read_results(measured: dict[str, Measured]) -> list[Results]:
 
     A branch has tables of its own if one of its systems is in no table of all systems that is up to date.
     """
-    found = list(_read(project.METRICS, "all systems", "dvc repro compare", measured))
+    found = list(_read(project.METRICS, "all systems", "dvc repro pipelines/comparison/dvc.yaml", measured))
     told = {system for table in found if not table.outdated for system in table.means}
     for branch in registry().branches:
         if not told.issuperset(registry().of_branch(branch)):
@@ -89,7 +90,7 @@ def read_branch(branch: str, measured: dict[str, Measured]) -> list[Results]:
     if sampled:
         title = f"{title_of(branch)}, on a sample of the queries"
         measured = means_of(on_shared_queries(_values(registry().shown_with(branch))))
-    command = f"dvc repro evaluate@{branch}"
+    command = repro(branch)
     return list(_read(project.METRICS / branch, title, command, measured, sampled=sampled))
 
 

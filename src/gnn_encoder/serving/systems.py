@@ -88,7 +88,7 @@ def watched(system: str, hybrid: bool) -> list[Path]:
         return files
     from gnn_encoder.index.bm25 import SETTINGS  # only here: it loads what a server without BM25 does not need
 
-    return [*files, project.index(LEXICAL) / SETTINGS, project.RUNS / HYBRID / project.CHOICE]
+    return [*files, project.index(LEXICAL) / SETTINGS, project.runs(HYBRID) / project.CHOICE]
 
 
 @dataclass

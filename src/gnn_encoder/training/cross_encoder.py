@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import contains, pair_counts, relevant_pairs
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.batching import encode_by_length
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -23,7 +24,6 @@ from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.training.contrastive import chunks, local_share
 from gnn_encoder.training.dev import read_dev_candidates
 from gnn_encoder.training.dev_score import DevScore, reranking_score

@@ -4,12 +4,12 @@ from functools import partial
 from pathlib import Path
 
 from gnn_encoder.core.judgements import pair_counts
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.training.contrastive import QUERY_CENTRIC, ContrastiveTask, Generated, PassageCentric, Texts
 from gnn_encoder.training.dev import read_dev_sample
 from gnn_encoder.training.dev_score import DevScore, Views, retrieval_score

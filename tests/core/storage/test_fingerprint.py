@@ -48,6 +48,16 @@ def test_a_manifest_with_a_fingerprint_stands_for_its_folder(folder: Path) -> No
     assert fingerprint(folder) != before
 
 
-def test_code_fingerprint_reads_the_package() -> None:
-    assert len(code_fingerprint()) == 32
-    assert code_fingerprint() == code_fingerprint()
+def test_code_is_python_files_and_where_they_lie(tmp_path: Path) -> None:
+    def of() -> str:
+        return code_fingerprint([Path("src/package"), Path("stages/a.py")], tmp_path)
+
+    for name in ("src/package/a.py", "src/package/inner/b.py", "stages/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    before = of()
+    (tmp_path / "src/package/notes.txt").touch()
+    (tmp_path / "stages/other.py").touch()
+    assert of() == before
+    (tmp_path / "src/package/a.py").rename(tmp_path / "src/package/c.py")
+    assert of() != before

@@ -48,12 +48,6 @@ def replacing(target: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def publish_files(folder: Path, target: Path) -> None:
-    """Move each file of `folder` into the folder `target`, whole; other files of `target` stay."""
-    for file in sorted(folder.iterdir()):
-        publish(file, target / file.name)
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a small file whole: it is written beside its place and then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)

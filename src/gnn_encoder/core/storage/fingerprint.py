@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,19 @@ def recorded_params(folder: Path) -> dict[str, Any]:
     return found
 
 
-@cache
-def code_fingerprint() -> str:
-    """Hash the package's own source, so that half-done work is resumed only by the code that began it."""
-    root = Path(gnn_encoder.__file__).parent
+def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
+    """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
+
+    Args:
+        paths: relative to `root`.
+        root: None: the folder that this package's `src/` lies in.
+    """
+    root = root or Path(gnn_encoder.__file__).parents[2]
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode())
-        digest.update(path.read_bytes())
+    for path in paths:
+        for file in [root / path] if path.suffix else sorted((root / path).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode())
+            digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()
 
 

@@ -12,6 +12,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
 from gnn_encoder.encoding.texts import open_passages, open_queries
@@ -20,7 +21,6 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import chunks, local_share
 from gnn_encoder.training.examples import epoch_batches, steps_of

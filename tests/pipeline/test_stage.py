@@ -5,7 +5,8 @@ import errno
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from safetensors import SafetensorError
 
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import publish
-from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
 from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import TIMES, Stage, artifact
@@ -42,7 +43,7 @@ PIPELINE = {
             "outs": ["data/each/${key}"],
         },
     },
-    "page": {"cmd": "scripts/python stages/page.py", "deps": ["input.txt"], "outs": ["report/page.html"]},
+    "several": {"cmd": "scripts/python stages/several.py", "deps": ["input.txt"], "outs": ["data/a", "data/b/c"]},
 }
 
 
@@ -106,7 +107,7 @@ def test_how_long_it_took_is_recorded_beside_the_artifacts(begin: Begin) -> None
 def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     begin.build("one", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}
-    monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", lambda: "of other code")
+    monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", lambda code: "of other code")
     begin.build("one", k=1)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
     begin.build("one", k=2)
@@ -166,18 +167,66 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
     assert not (root / ".scratch" / "thing").exists()
 
 
-def test_other_params_inputs_or_scripts_begin_anew(root: Path, begin: Begin) -> None:
+def test_other_params_or_inputs_begin_anew_and_remove_what_was_left(begin: Begin) -> None:
     first = begin.interrupted("half", k=1)
     other = begin.interrupted("half", k=2)
+    assert other != first and [path.name for path in other.parent.iterdir()] == [other.name]
     Path("input.txt").write_text("other")
-    third = begin.interrupted("half", k=1)
-    Path("stages").mkdir()
-    Path("stages/thing.py").write_text("other")
-    fourth = begin.interrupted("half", k=1)
-    assert len({first, other, third, fourth}) == 4
+    third = begin.interrupted("half", k=2)
+    assert third not in (first, other) and [path.name for path in third.parent.iterdir()] == [third.name]
     with begin(k=3) as stage:
         assert list(stage.work.iterdir()) == []
         assert not (stage.scratch / "a.txt").exists()
+
+
+def test_code_that_is_not_declared_decides_nothing(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed docstring in `serving` does not throw away a training that was begun; one in `core` does."""
+    code = {
+        "src/gnn_encoder/core/a.py": '"""One."""',
+        "src/gnn_encoder/serving/b.py": '"""Two."""',
+        "stages/thing.py": "",
+    }
+    for name, text in code.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", partial(code_fingerprint, root=Path()))
+    first = begin.interrupted("half", k=1)
+    Path("src/gnn_encoder/serving/b.py").write_text('"""Two."""')
+    (Path("src/gnn_encoder/core/__pycache__")).mkdir()
+    (Path("src/gnn_encoder/core/__pycache__/a.pyc")).write_text("compiled")
+    assert begin.interrupted("half", k=1) == first
+    for name in ("src/gnn_encoder/core/a.py", "stages/thing.py"):
+        Path(name).write_text('"""Two."""')
+        assert (other := begin.interrupted("half", k=1)) != first
+        first = other
+
+
+def test_several_outputs(root: Path, begin: Begin) -> None:
+    with begin("several", k=1) as stage:
+        for output in stage.outputs:
+            (stage.unfinished(output) / "a.txt").write_text(output.name)
+        assert not (root / "data").exists()
+        with pytest.raises(ValueError):
+            _ = stage.scratch
+    assert [(root / name / "a.txt").read_text() for name in ("data/a", "data/b/c")] == ["a", "c"]
+    assert {path.name for path in (root / "data/b/c").iterdir()} == {"a.txt", "manifest.json"}
+    assert sorted(path.name for path in TIMES.iterdir()) == ["a.json", "b-c.json"]
+
+
+def test_a_part_is_made_once(begin: Begin) -> None:
+    made = []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        (folder / ".work").mkdir(parents=True)
+        (folder / "model").write_text("trained")
+
+    for error in (KeyboardInterrupt, None):
+        with pytest.raises(error) if error else nullcontext(), begin(k=1) as stage:
+            assert (stage.once("part", make) / "model").read_text() == "trained"
+            if error:
+                raise error
+    assert len(made) == 1 and [path.name for path in (TARGET / "part").iterdir()] == ["model"]
 
 
 def test_manifest_names_the_parameters_and_differs_with_them(root: Path, begin: Begin) -> None:
@@ -276,28 +325,18 @@ def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"], "they are no part of the artifact"
 
 
-def test_a_single_file(root: Path, begin: Begin) -> None:
-    for text in ("old", "new"):
-        with begin("page", k=1) as stage:
-            (stage.scratch / "page.html").write_text(text)
-        assert (root / "report" / "page.html").read_text() == text
-    assert [path.name for path in (root / "report").iterdir()] == ["page.html"]
-    assert not [path for path in (root / ".scratch").rglob("*") if path.is_file()]
-
-
 @pytest.mark.parametrize(
     ("mode", "target", "ranks"),
     [
         ("once", "data/thing", ["0 of 1"]),
         ("shared", "data/thing", ["0 of 2", "1 of 2"]),
-        ("once", "report/made.txt", ["0 of 1"]),
     ],
 )
 def test_two_processes(root: Path, mode: str, target: str, ranks: list[str]) -> None:
     """What is not shared runs on the first rank, whose barriers are its own; both see the artifact in its place."""
     stage = {"cmd": f"scripts/python stages/{mode}.py", "deps": ["input.txt"], "outs": [target]}
     Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {mode: stage}}))
-    made = Path(target) if Path(target).suffix else Path(target) / "made.txt"
+    made = Path(target) / "made.txt"
     (root / "order").write_text(f"{mode} {made}")
     run_two(Path(two_ranks.__file__), root)
     assert [(root / f"ran-{rank}").read_text() for rank in range(2) if (root / f"ran-{rank}").exists()] == ranks

@@ -1,0 +1,157 @@
+"""The pipelines as the stages read them: equal to what DVC itself makes of them, and by hand on a small one."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dvc.repo import Repo
+from dvc.stage import PipelineStage
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.declared import Declared, find_stage, read_stages, repro
+from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
+
+from ..project import ROOT, declare
+
+
+def paths(folder: Path, outputs: list[Any]) -> list[str]:
+    return [os.path.relpath(output.fs_path, folder) for output in outputs]
+
+
+@pytest.mark.parametrize("experiment", ["params.yaml", "tests/tiny/params.yaml"])
+def test_equals_what_dvc_reads(experiment: str, tmp_path: Path) -> None:
+    declare(tmp_path)
+    if experiment != "params.yaml":
+        init([str(ROOT / experiment)], tmp_path / "params.yaml")
+    Repo.init(str(tmp_path), no_scm=True).close()
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    with Repo(str(tmp_path)) as repo:
+        expected = {}
+        for stage in repo.index.stages:
+            assert isinstance(stage, PipelineStage) and Path(stage.wdir) == tmp_path
+            read = [dep for dep in stage.deps if type(dep).__name__ == "Dependency"]
+            named = {os.path.relpath(dep.fs_path, tmp_path): dep.params for dep in stage.params}
+            plots = [out for out in stage.outs if out.plot]
+            metrics = [out for out in stage.outs if out.metric]
+            outs = [out for out in stage.outs if not (out.plot or out.metric)]
+            expected[os.path.relpath(stage.path, tmp_path), stage.name] = (
+                stage.cmd,
+                paths(tmp_path, read),
+                sorted(named.get("params.yaml", [])),
+                *(paths(tmp_path, some) for some in (outs, metrics, plots)),
+            )
+    found = {
+        (str(one.file), one.address): (
+            one.cmd,
+            list(map(str, one.deps)),
+            sorted(one.params),
+            *(list(map(str, some)) for some in (one.outs, one.metrics, one.plots)),
+        )
+        for one in read_stages(tmp_path)
+    }
+    assert found == expected
+
+
+def test_the_size_of_the_pipelines() -> None:
+    stages = list(read_stages(ROOT))
+    assert len({one.name for one in stages}) <= 24 and len(stages) <= 90
+    assert len([one for one in stages if one.file == Path("dvc.yaml")]) <= 24
+    assert len((ROOT / "dvc.yaml").read_text().splitlines()) <= 400
+
+
+def test_the_registry_and_the_pipelines_agree() -> None:
+    """What a system is called and compared with stands in the one, how it is made in the others."""
+    made = {path.as_posix(): one for one in read_stages(ROOT) for path in one.outs}
+    for name, system in registry().dense.items():
+        for place in (project.embeddings(name), project.index(name), project.runs(name)):
+            assert place.as_posix() in made, place
+        assert any(path in (project.encoder(name), *project.encoder(name).parents) for path in map(Path, made))
+        assert system.encoder == project.encoder(name).as_posix()
+    for branch, one in registry().branches.items():
+        stage = made[f"data/evaluation/{branch}"]
+        own = {project.runs(system) for system in one.systems}
+        others = {registry().systems[system].branch for system in registry().shown_with(branch)} - {branch}
+        assert {path for path in stage.inputs if path.parent == project.RUNS} == own
+        measured = {path.name for path in stage.inputs if path.parent == project.MEASURES}
+        assert measured == others
+    for name, graph in registry().built.items():
+        assert made[f"data/graph/{name}"].item["base"] == graph.base
+        assert name == WIDEST or made[f"data/mgt/{name}"].item == graph.base
+
+
+def test_which_command_evaluates_a_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert (repro(MAIN), repro("pair")) == ("dvc repro", "dvc repro pipelines/pair/dvc.yaml")
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+FIT = {
+    "cmd": "scripts/python stages/fit.py",
+    "deps": ["data/raw", "src/package", "stages/fit.py", "data/raw"],
+    "params": ["seed", "fit.rate", {"more.yaml": ["systems"]}, "seed"],
+    "outs": ["data/fit"],
+    "metrics": [{"metrics/fit.json": {"cache": False}}],
+    "plots": ["plots/fit.csv", {"plots/fit.png": {"cache": True}}],
+}
+MEASURE = {
+    "foreach": {"plain": {"folder": "matrix"}, "graph": {"folder": "edges"}},
+    "do": {"wdir": "../..", "cmd": "run ${key}", "deps": ["data/${item.folder}/${key}"], "outs": ["data/m/${key}"]},
+}
+LISTED = {"foreach": "${fit.trials}", "do": {"cmd": "run ${key} ${item}", "outs": ["data/listed/${key}"]}}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    for name, stages in (("", {"fit": FIT}), ("pipelines/a/", {"measure": MEASURE, "listed": LISTED})):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}, sort_keys=False))
+    (tmp_path / "params.yaml").write_text("fit: {rate: 0.5, trials: {a: 1, b: 2}}\n")
+    return tmp_path
+
+
+def test_stages_by_hand(small: Path) -> None:
+    found = find_stage("fit", [], small)
+    assert found == Declared(
+        file=Path("dvc.yaml"),
+        name="fit",
+        key="",
+        item=None,
+        cmd="scripts/python stages/fit.py",
+        deps=tuple(map(Path, ("data/raw", "src/package", "stages/fit.py", "data/raw"))),
+        params=("seed", "fit.rate"),
+        outs=(Path("data/fit"),),
+        metrics=(Path("metrics/fit.json"),),
+        plots=(Path("plots/fit.csv"), Path("plots/fit.png")),
+    )
+    assert found.address == "fit" and found.inputs == [Path("data/raw")], "each once, code left out"
+    assert found.code == [Path("src/package"), Path("stages/fit.py")]
+    found = find_stage("measure", ["graph"], small)
+    assert (found.file, found.address) == (Path("pipelines/a/dvc.yaml"), "measure@graph")
+    assert (found.cmd, found.deps, found.item) == ("run graph", (Path("data/edges/graph"),), {"folder": "edges"})
+    assert [one.cmd for one in read_stages(small)][3:] == ["run a 1", "run b 2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("fitt", [], "dvc.yaml: has no stage fitt; its stages and the scripts in stages/ share names"),
+        ("fit", ["plain"], "argument is 'plain': stage fit runs once; leave it out"),
+        ("measure", [], "no argument: must be one of plain, graph"),
+        ("measure", ["plain", "graph"], "argument is 'plain graph': must be one of plain, graph"),
+    ],
+)
+def test_a_stage_that_is_none(small: Path, name: str, arguments: list[str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find_stage(name, arguments, small)
+    assert str(caught.value).removeprefix(f"{small}/") == message
+
+
+def test_no_pipeline(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"dvc\.yaml: no such file; run from the project's root"):
+        list(read_stages(tmp_path))

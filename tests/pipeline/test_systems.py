@@ -1,0 +1,138 @@
+"""The registry of systems: what it says of a small one by hand, and the mistakes in one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.pipeline.systems import (
+    CEILING,
+    HYBRID,
+    LEXICAL,
+    MAIN,
+    REFERENCE,
+    UNTOUCHED,
+    read_registry,
+    registry,
+    title_of,
+)
+from gnn_encoder.presenting.figures import system_style
+
+SMALL = """
+branches:
+  main:
+    baseline: base
+    systems:
+      words: {kind: lexical, title: Words}
+      base: {kind: plain, title: Base}
+      mean: {kind: shifted, title: Mean, base: base}
+      prior: {kind: reordered, title: Prior, base: base, one_vector: true}
+      near: {kind: reordered, title: Near, base: base, one_vector: false}
+      graph: {kind: graph, title: Graph, base: base}
+  side:
+    baseline: other
+    systems:
+      other: {kind: plain, title: Other}
+      better: {kind: plain, title: Better}
+      both: {kind: fused, title: Both}
+  built: {baseline: better, systems: {many: {kind: views, title: Many}}}
+  sample: {baseline: base, beside: [words, graph], sampled: true, systems: {sorted: {kind: reranked, title: Sorted}}}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Any:
+    path = tmp_path / "systems.yaml"
+    path.write_text(SMALL)
+    return read_registry(path)
+
+
+def test_the_order_is_the_file_s(small: Any) -> None:
+    main, side = ["words", "base", "mean", "prior", "near", "graph"], ["other", "better", "both"]
+    assert list(small.systems) == [*main, *side, "many", "sorted"]
+    assert small.of_branch("main") == tuple(main) and small.systems["both"].branch == "side"
+    encoders = {"base": "base", "mean": "base", "graph": "mgt/graph/encoder", "other": "other", "better": "better"}
+    assert {name: one.encoder for name, one in small.dense.items()} == {
+        name: f"data/{folder}" for name, folder in (encoders | {"many": "many"}).items()
+    }
+
+
+def test_what_systems_are_compared_with_and_shown_beside(small: Any) -> None:
+    of_main = dict.fromkeys(("words", "mean", "prior", "near", "graph"), "base")
+    assert small.baselines == {**of_main, "better": "other", "both": "other", "many": "better"}
+    assert [name for name in small.systems if small.is_sampled(name)] == ["sorted"]
+    assert small.one_vector == ["base", "mean", "prior", "graph", "other", "better"]
+    assert small.independent_branches == ["main", "side"]
+    assert small.shown_with("side") == ["other", "better", "both"]
+    assert small.shown_with("built") == ["better", "many"]
+    assert small.shown_with("sample") == ["base", "words", "graph", "sorted"]
+
+
+def test_the_project_s_own() -> None:
+    assert {MAIN, REFERENCE, LEXICAL, UNTOUCHED, HYBRID, CEILING} <= registry().systems.keys()
+    papers = {"gnn_encoder": "dual_encoder", "pair": "pair_no_psr", "dual_cross": "dual_cross_dpr"}
+    assert papers.items() <= registry().baselines.items() and registry().is_sampled("reranked")
+    assert len({tuple(system_style(name).items()) for name in registry().systems}) == len(registry().systems)
+    assert title_of("dual_encoder") == "M_de" and title_of("a branch without one") == "a branch without one"
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+PLAIN = "base, other, better"
+EVERY = "words, base, mean, prior, near, graph, other, better, both, many, sorted"
+Change = Callable[[dict[str, Any]], object]
+
+
+def put(path: str, value: object) -> Change:
+    def change(values: dict[str, Any]) -> None:
+        *sections, key = path.split(".")
+        for section in sections:
+            values = values[section]
+        values[key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("main.systems.words.encoder", "data/words"), "main.systems.words.lexical.encoder: extra inputs are not"),
+        (
+            lambda values: values["main"]["systems"]["graph"].pop("base"),
+            "main.systems.graph.graph.base: field required",
+        ),
+        (put("side.systems.better.title", 5), "side.systems.better.plain.title: input should be a valid string"),
+        (put("side.systems.better.kind", "none"), "side.systems.better: input tag 'none' found using 'kind' does not"),
+        (put("side.baselines", "other"), "side.baselines: extra inputs are not permitted"),
+        (lambda values: values["side"].pop("baseline"), "side.baseline: field required"),
+        (put("side.baseline", "none"), f"side.baseline is 'none': must be one of {EVERY}"),
+        (put("sample.beside", ["gnn"]), f"sample.beside is 'gnn': must be one of {EVERY}"),
+        (put("main.systems.graph.base", "words"), f"graph.base is 'words': must be one of {PLAIN}"),
+    ],
+)
+def test_a_wrong_registry(tmp_path: Path, change: Change, message: str) -> None:
+    values = yaml.safe_load(SMALL)
+    change(values["branches"])
+    path = tmp_path / "systems.yaml"
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    with pytest.raises(UserError) as caught:
+        read_registry(path)
+    text = str(caught.value).removeprefix(f"{path}: ").removeprefix("branches.")
+    assert text.startswith(message) and "\n" not in text
+
+
+@pytest.mark.parametrize("text", ["a: [1\nb", "", "- 1", "branches: 3", "branches: {a: {systems: 3}}"])
+def test_no_registry(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "systems.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="not a registry") as caught:
+        read_registry(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"systems\.yaml: no such file; run from the project's root"):
+        read_registry(tmp_path / "systems.yaml")
