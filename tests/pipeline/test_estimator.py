@@ -1,0 +1,81 @@
+"""The estimator is what the pipeline runs: the same vectors and labels give the same graph, weights and embeddings."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+import yaml
+
+from gnn_encoder import GNNEncoder
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.records import EXAMPLES
+from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.training.examples import examples_from_candidates
+
+from ..project import call_stage
+
+SYSTEM, BASE = "gnn_encoder", "dual_encoder"
+
+
+def test_against_train_mgt_and_encode_corpus(stages: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(stages.folder)
+    change(lambda params: params["mgt"].update(edge_features="product", epochs=0))
+    params = load_params()
+    passages, pairs = open_matrix(project.embeddings(BASE)), {split: labels(split) for split in ("train", "dev")}
+    encoder = DualEncoder.load(project.encoder(BASE), precision=params.encoder.precision).for_inference()
+    queries = {
+        split: embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
+        for split in pairs
+    }
+    mgt = params.mgt
+    shared = {name: getattr(mgt, name) for name in ("beta", "batch_size", "negatives", "evaluate_every", "patience")}
+    gnn = GNNEncoder(
+        k=params.build_graph.k,
+        epochs=mgt.gnn_epochs,
+        learning_rate=mgt.gnn_learning_rate,
+        dev_queries=params.dev.cached_queries,
+        seed=params.seed,
+        **shared,
+    )
+    gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
+    np.testing.assert_array_equal(gnn.graph_.passages, GraphArtifacts(name=SYSTEM).open().passages)
+
+    # Both draw hard negatives from the passages that M_de retrieves.
+    found, _ = array_top_k(passages, queries["train"], gnn.k)
+    columns = {"query": np.repeat(np.arange(len(found)), gnn.k), "passage": found.reshape(-1)}
+    candidates = pl.DataFrame(columns, schema_overrides=pairs["train"].schema)
+    examples = examples_from_candidates(pairs["train"], candidates).to_arrow().cast(EXAMPLES)
+    write_table(project.EXAMPLES, EXAMPLES, [examples])
+    call_stage("train_mgt", SYSTEM)
+    trained = QueryPassageGNN.load(project.gnn(SYSTEM))
+    assert trained.config == gnn.gnn_.config
+    for name, weight in gnn.gnn_.state_dict().items():
+        assert torch.equal(trained.state_dict()[name], weight), name
+    call_stage("encode_corpus", SYSTEM)
+    informed = gnn.transform(passages).astype(params.cache_passages.dtype)
+    np.testing.assert_array_equal(informed, open_matrix(project.embeddings(SYSTEM)))
+
+
+def labels(split: str) -> pl.DataFrame:
+    return relevant_pairs(project.queries(split), project.qrels(split), project.PASSAGES)
+
+
+def change(by: Callable[[dict[str, Any]], object]) -> None:
+    """Change params.yaml of the current folder."""
+    with open("params.yaml") as file:
+        params = yaml.safe_load(file)
+    by(params)
+    with open("params.yaml", "w") as file:
+        yaml.safe_dump(params, file)
