@@ -5,7 +5,8 @@
     for hit in Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?", k=10):
         print(hit.rank, hit.score, hit.pid, hit.text)
 
-Torch is imported only where the model is no plain BERT, FAISS and the rest only when a system is opened.
+Queries are embedded by onnxruntime. Torch is imported only to make the encoder's graph, when it is first searched with;
+FAISS and the rest only when a system is opened.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from gnn_encoder.index.hybrid import HybridIndex
     from gnn_encoder.index.search import PassageIndex
+    from gnn_encoder.models.query_encoder import QueryEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +38,6 @@ class Hit:
     pid: str
     title: str
     text: str
-
-
-class QueryEncoder(Protocol):
-    """The part of a dual-encoder that a search needs."""
-
-    def embed_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """Embed queries. *Shape:* (n, d)."""
 
 
 class Tables(Protocol):
@@ -60,7 +55,7 @@ class Searcher:
     """
 
     version: Version
-    encoder: QueryEncoder
+    encoder: "QueryEncoder"
     index: "PassageIndex"
     hybrid: "HybridIndex | None"
     pids: Tables
@@ -68,7 +63,7 @@ class Searcher:
 
     @classmethod
     def open(
-        cls, index: str | Path, *, hybrid: bool = False, load: Callable[[Path], QueryEncoder] | None = None
+        cls, index: str | Path, *, hybrid: bool = False, load: "Callable[[Path], QueryEncoder] | None" = None
     ) -> "Searcher":
         """Open a built system.
 
@@ -90,7 +85,7 @@ class Searcher:
             return cls._open(folder.name, hybrid, load or load_encoder)
 
     @classmethod
-    def _open(cls, system: str, hybrid: bool, load: Callable[[Path], QueryEncoder]) -> "Searcher":
+    def _open(cls, system: str, hybrid: bool, load: "Callable[[Path], QueryEncoder]") -> "Searcher":
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
@@ -153,20 +148,11 @@ class Searcher:
         return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
 
 
-def load_encoder(folder: Path) -> QueryEncoder:
-    """Load the dual-encoder that embeds a system's queries, without importing torch where the model allows it."""
-    from gnn_encoder.models.quick import QuickEncoder
+def load_encoder(folder: Path) -> "QueryEncoder":
+    """Load the encoder that embeds a system's queries, of the project in the current folder."""
+    from gnn_encoder.models.query_encoder import QueryEncoder
 
-    return QuickEncoder.open(folder) or _load_dual_encoder(folder)
-
-
-def _load_dual_encoder(folder: Path) -> QueryEncoder:
-    from gnn_encoder.models.dual_encoder import DualEncoder
-    from gnn_encoder.pipeline.params import load_params
-
-    params = Path("params.yaml")
-    precision = load_params(params).encoder.precision if params.is_file() else "auto"
-    return DualEncoder.load(folder, precision=precision).for_inference()
+    return QueryEncoder.open(folder, project.QUERY_ENCODERS)
 
 
 def _open_hybrid(index: "PassageIndex", rows: Path | None) -> "HybridIndex":

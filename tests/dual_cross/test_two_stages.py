@@ -19,7 +19,6 @@ from gnn_encoder.dual_cross.curve import curve
 from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, pretrain
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.quick import QuickEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.training import contrastive
@@ -197,9 +196,6 @@ def test_models(inside: Path) -> None:
         assert losses[0][-4:].mean() < losses[0][:4].mean() and len(losses[1]) > 0
         embedded = [DualEncoder.load(f, precision="fp32").for_inference().embed_queries(ASKED) for f in (first, second)]
         assert np.abs(embedded[0] - base).max() > 1e-3 and np.abs(embedded[1] - embedded[0]).max() > 1e-3
-        quick = QuickEncoder.open(second)
-        assert quick is not None  # the command line embeds queries without torch
-        np.testing.assert_allclose(quick.embed_queries(ASKED), embedded[1], atol=2e-6)
 
 
 def test_views_are_indexed_and_searched(inside: Path) -> None:

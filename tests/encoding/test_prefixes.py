@@ -23,11 +23,10 @@ from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
 from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.pretrained import Source, load_tokenizer
-from gnn_encoder.models.quick import QuickEncoder
+from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.models.untouched import untouched
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.serving.encoder import PackedEncoder
 
 from ..models.test_dual_encoder import settings
 from ..texts import write_queries
@@ -60,12 +59,11 @@ def expected_queries(plain: DualEncoder, texts: list[str]) -> NDArray[np.float32
     return plain.embed_queries([QUERY + text for text in texts])
 
 
-def test_queries_given_as_texts(plain: DualEncoder, folder: Path) -> None:
+def test_queries_given_as_texts(plain: DualEncoder, folder: Path, tmp_path: Path) -> None:
     texts = ["bread oven", "why?", LONG]
     expected = expected_queries(plain, texts)
     assert np.abs(expected - plain.embed_queries(texts)).max() > 0.01, "the prefix matters"
-    for found in (load(folder), QuickEncoder.open(folder), PackedEncoder.open(folder)):
-        assert found is not None
+    for found in (load(folder), QueryEncoder.open(folder, tmp_path / "graphs")):
         np.testing.assert_allclose(found.embed_queries(texts), expected, atol=2e-5)
 
 

@@ -2,12 +2,9 @@
 
 import asyncio
 import base64
-import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gnn_encoder import Searcher
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.serving.app import create_app
 from gnn_encoder.serving.batches import MicroBatches
@@ -212,46 +209,6 @@ def test_embeddings_are_the_encoder_s(client: Client) -> None:
         ("gnn_encoder", "model"),
         ("dual_encoder", "model"),
     ]
-
-
-def test_tokens_are_counted_while_texts_are_embedded(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = client(limits=Limits(batch=2))
-    encoder = app.app.state.service.systems["gnn_encoder"].searcher.encoder
-    counting = CountingTokenizer(encoder._tokenizer)
-    monkeypatch.setattr(encoder, "_tokenizer", counting)
-    texts = [QUERY, "polo", QUERY]
-    told = app.post("/v1/embeddings", json={"input": texts, "model": "gnn_encoder"}).json()
-    lengths = {text: len(counting.tokenizer.encode(text).ids) for text in texts}
-    assert told["usage"]["prompt_tokens"] == sum(lengths[text] for text in texts)
-    assert sorted(counting.texts) in (sorted({QUERY, "polo"}), sorted([QUERY, "polo", QUERY]))  # in one batch or two
-
-
-def test_tokens_of_a_model_that_torch_computes(
-    client: Client, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = client()
-    folder = shutil.copytree(project.encoder("gnn_encoder"), tmp_path / "encoder")
-    settings = json.loads((folder / SETTINGS).read_text()) | {"query_prefix": "query: "}
-    (folder / SETTINGS).write_text(json.dumps(settings))
-    served = app.app.state.service.systems._open
-    found = served["gnn_encoder"]
-    searcher = replace(found.searcher, encoder=DualEncoder.load(folder, precision="fp32").for_inference())
-    monkeypatch.setitem(served, "gnn_encoder", replace(found, searcher=searcher))
-    texts = ["polo", "which milk " * 40]
-    told = app.post("/v1/embeddings", json={"input": texts, "model": "gnn_encoder"}).json()
-    lengths = [len(searcher.encoder.tokenizer(f"query: {text}")["input_ids"]) for text in texts]
-    assert lengths[0] < 16 < lengths[1] and told["usage"]["prompt_tokens"] == lengths[0] + 16
-
-
-class CountingTokenizer:
-    """Notes the texts that it is given."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer, self.texts = tokenizer, []
-
-    def encode_batch_fast(self, texts: list[str]) -> Any:
-        self.texts += texts
-        return self.tokenizer.encode_batch_fast(texts)
 
 
 @pytest.mark.parametrize(

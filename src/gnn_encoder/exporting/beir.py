@@ -12,7 +12,8 @@ from tqdm import tqdm
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.searcher import QueryEncoder, Searcher
+from gnn_encoder.models.query_encoder import QueryEncoder
+from gnn_encoder.searcher import Searcher
 
 BATCH = 64  # queries that are searched together
 BUILT = "the passages' vectors are in the built index: call `retrieve`, which searches it"

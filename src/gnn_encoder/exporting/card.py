@@ -35,13 +35,12 @@ VECTORS = (
 )
 
 
-def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loading: str, measured: str = "") -> str:
+def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loading: str) -> str:
     """The card as Markdown with the front matter of a model hub.
 
     Args:
         library: `library_name` of the front matter.
         loading: how the model is loaded, with code.
-        measured: what was measured of this export, beside the system's own measures.
 
     Raises:
         UserError: params.yaml is missing or wrong.
@@ -52,7 +51,7 @@ def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loadin
         "Passages": f"{_passages(system, encoder)}\n\n{VECTORS}",
         "Data": _data(params),
         "Training": _training(system, params, encoder),
-        "Measures": "\n\n".join(filter(None, [_measures(system, params), measured])),
+        "Measures": _measures(system, params),
         "Use and limits": _limits(encoder),
         "Licence": _licence(params),
     }

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tokenizers import Tokenizer, normalizers
+from tokenizers import normalizers
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.models.quick import SETTINGS
+from gnn_encoder.models.query_encoder import CONFIG, FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
 
 
@@ -38,7 +36,7 @@ class QueryEncoderFolder:
         Raises:
             UserError: a file is missing.
         """
-        for name in (SETTINGS, CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG):
+        for name in FILES:
             if not (folder / name).is_file():
                 raise UserError(f"{folder / name}: no such file; run the stage that trains it first (`dvc repro`)")
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
@@ -77,14 +75,8 @@ class QueryEncoderFolder:
         config = json.loads((self.folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
         config.pop("max_length", None)  # that of a call, which some models were saved with
         write_json(target / TOKENIZER_CONFIG, {**config, "model_max_length": self.length})
-        tokenizer = Tokenizer.from_file(str(self.folder / TOKENIZER))
-        pad = config["pad_token"]
-        name = pad["content"] if isinstance(pad, dict) else pad
+        tokenizer = query_tokenizer(self.folder)
         if self.prefix and prefixed:
             then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
             tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(self.prefix), *then])
-        tokenizer.enable_truncation(self.length)
-        tokenizer.enable_padding(
-            pad_id=tokenizer.token_to_id(name), pad_token=name, direction=config.get("padding_side", "right")
-        )
         tokenizer.save(str(target / TOKENIZER))

@@ -25,6 +25,7 @@ GENERATOR = GENERATED / "generator"
 COMPARISON = DATA / "comparison"
 TRIALS = DATA / "trials"
 EVIDENCE = DATA / "evidence"
+QUERY_ENCODERS = Path(".scratch") / "query_encoders"  # graphs of encoders, made when they are first searched with
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"

@@ -87,7 +87,7 @@ def open_service(systems: Sequence[str], *, hybrid: bool, explain: bool, limits:
     """Open all that the endpoints share; see `create_app`."""
     metrics = Metrics()
     opened = Systems.open(systems, hybrid=hybrid)
-    engine = Engine(metrics)
+    engine = Engine(metrics.time)
     return Service(
         systems=opened,
         batches=MicroBatches(engine, waiting=limits.waiting, batch=limits.batch, observe=metrics.batch.observe),

@@ -75,9 +75,9 @@ def embedding_routes(service: Service) -> APIRouter:
         texts = [request.input] if isinstance(request.input, str) else request.input
         parts = [texts[first : first + limits.batch] for first in range(0, len(texts), limits.batch)]
         works = [Work(texts=tuple(part), encoder=served.searcher.encoder) for part in parts]
-        embedded = [done.embedded for done in await service.batches.submit(works)]
-        vectors = np.concatenate([part.vectors for part in embedded])
-        tokens = sum(int(part.tokens.sum()) for part in embedded)
+        parts_done = await service.batches.submit(works)
+        vectors = np.concatenate([done.vectors for done in parts_done])
+        tokens = sum(int(done.tokens.sum()) for done in parts_done)
         body = {
             "object": "list",
             "data": [

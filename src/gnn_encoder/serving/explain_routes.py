@@ -53,7 +53,7 @@ async def _placed(service: Service, served: Served, query: str, row: int, pid: s
     depth = service.limits.hits
     done = await service.search(served, query, depth)
     hit = next((hit for hit in done.hits[0] if hit.pid == pid), None)
-    score = hit.score if hit else await asyncio.to_thread(pair_score, served, row, done.embedded.vectors[0])
+    score = hit.score if hit else await asyncio.to_thread(pair_score, served, row, done.vectors[0])
     rank = hit.rank if hit else None
     return Placed(system=served.name, title=served.entry.title, score=score, rank=rank, depth=depth)
 

@@ -28,7 +28,7 @@ from gnn_encoder.pipeline.systems import (
     read_registry,
 )
 from gnn_encoder.searcher import Searcher
-from gnn_encoder.serving.encoder import Encoders
+from gnn_encoder.serving.engine import Encoders
 from gnn_encoder.serving.passages import PassageTable
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.watch import Change
