@@ -4,8 +4,9 @@ from pathlib import Path
 
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
-from gnn_encoder.exporting.query_encoder import CONFIG, QueryEncoderFolder
+from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.models.onnx_graph import OUTPUT, export
+from gnn_encoder.models.query_encoder import CONFIG
 from gnn_encoder.pipeline import project
 
 MODEL, SETTINGS = "model.onnx", "query_encoder.json"

@@ -45,7 +45,9 @@ class QueryEncoder:
         self._session: Any = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
         self._inputs = [one.name for one in self._session.get_inputs()]
         self._prefix, self._tokenizer = prefix, tokenizer
-        self._pad: int = tokenizer.padding["pad_id"]
+        padding = tokenizer.padding
+        assert padding is not None, "query_tokenizer pads, and so does the tokenizer of an export"
+        self._pad: int = padding["pad_id"]
         tokenizer.no_padding()  # each call of the graph is padded by itself
 
     @classmethod

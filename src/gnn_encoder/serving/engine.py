@@ -18,7 +18,8 @@ from gnn_encoder.searcher import Hit, Searcher
 
 # FAISS multiplies matrices only from 128,000 queries on; on one thread 16 queries are twice as fast that way.
 MATRIX_QUERIES = 8
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ def explain_routes(service: Service) -> APIRouter:
         base = service.systems.beside(system)
         graph = isinstance(served.entry, GraphSystem)
         found = await service.explainer.explain(system, row, pid) if graph else None
-        base_row = await asyncio.to_thread(base.row, pid) if base else None
+        base_row = await asyncio.to_thread(base.table.row, pid) if base else None
         return ExplainAnswer(
             query=query,
             system=system,
