@@ -13,7 +13,7 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.schedule import MaskedSchedule
+from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts

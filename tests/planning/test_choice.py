@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.graph.masking import fold_count
+from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.pipeline.declared import Declared, read_stages
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.planning.choice import Choice, choose, enough

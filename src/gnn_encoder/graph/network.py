@@ -1,6 +1,7 @@
 """The GNN on the query-passage graph (section 3.3, Eq. 6-10 of the GNN-encoder paper)."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,12 +22,6 @@ WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
 LABEL_RATE = 50.0  # some hundred steps at the other weights' rate would move a logit by a tenth
-# The sections of params.yaml that these fields come from.
-SECTIONS = {
-    "similarity": "encoder",
-    "labelled": "build_graph",
-    **dict.fromkeys(("layers", "heads", "gate", "edge_features", "graph"), "mgt"),
-}
 
 
 class GNNConfig(Section):
@@ -62,13 +57,13 @@ class GNNConfig(Section):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise UserError("; ".join(describe(_named(problem)) for problem in error.errors())) from error
+            raise UserError("; ".join(describe(problem) for problem in error.errors())) from error
 
     @model_validator(mode="after")
     def _dimensions_fit(self) -> Self:
         if self.dimension % self.heads != 0:
             raise ValueError(
-                f"mgt.heads is {self.heads}: must be a divisor of the embeddings' {self.dimension} columns; correct it"
+                f"heads is {self.heads}: must be a divisor of the embeddings' {self.dimension} columns; correct it"
             )
         if self.edge_features == "cross_encoder" and self.edge_dimension is None:
             raise ValueError("edge_dimension is None: must be a whole number above 0; correct it")
@@ -280,15 +275,16 @@ class QueryPassageGNN(nn.Module):
         Raises:
             UserError: a file is missing or damaged, the two files do not fit each other, or d is not `dimension`.
         """
-        config = _read_config(folder / CONFIG)
+        config = _read(folder, CONFIG, lambda path: GNNConfig(**json.loads(path.read_text(encoding="utf-8"))))
         if dimension not in (None, config.dimension):
             raise UserError(
                 f"{folder / CONFIG}: dimension is {config.dimension}, but the encoder's embeddings have {dimension} "
                 "columns; run train_mgt again with this encoder"
             )
         network = cls(config)
-        weights = _read_weights(folder / WEIGHTS, network.state_dict())
-        network.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+        weights = _read(folder, WEIGHTS, load_file)
+        network.to(next(iter(weights.values())).dtype)
+        _read(folder, WEIGHTS, lambda path: network.load_state_dict(weights))
         return network
 
 
@@ -306,41 +302,17 @@ def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage:
     return h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage), h_p * h_p
 
 
-def _named(problem: Any) -> dict[str, Any]:
-    """A validation error of pydantic's, with the field's section of params.yaml put before its name."""
-    return {**problem, "loc": (*(SECTIONS[name] for name in problem["loc"][:1] if name in SECTIONS), *problem["loc"])}
+def _read(folder: Path, name: str, read: Callable[[Path], Any]) -> Any:
+    """A file of a saved network.
 
-
-def _read_config(path: Path) -> GNNConfig:
+    Raises:
+        UserError: it is missing or damaged, or of another version.
+    """
+    path = folder / name
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return read(path)
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; run train_mgt first") from error
-    except ValueError as error:  # not JSON, or not UTF-8
-        raise UserError(f"{path}: not valid JSON ({error}); run train_mgt again") from error
-    names = list(GNNConfig.model_fields)
-    found = sorted(values) if isinstance(values, dict) else []
-    if found != sorted(names):
-        raise UserError(f"{path}: keys are {', '.join(found)}; expected {', '.join(names)}; run train_mgt again")
-    try:
-        return GNNConfig(**values)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-
-
-def _read_weights(path: Path, expected: dict[str, Any]) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; run train_mgt first")
-    try:
-        weights: dict[str, Tensor] = load_file(path)
-    except SafetensorError as error:
-        raise UserError(f"{path}: not a readable safetensors file ({error}); run train_mgt again") from error
-    missing, unknown = expected.keys() - weights.keys(), weights.keys() - expected.keys()
-    if missing or unknown:
-        problem = f"lacks tensors {sorted(missing)}" if missing else f"has tensors {sorted(unknown)} of another network"
-        raise UserError(f"{path}: {problem}; run train_mgt again")
-    for name, value in weights.items():
-        if value.shape != expected[name].shape:
-            shapes = f"{tuple(value.shape)}, but {CONFIG} says {tuple(expected[name].shape)}"
-            raise UserError(f"{path}: tensor {name} has shape {shapes}; run train_mgt again")
-    return weights
+    except (ValueError, TypeError, RuntimeError, SafetensorError) as error:  # load_state_dict: a RuntimeError
+        told = " ".join(str(error).split())
+        raise UserError(f"{path}: not what train_mgt writes ({told}); run train_mgt again") from error

@@ -20,8 +20,8 @@ from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT
-from gnn_encoder.mgt.schedule import MaskedSchedule
 from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device

@@ -12,11 +12,10 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.graph.masking import check_no_leak, propagation_mask
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
-from gnn_encoder.mgt.schedule import MaskedSchedule
+from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gnn_encoder.graph.masking import fold_count
+from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.pipeline.declared import Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning import work

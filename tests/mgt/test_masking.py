@@ -1,4 +1,4 @@
-"""Algorithm 1, lines 3-6: each pass trains every query once, each batch from the fold that is masked."""
+"""Algorithm 1, lines 3-6: each pass trains every query once, and no way leads from a query into its batch."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.mgt.schedule import MaskedSchedule, Step
+from gnn_encoder.graph.structure import Graph
+from gnn_encoder.mgt.masking import MaskedSchedule, Step, check_no_leak, propagation_mask
 
 
 def steps(schedule: MaskedSchedule, epoch: int) -> list[Step]:
@@ -18,22 +19,17 @@ def schedule(beta: float, seed: int = 1, n: int = 103, epochs: int = 3, **other:
     return MaskedSchedule(n, epochs=epochs, batch_size=4, beta=beta, seed=seed, **other)
 
 
-@pytest.mark.parametrize("beta", [0.05, 0.1, 0.3, 0.5])
-@pytest.mark.parametrize("epoch", [0, 1, 2])
-def test_every_query_trains_once_a_pass(beta: float, epoch: int) -> None:
-    items = np.concatenate([step.items for step in steps(schedule(beta), epoch)])
-    assert sorted(items.tolist()) == list(range(103))
-
-
 @pytest.mark.parametrize(("beta", "folds"), [(0.05, 20), (0.1, 10), (0.3, 3), (0.5, 2)])
-def test_folds_are_disjoint_and_hold_their_batches(beta: float, folds: int) -> None:
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_every_query_trains_once_a_pass_and_folds_hold_their_batches(beta: float, folds: int, epoch: int) -> None:
     masked = schedule(beta)
     assert masked.rounds_per_epoch == folds
-    distinct = {tuple(step.fold.tolist()) for step in steps(masked, 1)}
+    assert sorted(np.concatenate([step.items for step in steps(masked, epoch)]).tolist()) == list(range(103))
+    distinct = {tuple(step.fold.tolist()) for step in steps(masked, epoch)}
     assert len(distinct) == folds
     assert sorted(item for fold in distinct for item in fold) == list(range(103))
     assert {len(fold) for fold in distinct} <= {103 // folds, 103 // folds + 1}
-    for step in steps(masked, 1):
+    for step in steps(masked, epoch):
         assert set(step.items.tolist()) <= set(step.fold.tolist())
 
 
@@ -48,6 +44,7 @@ def test_without_masks_the_batches_are_the_same() -> None:
 def test_a_second_phase_goes_on_where_the_first_ended() -> None:
     whole, first, second = schedule(0.1), schedule(0.1, epochs=2), schedule(0.1, epochs=1, after=2)
     assert (first.before, second.before, len(first) + len(second)) == (0, len(first), len(whole))
+    assert len(list(second)) == len(second), "a loop over it ends"
     for number in range(len(second)):
         assert second[number].items.tolist() == whole[second.before + number].items.tolist()
 
@@ -70,13 +67,38 @@ def test_steps_may_be_asked_for_in_any_order() -> None:
         assert straight[number].fold.tolist() == found[number].fold.tolist()
 
 
-def test_a_loop_over_a_second_phase_ends_with_its_steps() -> None:
-    second = schedule(0.1, epochs=2, after=1)
-    assert len(list(second)) == len(second)
-    with pytest.raises(IndexError, match=f"step {len(second)}: there are {len(second)}"):
-        second[len(second)]
-
-
 def test_too_few_queries_for_the_folds() -> None:
     with pytest.raises(UserError, match="mgt.beta is 0.05: 20 folds need at least 20 training queries, there are 19"):
         schedule(0.05, n=19)
+
+
+def test_propagation_mask() -> None:
+    assert propagation_mask(5, np.array([3, 0])).tolist() == [False, True, True, False, True]
+
+
+def random_graph() -> Graph:
+    draw, n, k, m = np.random.default_rng(0), 60, 6, 40
+    passages = np.stack([draw.choice(m, k, replace=False) for _ in range(n)])
+    return Graph(passages=passages, score=draw.random(n * k), n_passages=m)
+
+
+def test_no_query_that_trains_is_reachable() -> None:
+    graph, seen = random_graph(), 0
+    for step in steps(schedule(0.2, n=graph.n), 0):
+        passages = np.unique(graph.passages[step.items])  # their own passages: the likeliest leak
+        edges, _ = graph.passage_edges(passages, propagation_mask(graph.n, step.fold))
+        reachable = edges // graph.k
+        assert not np.isin(reachable, step.fold).any()
+        check_no_leak(step.fold, reachable)
+        seen += len(reachable)
+    assert seen > 0
+
+
+def test_a_planted_leak_is_found() -> None:
+    graph = random_graph()
+    fold = steps(schedule(0.2, n=graph.n), 0)[0].fold
+    propagation = propagation_mask(graph.n, fold)
+    propagation[fold[0]] = True
+    edges, _ = graph.passage_edges(np.unique(graph.passages[fold]), propagation)
+    with pytest.raises(RuntimeError, match=f"1 masked queries can be reached in the graph, such as row {fold[0]}"):
+        check_no_leak(fold, edges // graph.k)

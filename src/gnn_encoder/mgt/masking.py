@@ -1,0 +1,105 @@
+"""Masked Graph Training: which queries train, and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
+
+
+@dataclass(frozen=True)
+class Step:
+    """The items of the examples that train in one step, and the fold Q_t that they belong to."""
+
+    items: Rows
+    fold: Rows  # all items of the fold, which are masked in the graph; empty if nothing is masked
+
+
+class MaskedSchedule:
+    """The steps of some epochs. Each epoch splits the queries at random into about 1 / beta folds.
+
+    Each fold in turn is Q_t and trains in batches, while all other queries are Q_g: this is one round. With a beta of
+    5% an epoch has 20 rounds. What trains without masks, as the control does, has the same steps, so that nothing but
+    the method differs.
+
+    Args:
+        after: epochs that another phase has trained before: this one goes on with the next.
+        masked: whether a step names its fold; if not, it masks nothing.
+
+    Raises:
+        UserError: there are fewer queries than folds.
+    """
+
+    def __init__(
+        self,
+        n_items: int,
+        *,
+        epochs: int,
+        batch_size: int,
+        beta: float,
+        seed: int,
+        after: int = 0,
+        masked: bool = True,
+    ) -> None:
+        self.rounds_per_epoch = fold_count(beta)
+        if n_items < self.rounds_per_epoch:
+            raise UserError(
+                f"mgt.beta is {beta}: {self.rounds_per_epoch} folds need at least {self.rounds_per_epoch} training "
+                f"queries, there are {n_items}; raise mgt.beta or add queries"
+            )
+        self._items, self._batch_size, self._seed, self._masked = np.arange(n_items), batch_size, seed, masked
+        self._epochs, self._after = epochs, after
+        self._at: tuple[int, list[Step]] = (after, self._pass(after))
+
+    def __len__(self) -> int:
+        return self._epochs * len(self._at[1])
+
+    @property
+    def before(self) -> int:
+        """Steps of the epochs before."""
+        return self._after * len(self._at[1])
+
+    def __getitem__(self, number: int) -> Step:
+        if not 0 <= number < len(self):
+            raise IndexError(f"step {number}: there are {len(self)}")  # which also ends a loop over the schedule
+        epoch, within = divmod(self.before + number, len(self._at[1]))
+        if epoch != self._at[0]:
+            self._at = (epoch, self._pass(epoch))
+        return self._at[1][within]
+
+    def _pass(self, epoch: int) -> list[Step]:
+        order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
+        return [
+            Step(items, fold if self._masked else fold[:0])
+            for fold in np.array_split(order, self.rounds_per_epoch)
+            for items in np.array_split(fold, max(1, round(len(fold) / self._batch_size)))
+        ]
+
+
+def fold_count(beta: float) -> int:
+    """The number of folds that each hold a share `beta` of the queries: about 1 / beta."""
+    return round(1 / beta)
+
+
+def propagation_mask(n: int, masked: Rows) -> NDArray[np.bool_]:
+    """True for the queries that are in the graph: all but the masked ones. *Shape:* (n,)."""
+    mask = np.ones(n, dtype=bool)
+    mask[masked] = False
+    return mask
+
+
+def check_no_leak(masked: Rows, reachable_queries: Rows) -> None:
+    """Make sure that no query trains against passage embeddings that the query itself has informed.
+
+    Args:
+        masked: queries that must not be in the graph. *Shape:* (b,).
+        reachable_queries: queries that the batch's passages have an edge to. *Shape:* (E,).
+
+    Raises:
+        RuntimeError: a masked query is reachable.
+    """
+    leaked = np.intersect1d(masked, reachable_queries)
+    if len(leaked):
+        raise RuntimeError(f"{len(leaked)} masked queries can be reached in the graph, such as row {leaked[0]}")
