@@ -21,7 +21,7 @@ from gnn_encoder.pair.similarity import measure_similarities
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import CEILING, REFERENCE, registry
-from gnn_encoder.presenting.branch_figures import similarity_panel, views_panels, views_table
+from gnn_encoder.presenting.branch_figures import similarity_panel, views_table
 from gnn_encoder.presenting.cost_table import costs_table, latency_panel
 from gnn_encoder.presenting.figures import write_png
 from gnn_encoder.presenting.quality import ceiling_table, means_of, results_of, results_table, write_quality
@@ -64,12 +64,10 @@ def draw_pair(stage: Stage) -> None:
 
 def draw_views(stage: Stage) -> None:
     """Dev measures, index size and search time with the first view of each passage, with the first two, and so on."""
-    (drawn,) = parse([stage.params.evaluate.significance], "evaluate.significance")
     for system in registry().views:
         found = curve(system, stage.params, stage.work)
         log_tables([views_table(found)])
         found.write_csv(stage.scratch / f"{system}.csv")
-        write_png(stage.plots / system / "views.png", views_panels(found, drawn))
         found.write_csv(stage.plots / system / "views.csv")
 
 

@@ -21,7 +21,6 @@ from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.presenting.figures import write_png
 from gnn_encoder.presenting.paper_evidence import (
     TITLES,
-    ablation_panels,
     attention_panels,
     attention_table,
     cases_table,
@@ -29,7 +28,7 @@ from gnn_encoder.presenting.paper_evidence import (
     sweep_panels,
     times_table,
 )
-from gnn_encoder.presenting.tables import Table, log_tables, tables_of, titled
+from gnn_encoder.presenting.tables import Table, log_tables, table_of, titled
 
 DRAWN = 3  # passages in the figure of attention
 
@@ -46,8 +45,8 @@ def trials(kind: str, stage: Stage) -> list[Table]:
     }
     write_json(stage.metrics / f"{kind}.json", {split: asdict(summary) for split, summary in found.items()})
     as_table(found).write_csv(stage.plots / f"{kind}.csv")
-    panels = ablation_panels(found, tested, compared[0]) if kind == ABLATIONS else sweep_panels(found, kind)
-    write_png(stage.plots / f"{kind}.png", panels, shared=kind == ABLATIONS)
+    if kind != ABLATIONS:
+        write_png(stage.plots / f"{kind}.png", sweep_panels(found, kind))
     return list(summary_tables(found, kind, tested))
 
 
@@ -98,7 +97,7 @@ def cases(stage: Stage) -> list[Table]:
     counts = {"queries": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}
     write_json(stage.scratch / "cases.json", described)
     write_json(stage.metrics / "cases.json", counts)
-    return [*tables_of(counts, TITLES["cases"]), cases_table(described)]
+    return [table_of(counts, TITLES["cases"]), cases_table(described)]
 
 
 def main(stage: Stage) -> None:

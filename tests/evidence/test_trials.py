@@ -92,19 +92,6 @@ def test_tables_hold_every_trial_in_the_order_of_the_experiment(params: Params) 
     assert baselines("ablations", params) == ["full", "no_gnn"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "rule"),
-    [
-        ([], "no argument: must be one of full, no_gate, "),
-        (["k_7"], "argument is 'k_7': must be one of full, no_gate, "),
-        (["ablations", "full"], "argument is 'ablations full': must be one of full, no_gate, "),
-    ],
-)
-def test_unknown_name(arguments: list[str], rule: str) -> None:
-    with pytest.raises(UserError, match=rule):
-        find_stage("trial", arguments, ROOT)
-
-
 def test_runs_are_as_deep_as_their_measures(params: Params) -> None:
     assert measured_names(params) == ["RR@10", "R@5", "R@20", "R@100"]
     assert depth_of(["RR@10", "R@100", "nDCG@20"]) == 100 and depth_of(["RR@10"]) == 10

@@ -15,13 +15,12 @@ from gnn_encoder.presenting.learning_curves import draw_training
 from gnn_encoder.presenting.quality import (
     ceiling_table,
     means_of,
+    measures_of,
+    recall_of,
     recall_panel,
-    recalls,
     results_of,
     results_table,
     systems_panel,
-    write_measures_csv,
-    write_recall_csv,
 )
 from gnn_encoder.presenting.tables import markdown, titled
 
@@ -101,23 +100,21 @@ def test_the_way_to_the_ceiling() -> None:
     assert found.note.startswith("9 queries; the ceiling does not exceed M_de here")
 
 
-def test_recalls() -> None:
-    assert recalls(["R@100", "RR@10", "R(rel=2)@5", "R@20", "nDCG@10", "Success@5"]) == [("R", 20), ("R", 100)]
-    assert recalls(["Success@20", "RR@10", "Success@5"]) == [("Success", 5), ("Success", 20)]
-
-
-def test_csv(tmp_path: Path) -> None:
-    write_measures_csv(tmp_path / "measures.csv", {"dev": MEANS})
-    lines = (tmp_path / "measures.csv").read_text().splitlines()
+def test_csv() -> None:
+    lines = measures_of({"dev": MEANS}).write_csv().splitlines()
     assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
-    write_recall_csv(tmp_path / "recall.csv", {"test": MEANS})
-    assert (tmp_path / "recall.csv").read_text().splitlines() == [
+    odd = {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7, "Success@5": 0.3}
+    assert recall_of({"test": MEANS | {"bm25": odd}}).write_csv().splitlines() == [
         "system,split,measure,k,recall",
         "dual_encoder,test,R,5,0.6",
         "dual_encoder,test,R,100,0.9",
         "gnn_encoder,test,R,5,0.625",
         "gnn_encoder,test,R,100,1.0",
+        "bm25,test,R,20,0.7",
+        "bm25,test,R,100,0.9",
     ]
+    by_answers = recall_of({"test": {"bm25": {"Success@20": 0.75, "RR@10": 0.1, "Success@5": 0.5}}})
+    assert by_answers.rows() == [("bm25", "test", "Success", 5, 0.5), ("bm25", "test", "Success", 20, 0.75)]
 
 
 @pytest.mark.parametrize("name", ["systems", "recall", "recall_without_recall", "training", "costs", "similarities"])
@@ -146,6 +143,6 @@ def test_figures_are_drawn_and_repeat(tmp_path: Path, name: str) -> None:
             draw_training(path, {"mgt": tmp_path / "history.csv"})
         else:
             means = MEANS if name == "recall" else {"bm25": {"RR@10": 0.1}}
-            write_png(path, [recall_panel(means, split) for split in ("dev", "test")])
+            write_png(path, [recall_panel(recall_of({"test": means}), "test")])
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert imread(tmp_path / "a.png").std() > 0.01

@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 
 
 @dataclass(frozen=True, kw_only=True)
-class WonAndLost:
+class AtRankOne:
     """The queries that one of two systems answers at rank 1 and the other does not.
 
     Attributes:
@@ -37,7 +37,7 @@ class WonAndLost:
 
 def compare_at_rank_one(
     ours: pl.DataFrame, theirs: pl.DataFrame, measure: Callable[[pl.DataFrame], pl.DataFrame]
-) -> WonAndLost:
+) -> AtRankOne:
     """Compare two runs at rank 1.
 
     Args:
@@ -57,10 +57,10 @@ def compare_at_rank_one(
         .sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False)
     )
     lost = right_there.join(right, on="qid", how="anti")
-    return WonAndLost(won=won, lost=len(lost), queries=len(values))
+    return AtRankOne(won=won, lost=len(lost), queries=len(values))
 
 
-def describe_cases(params: Params) -> tuple[WonAndLost, list[dict[str, Any]]]:
+def describe_cases(params: Params) -> tuple[AtRankOne, list[dict[str, Any]]]:
     """The dev queries won at rank 1, and everything that is shown of the first `evidence.cases` of them."""
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
     found = compare_at_rank_one(ours, theirs, lambda run: measure_split(run, "dev", ["P@1"], params.evaluate))

@@ -1,4 +1,4 @@
-"""PAIR's figure of similarities (Figure 4), and Dual-Cross-Encoder's of the number of views (Table 6)."""
+"""PAIR's figure of similarities (Figure 4), and Dual-Cross-Encoder's table of the number of views (Table 6)."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gnn_encoder.presenting.figures import Panel, system_style, wrapped
-from gnn_encoder.presenting.tables import Table, tables_of
+from gnn_encoder.presenting.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIMILARITIES = ("s(p+,q)", "s(p+,p-)")
 COSTS = ("views", "pool", "index_bytes", "milliseconds", "vectors")  # columns of the curve that are no measures
-LINES = ("-", "--", ":")  # one for each way to pool
 
 
 def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
@@ -40,42 +39,9 @@ def paint_similarities(axes: "Axes", found: dict[str, dict[str, float]]) -> None
 
 
 def views_table(curve: pl.DataFrame) -> Table:
-    """One row per number of views and way to pool them; measures in points."""
+    """One row per number of views and way to pool them; measures in points. `curve`: what `views_curve` wrote."""
     measures = [name for name in curve.columns if name not in COSTS]
+    shown = curve.with_columns(pl.col(measures) * 100)
+    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in shown.rows()]
     title = "Views a passage, on the dev queries (Dual-Cross-Encoder, Table 6), points of 100"
-    (table,) = tables_of(curve.with_columns(pl.col(measures) * 100).to_dicts(), title)
-    return table
-
-
-def views_panels(curve: pl.DataFrame, measure: str) -> list[Panel]:
-    """Three panels: quality, size and latency. `curve`: columns views, pool, `measure`, index_bytes, milliseconds."""
-    drawn = {
-        "quality": (100 * curve[measure], f"{measure} (points)"),
-        "size": (curve["index_bytes"] / 1024, "index (KiB a passage)"),
-        "latency": (curve["milliseconds"], "search (ms a query)"),
-    }
-    return [
-        Panel(
-            title=f"{name.capitalize()} against views",
-            paint=partial(paint_views, curve=curve.select("views", "pool", values=values), label=label),
-            size=(3.6, 2.8),
-        )
-        for name, (values, label) in drawn.items()
-    ]
-
-
-def paint_views(axes: "Axes", curve: pl.DataFrame, label: str) -> None:
-    """Draw a line for each way to pool, all from one view on. The y-axis of sizes and times begins at 0.
-
-    Args:
-        curve: columns views, pool, values.
-    """
-    pools = curve["pool"].unique(maintain_order=True).to_list()
-    for pool, line in zip(pools, LINES, strict=False):
-        drawn = curve.filter((pl.col("pool") == pool) | (pl.col("views") == 1))
-        axes.plot(drawn["views"], drawn["values"], **system_style("dual_cross"), linestyle=line, label=pool)
-    axes.set(xlabel="views a passage", ylabel=label, xticks=curve["views"].unique().sort().to_list())
-    if len(pools) > 1:
-        axes.legend()
-    if "points" not in label:
-        axes.set_ylim(bottom=0)
+    return Table(title=title, columns=[name.replace("_", " ") for name in curve.columns], rows=rows)

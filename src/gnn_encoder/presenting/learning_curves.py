@@ -1,4 +1,4 @@
-"""Learning curves of all models as one PNG, and where each training had its best weights, as a table."""
+"""The figure of all models' learning curves."""
 
 from functools import partial
 from pathlib import Path
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gnn_encoder.presenting.figures import Panel, write_png
-from gnn_encoder.presenting.formats import points
-from gnn_encoder.presenting.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,36 +44,8 @@ def paint_training(axes: "Axes", history: pl.DataFrame) -> None:
     if len(watched):
         right = axes.twinx()
         right.plot(watched["step"], 100 * watched["dev_rr10"], "o-", color=WATCHED, markersize=4)
-        step, score = kept(watched.filter(phase=watched["phase"][-1]))
+        last = watched.filter(phase=watched["phase"][-1])
+        step, score = last.select("step", "dev_rr10").row(last["dev_rr10"].arg_max() or 0)  # the first of the best
         right.plot([step], [100 * score], "*", color=WATCHED, markersize=12)
         right.set_ylabel("dev RR@10 (points)", color=WATCHED)
         right.grid(visible=False)
-
-
-def kept(watched: pl.DataFrame) -> tuple[int, float]:
-    """The step whose weights a phase kept, and its dev score in 0..1: the first of the best scores.
-
-    Args:
-        watched: rows of one phase of a history that have a dev_rr10.
-    """
-    step, score = watched.select("step", "dev_rr10").row(watched["dev_rr10"].arg_max() or 0)
-    return int(step), float(score)
-
-
-def kept_table(models: dict[str, Path]) -> Table | None:
-    """What each phase of each training gained on the dev sample, and at which step; None if none was scored.
-
-    Args:
-        models: name -> file of its learning curve.
-    """
-    rows = []
-    for name, path in models.items():
-        for (phase,), steps in read_history(path).group_by("phase", maintain_order=True):
-            watched = steps.drop_nulls("dev_rr10")
-            if len(watched):
-                step, score = kept(watched)
-                place = f"{step} of {steps['step'][-1]}" if step else "none was better than the start"
-                rows.append([f"{name}, {phase}", points(watched["dev_rr10"][0]), points(score), place])
-    columns = ["training", "RR@10 at its start", "of the weights kept", "step of these"]
-    note = "Of the dev sample, with its pool of passages: not comparable with the measures of the whole corpus."
-    return Table(title="Where the best weights were", columns=columns, rows=rows, note=note) if rows else None

@@ -21,7 +21,6 @@ from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.branch_figures import views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.cost_table import costs_table
-from gnn_encoder.presenting.learning_curves import kept_table
 from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_tables
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
 from gnn_encoder.presenting.quality import ceiling_table, results_table
@@ -35,7 +34,7 @@ from gnn_encoder.presenting.stored import (
     read_record,
     read_results,
 )
-from gnn_encoder.presenting.tables import Table, tables_of
+from gnn_encoder.presenting.tables import Table, table_of
 from gnn_encoder.presenting.won_and_lost import won_and_lost
 
 ELSEWHERE = {*project.JUDGED, "significance", "baselines", "costs", "slices", "claim"}  # in other sections
@@ -80,7 +79,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
         pair(),
         dual_cross(),
         evidence(tested),
-        Section(title="Data", tables=tables_of(statistics, "The prepared tables") if statistics else []),
+        Section(title="Data", tables=[table_of(statistics, "The prepared tables")] if statistics else []),
         Section(title="Stages", tables=[stages_table()]),
     ]
     return _template().render(
@@ -130,11 +129,9 @@ def costs() -> Section:
 
 
 def training() -> Section:
-    """Where each model had its best weights, and every learning curve."""
-    curves = histories()
-    table = kept_table(curves)
-    found = Section(title="Training", notes=[CURVES], tables=[table] if table else [])
-    found.need(curves, "No model has been trained", "dvc repro")
+    """Every learning curve."""
+    found = Section(title="Training", notes=[CURVES])
+    found.need(histories(), "No model has been trained", "dvc repro")
     found.show(project.PLOTS / "training.png")
     return found
 
@@ -142,7 +139,7 @@ def training() -> Section:
 def pair() -> Section:
     """PAIR's similarities and pseudo-labels."""
     labels = read_json(project.PAIR_LABELS / "statistics.json")
-    found = Section(title="PAIR", tables=tables_of(labels, "Pseudo-labels") if labels else [])
+    found = Section(title="PAIR", tables=[table_of(labels, "Pseudo-labels")] if labels else [])
     found.show(project.PLOTS / "pair" / "similarity.png")
     found.need(found.figures, "The similarities have not been measured", "dvc repro pipelines/comparison/dvc.yaml")
     found.need(labels, "There are no pseudo-labels", "dvc repro pipelines/pair/dvc.yaml")
@@ -151,15 +148,12 @@ def pair() -> Section:
 
 def dual_cross() -> Section:
     """Dual-Cross-Encoder's generated queries and its views."""
-    quality = read_json(project.GENERATED / "quality.json")
-    title = "Generated queries compared with the dev queries"
-    found = Section(title="Dual-Cross-Encoder", tables=tables_of(quality, title) if quality else [])
+    quality, title = read_json(project.GENERATED / "quality.json"), "Generated queries compared with the dev queries"
     curves = [path for name in registry().views if (path := project.COMPARISON / f"{name}.csv").is_file()]
+    found = Section(title="Dual-Cross-Encoder", tables=[table_of(quality, title)] if quality else [])
     found.tables += [views_table(pl.read_csv(curve)) for curve in curves]
     found.need(quality, "No queries have been generated", "dvc repro pipelines/dual_cross/dvc.yaml")
     found.need(curves, "Numbers of views have not been compared", "dvc repro pipelines/comparison/dvc.yaml")
-    for name in registry().views:
-        found.show(project.PLOTS / name / "views.png")
     return found
 
 
@@ -171,9 +165,8 @@ def evidence(tested: str) -> Section:
         found.tables += evidence_tables(name, read_json(ours[name]), tested)
     if cases := read_json(project.EVIDENCE / "cases.json"):
         found.tables.append(cases_table(cases))
-    found.need(
-        found.tables, "The papers’ tables and figures have not been made", "dvc repro pipelines/evidence/dvc.yaml"
-    )
+    command = "dvc repro pipelines/evidence/dvc.yaml"
+    found.need(found.tables, "The papers’ tables and figures have not been made", command)
     for path in sorted(project.METRICS.rglob("*.json")):
         if path.stem not in ELSEWHERE and path.parent.name != folder:
             found.tables += other_tables(path)
@@ -188,7 +181,7 @@ def other_tables(path: Path) -> list[Table]:
     if path.stem == "ceiling":
         ceilings = TypeAdapter(dict[str, Ceiling]).validate_python(value)
         return [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
-    return tables_of(value, ", ".join(path.relative_to(project.METRICS).with_suffix("").parts).replace("_", " "))
+    return [table_of(value, ", ".join(path.relative_to(project.METRICS).with_suffix("").parts).replace("_", " "))]
 
 
 def _template() -> jinja2.Template:

@@ -8,13 +8,12 @@ import numpy as np
 import polars as pl
 from pydantic import TypeAdapter
 
-from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.evidence.params import ABLATIONS, BETA, ITSELF, LABELLED, MODELS, OTHER, POTENTIAL, K
 from gnn_encoder.evidence.summary import SeedMean, Summary
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.figures import Panel
 from gnn_encoder.presenting.formats import NOTHING, comparison, p_value, point_range, points, share, shortened
-from gnn_encoder.presenting.tables import Table, tables_of
+from gnn_encoder.presenting.tables import Table, table_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +28,6 @@ TITLES = {
     "cases": "Queries won and lost at rank 1",
 }
 LABELS = {ABLATIONS: "System", K: "passages a query", BETA: "beta"}
-INK, SEED = "C0", "0.5"
 # Neighbours of a passage: their names, and their colours, red and blue as in the paper's Figure 2.
 CALLED = {
     LABELLED: "labelled",
@@ -48,7 +46,7 @@ def evidence_tables(name: str, value: Any, tested: str) -> list[Table]:
     if name in LABELS:
         return list(summary_tables(TypeAdapter(dict[str, Summary]).validate_python(value), name, tested))
     own = {"attention": attention_table, "times": times_table}
-    return [own[name](value)] if name in own else tables_of(value, TITLES.get(name, name))
+    return [own[name](value) if name in own else table_of(value, TITLES.get(name, name))]
 
 
 def summary_tables(found: dict[str, Summary], kind: str, tested: str) -> Iterator[Table]:
@@ -64,29 +62,6 @@ def summary_tables(found: dict[str, Summary], kind: str, tested: str) -> Iterato
             columns=[LABELS[kind], *summary.means, f"{tested}, 95%", f"{tested}, seeds", *against],
             rows=[_summary_row(system, mean, summary) for system, mean in summary.means[tested].items()],
         )
-
-
-def ablation_panels(found: dict[str, Summary], tested: str, baseline: str) -> list[Panel]:
-    """One panel per split: the systems' differences from `baseline`."""
-    return [
-        Panel(
-            title=f"{tested} minus that of {title_of(baseline)}, {split} queries",
-            paint=partial(paint_differences, found=summary.against[baseline]),
-            size=(6.0, 1 + 0.36 * len(summary.against[baseline])),
-        )
-        for split, summary in found.items()
-    ]
-
-
-def paint_differences(axes: "Axes", found: dict[str, Comparison]) -> None:
-    """Draw one row per system, its difference with a 95% interval over queries, and a line at 0."""
-    for y, one in enumerate(found.values()):
-        middle, low, high = 100 * one.difference, 100 * one.low, 100 * one.high
-        axes.errorbar(middle, y, xerr=[[middle - low], [high - middle]], fmt="o", color=INK)
-    axes.axvline(0, color=SEED, linewidth=1)
-    names = [title_of(system) for system in found]
-    axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), xlabel="points")
-    axes.grid(visible=False, axis="y")
 
 
 def sweep_panels(found: dict[str, Summary], kind: str) -> list[Panel]:

@@ -1,7 +1,5 @@
 """How good systems are: the table of means and differences, the ceiling, and the figures of means and of recall."""
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ from gnn_encoder.presenting.tables import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RECALL = re.compile(r"^(R|Success)@(\d+)$")
+RECALL = r"^(R|Success)@(\d+)$"
 NO_WAY = "; the ceiling does not exceed M_de here, so the share of the way is undefined"
 
 
@@ -147,40 +145,33 @@ def write_quality(folder: Path, values: pl.DataFrame, means: dict[str, Means], m
         measure: that of the figure of means.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_measures_csv(folder / "measures.csv", means)
-    write_recall_csv(folder / "recall.csv", means)
+    measures_of(means).write_csv(folder / "measures.csv")
+    recall = recall_of(means)
+    recall.write_csv(folder / "recall.csv")
     measured = means_of(values.filter(measure=measure))
     write_png(folder / "systems.png", [systems_panel(of, split, measure) for split, of in measured.items()])
-    write_png(folder / "recall.png", [recall_panel(of, split) for split, of in means.items()])
+    write_png(folder / "recall.png", [recall_panel(recall, split) for split in means])
 
 
-def write_measures_csv(path: Path, means: dict[str, Means]) -> None:
-    """Write one row per system, split and measure."""
+def measures_of(means: dict[str, Means]) -> pl.DataFrame:
+    """One row per system, split and measure: columns system, split, measure, value."""
     rows = [
         (system, split, measure, value)
         for split, systems in means.items()
         for system, values in systems.items()
         for measure, value in values.items()
     ]
-    pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row").write_csv(path)
+    return pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row")
 
 
-def write_recall_csv(path: Path, means: dict[str, Means]) -> None:
-    """Write one row per system, split and k of recall R@k, or of Success@k if a split has no R@k."""
-    rows = [
-        (system, split, name, depth, values[f"{name}@{depth}"])
-        for split, systems in means.items()
-        for system, values in systems.items()
-        for name, depth in recalls(values)
-    ]
-    schema = {"system": pl.String, "split": pl.String, "measure": pl.String, "k": pl.Int64, "recall": pl.Float64}
-    pl.DataFrame(rows, schema=schema, orient="row").write_csv(path)
-
-
-def recalls(names: Iterable[str]) -> list[tuple[str, int]]:
-    """(`R`, k) for every R@k among the measures, smallest k first; (`Success`, k) if there is no R@k."""
-    found = [(match.group(1), int(match.group(2))) for match in map(RECALL.match, names) if match]
-    return sorted([one for one in found if one[0] == "R"] or found)
+def recall_of(means: dict[str, Means]) -> pl.DataFrame:
+    """One row per system, split and k of recall R@k, or of Success@k if there is no R@k, smallest k first."""
+    rows = measures_of(means).with_columns(pl.col("measure").str.extract_groups(RECALL).alias("found"))
+    rows = rows.with_columns(measure=pl.col("found").struct[0], k=pl.col("found").struct[1].cast(pl.Int64))
+    names = rows["measure"].drop_nulls().unique()
+    kept = rows.filter(measure="R" if "R" in names else "Success")
+    found = kept.select("system", "split", "measure", "k", recall="value")
+    return found.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
 
 
 def systems_panel(means: Measured, split: str, measure: str) -> Panel:
@@ -199,22 +190,20 @@ def paint_systems(axes: "Axes", means: dict[str, Mean], measure: str) -> None:
     axes.set(xlabel=f"{measure} (points)", ylim=(len(means) - 0.4, -0.6))
 
 
-def recall_panel(means: Means, split: str) -> Panel:
-    """R@k (or Success@k) against k, of one split."""
-    return Panel(title=f"Recall, {split} queries", paint=partial(paint_recall, means=means), size=(5.0, 5.2))
+def recall_panel(recall: pl.DataFrame, split: str) -> Panel:
+    """R@k (or Success@k) against k, of one split. `recall`: as `recall_of` has it."""
+    paint = partial(paint_recall, recall=recall.filter(split=split))
+    return Panel(title=f"Recall, {split} queries", paint=paint, size=(5.0, 5.2))
 
 
-def paint_recall(axes: "Axes", means: Means) -> None:
+def paint_recall(axes: "Axes", recall: pl.DataFrame) -> None:
     """Draw one line per system."""
-    name = next((name for values in means.values() for name, _ in recalls(values)), "R")
-    depths: set[int] = set()
-    for system, values in means.items():
-        found = [depth for _, depth in recalls(values)]
-        heights = [100 * values[f"{name}@{depth}"] for depth in found]
-        axes.plot(found, heights, markersize=4, label=wrapped(system), **system_style(system))
-        depths.update(found)
-    axes.set(xlabel="k", ylabel=f"{name}@k (points)", xscale="log")
-    axes.set_xticks(sorted(depths), [str(depth) for depth in sorted(depths)])
+    for (system,), rows in recall.group_by("system", maintain_order=True):
+        style = system_style(str(system))
+        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=wrapped(str(system)), **style)
+    depths = recall["k"].unique().sort().to_list()
+    axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
+    axes.set_xticks(depths, [str(depth) for depth in depths])
     axes.minorticks_off()
 
 

@@ -1,4 +1,4 @@
-"""A table, which the page, the terminal and documents render; its form as Markdown; and tables of any JSON value."""
+"""A table, which the page, the terminal and documents render; its form as Markdown; and a table of any JSON value."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -7,9 +7,6 @@ from typing import Any
 
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.formats import NOTHING
-
-LARGEST = 100  # most rows of a table of JSON
-VALUES = 12  # most values of a list in one cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,32 +49,23 @@ def log_tables(tables: Iterable[Table]) -> None:
         logging.getLogger(__name__).info("\n%s", titled(table))
 
 
-def tables_of(value: Any, title: str) -> list[Table]:
-    """Tables of a JSON value whose form is not known. The title of each ends in the keys that lead to it.
-
-    A list of objects becomes one table with a row for each object. An object of objects becomes one table with a row
-    for each key, if these hold plain values. Values that are nested deeper become tables of their own.
-    """
-    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return list(_records(title, [("", one) for one in value]))
-    if not isinstance(value, dict):
-        return [Table(title=title, columns=[""], rows=[[_cell(value)]])]
-    plain = {key: one for key, one in value.items() if _is_plain(one)}
-    nested = {key: one for key, one in value.items() if key not in plain}
-    rows = [[_label(key), _cell(one)] for key, one in plain.items()]
-    found = [Table(title=title, columns=["", ""], rows=rows)] if plain else []
-    if len(nested) > 1 and all(isinstance(one, dict) and all(map(_is_plain, one.values())) for one in nested.values()):
-        return [*found, *_records(title, list(nested.items()))]
-    return found + [table for key, one in nested.items() for table in tables_of(one, f"{title}, {_label(key)}")]
+def table_of(value: dict[str, Any], title: str) -> Table:
+    """A JSON object whose form is not known: one row per value, named by the keys that lead to it."""
+    rows = [[", ".join(map(_label, keys)), _cell(one)] for keys, one in _leaves(value)]
+    return Table(title=title, columns=["", ""], rows=rows)
 
 
-def _records(title: str, records: list[tuple[str, dict[str, Any]]]) -> Iterator[Table]:
-    keys = list(dict.fromkeys(key for _, one in records for key in one))
-    named = any(name for name, _ in records)
-    rows = [[_label(name)] * named + [_cell(one.get(key)) for key in keys] for name, one in records[:LARGEST]]
-    left_out = len(records) - LARGEST
-    note = f"{left_out} more rows are not shown" if left_out > 0 else ""
-    yield Table(title=title, columns=[""] * named + [_label(key) for key in keys], rows=rows, note=note)
+def _leaves(value: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values inside objects and lists of objects; an object of plain values is a leaf itself, unless outermost."""
+    if isinstance(value, dict) and (not keys or any(isinstance(one, dict | list) for one in value.values())):
+        inner: list[tuple[str, Any]] = list(value.items())
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        inner = [(str(number), one) for number, one in enumerate(value, 1)]
+    else:
+        yield keys, value
+        return
+    for key, one in inner:
+        yield from _leaves(one, *keys, key)
 
 
 def _label(key: str) -> str:
@@ -86,16 +74,12 @@ def _label(key: str) -> str:
     return key.replace("_", " ") if title == key else title
 
 
-def _is_plain(value: Any) -> bool:
-    nested = value if isinstance(value, list) else [value]
-    return not any(isinstance(one, dict | list) for one in nested)
-
-
 def _cell(value: Any) -> str:
     match value:
+        case dict():
+            return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
         case list():
-            shown = ", ".join(map(_cell, value[:VALUES]))
-            return shown if len(value) <= VALUES else f"{shown}, … ({len(value)} values)"
+            return ", ".join(map(_cell, value))
         case bool():
             return "yes" if value else "no"
         case float():

@@ -55,24 +55,14 @@ def won_and_lost(branch: str, measure: str, section: Evaluate, shown: Report) ->
     if branch not in registry().systems or not all(_is_there(name, measure) for name in systems):
         return None
     files = [project.measured(name) / project.VALUES for name in systems]
-    values = pl.scan_parquet(files).filter(split=SPLIT, measure=measure, system=pl.col("system")).collect()
+    values = pl.scan_parquet(files).filter(split=SPLIT, measure=measure).collect()
     wide = values.pivot("system", index="qid", values="value", maintain_order=True).drop_nulls()
     gain = pl.col(branch) - pl.col(systems[0])
     gains = wide.with_columns(gain=gain).sort("gain", descending=True, maintain_order=True)
     won, lost = gains.filter(pl.col("gain") > 0), gains.filter(pl.col("gain") < 0).reverse()
-    chosen = pl.concat([won.head(shown.queries), lost.head(shown.queries)])
-    queries = _queries(chosen, systems, section, shown.passages)
-    cut = min(shown.queries, len(won))
-    better, worse = len(won), len(lost)
-    return WonAndLost(
-        baseline=systems[0],
-        system=branch,
-        won=queries[:cut],
-        lost=queries[cut:],
-        better=better,
-        worse=worse,
-        same=len(wide) - better - worse,
-    )
+    shown_won, shown_lost = (_queries(of.head(shown.queries), systems, section, shown.passages) for of in (won, lost))
+    counts = {"better": len(won), "worse": len(lost), "same": len(wide) - len(won) - len(lost)}
+    return WonAndLost(baseline=systems[0], system=branch, won=shown_won, lost=shown_lost, **counts)
 
 
 def _is_there(system: str, measure: str) -> bool:
