@@ -270,9 +270,9 @@ def report() -> None:
         from gnn_encoder.presenting.page import render
         from gnn_encoder.presenting.stored import histories
 
+        draw_training(project.PLOTS / "training.png", histories())  # which the page shows
         page = render(load_params())
         write_text(project.REPORT, page)
-        draw_training(project.PLOTS / "training.png", histories())
         typer.echo(f"{project.REPORT}: {len(page.encode()) / 1e6:.1f} MB")
 
 
