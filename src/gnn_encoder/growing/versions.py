@@ -5,6 +5,7 @@
         lock            held by the command that writes a version
         000001/         a version, whole: `passages.parquet`, `embeddings/`, `index/`, and `rows.npy`, the row of each
                         passage in the built index, -1 of added ones. *Shape:* (passages,)
+        queries-...     by the built index's fingerprint: what the graph's queries are to new passages (joining.py)
 
 A command writes a folder of its own and then replaces `current.json`. A kill before that leaves a folder that nothing
 names, which the next command removes. A version counts as long as the index that it belongs to is there: after the
@@ -25,13 +26,12 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.pipeline import project
 
-CURRENT, LOCK, ROWS = "current.json", "lock", "rows.npy"
-QUERIES = "queries-"  # and the built index's fingerprint: what the graph's queries are to new passages (joining.py)
+CURRENT, LOCK, ROWS, QUERIES = "current.json", "lock", "rows.npy", "queries-"
 
 
 @dataclass(frozen=True)
 class Version:
-    """An index, with the matrix and the passages table that it is of. `rows`: None for the index that was built."""
+    """An index with the matrix and the passages table that it is of; `rows` is None for the index that was built."""
 
     index: Path
     embeddings: Path
