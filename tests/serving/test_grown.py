@@ -41,6 +41,7 @@ def test_what_was_added_is_found_and_what_was_deleted_is_not(root: Path, start: 
 
     score = next(hit["score"] for hit in hits if hit["pid"] == "new-1")
     told = server.get("/explain", query=QUERY, pid="new-1").json()
+    assert "graph" in told, told
     assert told["graph"]["n_queries"] == len(told["graph"]["queries"]) > 0 and told["note"] is None
     assert told["before"] is None, "M_de's index has no such passage"
     assert abs(told["after"]["score"] - score) < 1e-6
