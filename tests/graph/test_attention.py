@@ -144,18 +144,6 @@ def test_product_features_equal_those_that_are_made() -> None:
     assert_same(module.dense(target, sources, product=True), made, [*module.parameters(), target, sources])
 
 
-def test_folded_logits_equal_unfolded_ones() -> None:
-    module, h_i, h_j, h_ij = layer(), random(D, seed=1), random(D, seed=2), random(D_E, seed=3)
-    u_t, u_s, u_e = module.fold()
-    folded = u_t @ h_i + u_s @ h_j + u_e @ h_ij
-    width = D // HEADS
-    parts = [
-        (weight @ h).view(HEADS, width) for weight, h in ((module.W_t, h_i), (module.W_s, h_j), (module.W_e, h_ij))
-    ]
-    unfolded = (module.a.reshape(HEADS, -1) * torch.cat(parts, dim=1)).sum(dim=1)
-    assert_same(folded, unfolded, [module.W_t, module.W_s, module.W_e, module.a, h_i, h_j, h_ij])
-
-
 @pytest.mark.parity
 @pytest.mark.parametrize("form", ["dense", "ragged"])
 def test_equals_gatconv(form: str) -> None:
@@ -263,9 +251,3 @@ def test_weights_are_those_of_the_sum(edge_dimension: int | None) -> None:
         values = weights[:, head : head + 1] * (nodes @ module.W_s[rows].T)
         summed = torch.zeros(3, D // HEADS).double().index_add(0, to, values)
         torch.testing.assert_close(summed, module.ragged(target, sources, SOURCE, TARGET, edges, loops)[:, rows])
-
-
-def test_weights_without_edges() -> None:
-    none = torch.empty(0, dtype=torch.int64)
-    weights = layer().weights(random(2, D, seed=1), random(0, D, seed=2), none, none)
-    assert weights.tolist() == [[1.0] * HEADS] * 2

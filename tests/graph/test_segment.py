@@ -73,15 +73,18 @@ def test_weighted_sum_leaves_out_gradients_nobody_asks_for() -> None:
     same(gradients(ours, weights)[0], gradients(oracle, weights)[0])
 
 
-def test_torch_scatter_equals_torch() -> None:
+def test_torch_scatter_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch_scatter")
     weights, values = random(6, 2), random(3, 2, 4, seed=1)
     for operation, leaves in (
-        (lambda backend: segment_sum(values[SOURCE], INDEX, N, backend=backend), (values,)),
-        (lambda backend: segment_softmax(weights, INDEX, N, backend=backend), (weights,)),
-        (lambda backend: segment_weighted_sum(weights, values, SOURCE, INDEX, N, backend=backend), (weights, values)),
+        (lambda: segment_sum(values[SOURCE], INDEX, N), (values,)),
+        (lambda: segment_softmax(weights, INDEX, N), (weights,)),
+        (lambda: segment_weighted_sum(weights, values, SOURCE, INDEX, N), (weights, values)),
     ):
-        one, other = operation("torch"), operation("torch_scatter")
+        monkeypatch.delenv("GNN_ENCODER_SCATTER", raising=False)
+        one = operation()
+        monkeypatch.setenv("GNN_ENCODER_SCATTER", "torch_scatter")
+        other = operation()
         same(one, other)
         for ours, theirs in zip(gradients(one, *leaves), gradients(other, *leaves), strict=True):
             same(ours, theirs)
@@ -93,10 +96,8 @@ def test_gathered_form_equals_the_sparse_product(monkeypatch: pytest.MonkeyPatch
 
     weights, values = random(6, 2), random(3, 2, 4, seed=1)
     sparse = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
-    monkeypatch.setattr(segment, "_uses_torch_scatter", lambda backend: True)
-    monkeypatch.setattr(
-        segment, "segment_sum", lambda v, i, n, backend: v.new_zeros(n, *v.shape[1:]).index_add(0, i, v)
-    )
+    monkeypatch.setattr(segment, "_uses_torch_scatter", lambda: True)
+    monkeypatch.setattr(segment, "segment_sum", lambda v, i, n: v.new_zeros(n, *v.shape[1:]).index_add(0, i, v))
     gathered = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
     same(gathered, sparse)
     for one, other in zip(gradients(gathered, weights, values), gradients(sparse, weights, values), strict=True):

@@ -74,13 +74,6 @@ def test_the_cap_counts_edges_that_stay() -> None:
     assert graph.passage_edges(passages, keep_query, keep_edge, max_neighbours=1)[0].tolist() == [5]
 
 
-def test_nothing_asked_for() -> None:
-    rows, target = small().passage_edges(np.array([], dtype=np.int64))
-    assert (len(rows), len(target)) == (0, 0)
-    rows, target = small().passage_edges(np.array([4]), max_neighbours=3)
-    assert (len(rows), len(target)) == (0, 0)
-
-
 @pytest.mark.parametrize("cap", [None, 1, 3])
 def test_edges_equal_a_loop(cap: int | None) -> None:
     graph, generator = random_graph(), np.random.default_rng(1)

@@ -12,6 +12,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
@@ -30,7 +31,6 @@ from gnn_encoder.pipeline.graphs import (
     plain_embeddings,
 )
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.pipeline.systems import title_of
 
 PASSAGES_AT_A_TIME = 8_192

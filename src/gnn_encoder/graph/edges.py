@@ -69,7 +69,7 @@ def embed_graph(
 def _shared(query: Rows, passage: Rows, retrieved: Rows, nodes: Nodes, around: Embedded) -> dict[str, Known]:
     """What edges (query, passage) and nodes take over of the graph `around`, by the name of the features' table."""
     features, others = around.features, around.nodes
-    assert isinstance(features.edges, np.ndarray), "cut to no k"
+    assert features.cut is None
     # Graphs of the same training queries number these alike, and then the unlabelled ones; generated ones may differ.
     node = np.arange(len(nodes))
     node[min(nodes.asked, others.asked) if nodes.training == others.training else 0 :] = -1

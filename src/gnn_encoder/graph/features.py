@@ -1,10 +1,8 @@
 """Random access to edge features: the Parquet parts of `embed_edges` are unpacked once into memory-mapped arrays."""
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,47 +11,39 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows
 
 Features = NDArray[np.float16]
 
 
 @dataclass(frozen=True)
-class Leading:
-    """The features of each query's first k edges, as a view of an array that holds more edges per query."""
-
-    stored: Features  # (n * stored_k, d_e)
-    stored_k: int
-    k: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n * k, d_e)."""
-        return len(self.stored) // self.stored_k * self.k, self.stored.shape[1]
-
-    def __getitem__(self, rows: NDArray[np.integer[Any]]) -> Features:
-        """Features of edges, by their rows in the graph cut to k. *Shape:* (...) -> (..., d_e)."""
-        found: Features = self.stored[rows // self.k * self.stored_k + rows % self.k]
-        return found
-
-
-@dataclass(frozen=True)
 class EdgeFeatures:
     """Cross-encoder embeddings h_{x-y}, mapped from disk."""
 
-    edges: Features | Leading  # (n * k, d_e), rows as in the edges table
+    edges: Features  # (n * stored_k, d_e), rows as in the edges table
     query_loops: Features  # (n, d_e)
     passage_loops: Features  # (passages that some query retrieved, d_e)
     loop_row: NDArray[np.int32]  # (m,), each passage's row of passage_loops; -1 where no query retrieved the passage
+    cut: tuple[int, int] | None = None  # k of the graph and of `edges`, where these hold more edges a query
 
     @property
     def dimension(self) -> int:
         """d_e."""
         return int(self.edges.shape[1])
 
-    def of_passage_loops(self, passages: NDArray[np.integer[Any]]) -> Features:
+    def of_edges(self, rows: Rows) -> Features:
+        """Features of edges, by their rows in the graph. *Shape:* (...) -> (..., d_e)."""
+        if self.cut is not None:
+            k, stored_k = self.cut
+            rows = rows // k * stored_k + rows % k
+        found: Features = self.edges[rows]
+        return found
+
+    def of_passage_loops(self, passages: Rows) -> Features:
         """Self-loop features of some passages. *Shape:* (b,) -> (b, d_e).
 
         Passages that no query retrieved get zeros: the feature has no effect there.
@@ -65,17 +55,13 @@ class EdgeFeatures:
 
     def release(self) -> None:
         """Give back the memory of what was read."""
-        edges = self.edges.stored if isinstance(self.edges, Leading) else self.edges
-        release(edges, self.query_loops, self.passage_loops)
+        release(self.edges, self.query_loops, self.passage_loops)
 
 
-def open_features(
-    folder: Path, scratch: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None
-) -> EdgeFeatures:
+def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None) -> EdgeFeatures:
     """Map the features of `embed_edges`, unpacking them on first use.
 
     Args:
-        scratch: where they are unpacked, in a folder for their content; what was unpacked of another is removed.
         n_edges: edges of the graph that the features were computed for.
         n_queries: n.
         n_passages: m.
@@ -84,9 +70,8 @@ def open_features(
     Raises:
         UserError: the tables do not fit the graph, or a feature is not a finite number.
     """
-    unpacked = scratch / fingerprint(folder)
+    unpacked = cached("unpacked_features", folder.name, fingerprint(folder), keep=1)
     if distributed.is_first() and not unpacked.exists():
-        shutil.rmtree(scratch, ignore_errors=True)
         partial = unpacked.with_name(f"{unpacked.name}.{os.getpid()}")
         partial.mkdir(parents=True)
         for name in ("edges", "query_loops", "passage_loops"):
@@ -106,8 +91,7 @@ def open_features(
     nodes = np.load(unpacked / "nodes.npy")
     loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
     stored_k = n_edges // n_queries
-    leading = edges if k is None or k >= stored_k else Leading(edges, stored_k, k)
-    return EdgeFeatures(leading, queries, passages, loop_row)
+    return EdgeFeatures(edges, queries, passages, loop_row, None if k is None or k >= stored_k else (k, stored_k))
 
 
 def _parts(folder: Path) -> list[Path]:

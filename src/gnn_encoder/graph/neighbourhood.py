@@ -152,7 +152,7 @@ class Neighbourhood:
         return gnn.interactive_queries(
             h_q,
             self.passage_embeddings(self.graph.passages[queries]),
-            edge_features=None if self.features is None else self._tensor(self.features.edges[rows]),
+            edge_features=None if self.features is None else self._tensor(self.features.of_edges(rows)),
             loop_features=None if self.features is None else self._tensor(self.features.query_loops[queries]),
             keep=keep,
         )
@@ -189,7 +189,7 @@ class Neighbourhood:
         return (
             torch.from_numpy(subgraph.edge_query).to(self.device),
             torch.from_numpy(subgraph.edge_passage).to(self.device),
-            None if features is None else self._tensor(features.edges[subgraph.edges]),
+            None if features is None else self._tensor(features.of_edges(subgraph.edges)),
             None if features is None else self._tensor(features.of_passage_loops(subgraph.passages)),
         )
 

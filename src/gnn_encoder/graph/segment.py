@@ -1,14 +1,13 @@
 """Sums and softmax over segments (rows that share a target), in PyTorch or in torch-scatter.
 
-PyTorch is the default, since it is several times faster on CPU. torch-scatter is used if it is chosen by
-`backend="torch_scatter"` or by the environment variable GNN_ENCODER_SCATTER=torch_scatter. Both give the same values
-and gradients. No other file may import torch_scatter.
+PyTorch is the default, since it is several times faster on CPU. torch-scatter is used if the environment variable
+GNN_ENCODER_SCATTER is torch_scatter. Both give the same values and gradients. No other file may import torch_scatter.
 """
 
 import importlib
 import os
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,28 +15,26 @@ from torch import Tensor
 
 from gnn_encoder.core.errors import UserError
 
-Backend = Literal["torch", "torch_scatter"]
 SWITCH = "GNN_ENCODER_SCATTER"
 
 
-def segment_sum(values: Tensor, index: Tensor, n: int, *, backend: Backend | None = None) -> Tensor:
+def segment_sum(values: Tensor, index: Tensor, n: int) -> Tensor:
     """Sum of the rows of each segment; zeros for a segment without rows.
 
     Args:
         values: *Shape:* (E, ...).
         index: the segment of each row, in any order. *Shape:* (E,) int64.
         n: number of segments.
-        backend: None: the value of GNN_ENCODER_SCATTER if it is set, else "torch".
 
     *Shape:* (n, ...).
     """
-    if _uses_torch_scatter(backend):
+    if _uses_torch_scatter():
         total: Tensor = _torch_scatter().scatter_sum(values, index, dim=0, dim_size=n)
         return total
     return values.new_zeros(n, *values.shape[1:]).index_add(0, index, values)
 
 
-def segment_softmax(logits: Tensor, index: Tensor, n: int, *, backend: Backend | None = None) -> Tensor:
+def segment_softmax(logits: Tensor, index: Tensor, n: int) -> Tensor:
     """Softmax over the rows of each segment, separately in each column.
 
     The segment's maximum is subtracted first, so that no exponential overflows. The result does not depend on the
@@ -47,19 +44,16 @@ def segment_softmax(logits: Tensor, index: Tensor, n: int, *, backend: Backend |
         logits: *Shape:* (E, heads).
         index: the segment of each row, in any order. *Shape:* (E,) int64.
         n: number of segments.
-        backend: as in `segment_sum`.
 
     *Shape:* (E, heads).
     """
-    largest = _segment_max(logits.detach(), index, n, backend)
+    largest = _segment_max(logits.detach(), index, n)
     weights = (logits - largest.index_select(0, index)).exp()
-    total = segment_sum(weights, index, n, backend=backend)
+    total = segment_sum(weights, index, n)
     return weights / total.index_select(0, index)
 
 
-def segment_weighted_sum(
-    weights: Tensor, values: Tensor, source: Tensor, target: Tensor, n: int, *, backend: Backend | None = None
-) -> Tensor:
+def segment_weighted_sum(weights: Tensor, values: Tensor, source: Tensor, target: Tensor, n: int) -> Tensor:
     """For each target the sum, over its edges, of the edge's weight times the value of its source, head by head.
 
     On CPU this is a sparse matrix product, forward and backward, which needs no (E, heads, c) tensor and is more than
@@ -71,14 +65,13 @@ def segment_weighted_sum(
         source: row of `values` that each edge reads. *Shape:* (E,) int64.
         target: row of the result that each edge adds to, in any order. *Shape:* (E,) int64.
         n: number of targets.
-        backend: as in `segment_sum`.
 
     *Shape:* (n, heads, c).
     """
-    if values.device.type == "cpu" and not _uses_torch_scatter(backend):
+    if values.device.type == "cpu" and not _uses_torch_scatter():
         result: Tensor = _SparseProduct.apply(weights, values, source, target, n)  # type: ignore[no-untyped-call]
         return result
-    return segment_sum(weights.unsqueeze(-1) * values.index_select(0, source), target, n, backend=backend)
+    return segment_sum(weights.unsqueeze(-1) * values.index_select(0, source), target, n)
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -132,16 +125,16 @@ def _sparse(weights: Tensor, source: Tensor, target: Tensor, shape: tuple[int, i
         return places, torch.sparse_csr_tensor(F.pad(ends, (1, 0)), columns, entries, size, check_invariants=False)
 
 
-def _segment_max(values: Tensor, index: Tensor, n: int, backend: Backend | None) -> Tensor:
-    if _uses_torch_scatter(backend):
+def _segment_max(values: Tensor, index: Tensor, n: int) -> Tensor:
+    if _uses_torch_scatter():
         largest: Tensor = _torch_scatter().scatter_max(values, index, dim=0, dim_size=n)[0]
         return largest
     rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
     return values.new_full((n, *values.shape[1:]), -torch.inf).scatter_reduce(0, rows, values, "amax")
 
 
-def _uses_torch_scatter(backend: Backend | None) -> bool:
-    name = backend or os.environ.get(SWITCH) or "torch"
+def _uses_torch_scatter() -> bool:
+    name = os.environ.get(SWITCH) or "torch"
     if name not in ("torch", "torch_scatter"):
         raise UserError(f"{SWITCH} is {name!r}: must be torch or torch_scatter; correct or unset it")
     return name == "torch_scatter"

@@ -12,7 +12,6 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
-from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.encoding.matrix import same_encoder, write_matrix
@@ -74,8 +73,7 @@ class GraphArtifacts:
     def open_features(self) -> EdgeFeatures:
         """M_ce's features of the edges."""
         counts = (count_rows(table) for table in (self.edges, self.queries, project.PASSAGES))
-        scratch = SCRATCH / "unpacked_features" / self.name
-        return open_features(project.edge_features(self.name), scratch, *counts, k=self.k)
+        return open_features(project.edge_features(self.name), *counts, k=self.k)
 
     def embedded(self) -> Embedded:
         """The graph with the features that its edges have already."""
