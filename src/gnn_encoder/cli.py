@@ -4,6 +4,7 @@ Each subcommand imports the modules that it needs only when it runs, so that `--
 """
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -127,9 +128,10 @@ def init(
 
         if data is not None:
             _check_paths(Path("params.yaml"), path)
+            _wait_quietly()
             from gnn_encoder.planning.command import fit, told
 
-            for line, warning in told(*fit(data, path, minutes, arguments or [], over=over)):
+            for line, warning in told(fit(data, path, minutes, arguments or [], over=over)):
                 _print_line(line, warning=warning)
             typer.echo(
                 "params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` shows each stage"
@@ -144,13 +146,12 @@ def init(
 @app.command()
 def plan(
     path: Annotated[Path, typer.Argument(help="The experiment.")] = Path("params.yaml"),
-    brief: Annotated[bool, typer.Option("--brief", help="No table; speeds as they were measured last.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print what `dvc repro` will cost here: time, disk and memory of each stage.
+    """Print what `dvc repro` will cost here: time, disk and memory of each stage of the main branch.
 
-    It measures this machine for some seconds and reads the data, prepared or not. Beside stages that have run here
-    stands the time that they took.
+    It runs some steps of each kind of work on the data, for up to a minute. Beside stages that have run here stands
+    the time that they took.
 
     \b
     Examples:
@@ -159,19 +160,27 @@ def plan(
     """  # noqa: D301
     with report_errors():
         _check_paths(path)
-        from gnn_encoder.planning import text
-        from gnn_encoder.planning.command import plan_here
+        _wait_quietly()
+        from gnn_encoder.planning.command import plan_here, summary, table
         from gnn_encoder.planning.plan import as_json as plan_json
         from gnn_encoder.planning.plan import hurts
 
-        found = plan_here(path, brief=brief)
+        found = plan_here(path)
         if as_json:
             typer.echo(json.dumps(plan_json(found), ensure_ascii=False, indent=2))
             return
-        for line in [*([] if brief else [*text.table(found), ""]), *text.summary(found)]:
+        for line in (*table(found), "", *summary(found)):
             typer.echo(line)
         for line in hurts(found):
             _print_line(line, warning=True)
+
+
+def _wait_quietly() -> None:
+    """Let threads sleep while they wait for others, as stages do; call it before torch is imported.
+
+    Where they spin, one other busy process makes every step several times as slow.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @app.command()
@@ -199,7 +208,7 @@ def inspect(
         source = open_source(params.data)
         tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
         found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
-        for line in render(params.data, source, found):
+        for line in render(params, source, found):
             typer.echo(line)
 
 
@@ -462,7 +471,6 @@ def _check_paths(experiment: Path, data: Path | None = None) -> None:
 
 def _tell_other_figures(system: str, params: "Params") -> None:
     """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
-    from gnn_encoder.data.prepared import is_prepared
     from gnn_encoder.presenting.stored import is_of_prepared
 
     named = f"data.source: {params.data.source}"
@@ -472,18 +480,17 @@ def _tell_other_figures(system: str, params: "Params") -> None:
             f"({named})"
         )
         return
-    if not is_prepared(project.PREPARED, params) or not is_of_prepared(system):
+    if not project.is_prepared(params) or not is_of_prepared(system):
         _print_warning(f"these figures are of other data than params.yaml now names ({named}), which has not run yet")
 
 
 def _tell_other_data() -> None:
     """Say so where what is built is of other data than the experiment names."""
     from gnn_encoder.core.storage.fingerprint import MANIFEST
-    from gnn_encoder.data.prepared import is_prepared
     from gnn_encoder.pipeline.params import load_params
 
     known = Path("params.yaml").is_file() and (project.PREPARED / MANIFEST).is_file()
-    if known and not is_prepared(project.PREPARED, load_params()):
+    if known and not project.is_prepared(load_params()):
         typer.echo("This index is of other data than params.yaml now names, which has not run yet.", err=True)
 
 

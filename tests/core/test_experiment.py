@@ -8,7 +8,8 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.experiment import Change, load_experiment
+from gnn_encoder.pipeline.experiment import init as write
 from gnn_encoder.pipeline.params import Params, load_params
 
 ROOT = Path(__file__).parents[2]
@@ -60,24 +61,20 @@ def test_one_value_changes_one_line() -> None:
 def test_a_config_and_values_which_win_over_it() -> None:
     Path("c.yaml").write_text("# G = a paper.\n\nmgt:\n  beta: 0.2   # G 4.3\n\n  heads: 2\n\nseed: 5\n")
     printed = init("c.yaml", "mgt.heads=1", "data.path=null")
-    assert printed == ["seed: 13 -> 5", "mgt.heads: 4 -> 1", "mgt.beta: 0.05 -> 0.2"]
-    assert lines()[:2] == [f"{HEADER}c.yaml mgt.heads=1 data.path=null", "# G = a paper."]
-    assert "  beta: 0.2                # G 4.3" in lines()
-    assert lines()[2:5] == [*DEFAULT.splitlines()[:2], "seed: 5"]
-    assert len(lines()) == len(DEFAULT.splitlines()) + 2  # the config's empty lines are not in it
+    assert printed == ["mgt.beta: 0.05 -> 0.2", "mgt.heads: 4 -> 1", "seed: 13 -> 5"]
+    assert lines()[0] == f"{HEADER}c.yaml mgt.heads=1 data.path=null"
+    assert len(lines()) == len(DEFAULT.splitlines()) + 1  # comments and empty lines are those of params.yaml
     assert load_params().mgt.heads == 1
 
 
-def test_a_comment_replaces_that_beside_a_value_and_leaves_what_is_below() -> None:
-    text = DEFAULT.replace("  beta: 0.05  ", "  # mine\n  beta: 0.05  ").replace("mgt:\n", "mgt: # old\n")
-    Path("params.yaml").write_text(text)
-    Path("c.yaml").write_text("mgt:   # G 3.3\n  graph: full   # G 3.2\nreport: # of mine\n  passages: 4  # few\n")
-    assert init("c.yaml") == ["report.passages: 5 -> 4"]
-    at = lines().index("  graph: full              # G 3.2")
+def test_a_reason_replaces_the_comment_beside_a_value_and_leaves_what_is_below() -> None:
+    Path("params.yaml").write_text(DEFAULT.replace("  beta: 0.05  ", "  # mine\n  beta: 0.05  "))
+    chosen = [Change("mgt.graph", "full", why="all edges"), Change("report.passages", 4, why="few")]
+    assert write(["seed=13"], chosen=chosen, by="--data beir") == ["report.passages: 5 -> 4"]
+    at = lines().index("  graph: full              # all edges")
     assert lines()[at + 1] == "  # mine"
-    assert "mgt: # G 3.3" in [" ".join(line.split()) for line in lines()]
-    assert lines()[-1] == "  passages: 4              # few"
-    assert lines().count("") == text.splitlines().count("")
+    assert lines()[-1] == "  passages: 4              # few" and lines()[0] == f"{HEADER}--data beir"
+    assert lines().count("") == DEFAULT.splitlines().count("")
 
 
 def test_a_new_key_stands_in_its_section() -> None:
@@ -106,32 +103,27 @@ def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
 
 
 def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
-    full, no_gate, no_gnn, two_heads = (
-        f"{{table: ablations, graph: gnn_encoder{more}}}"
-        for more in ("", ", mgt: {gate: 0.2}", ", control: true", ", mgt: {heads: 2}")
-    )
-    rest = f"no_mgt: {full}, no_gnn: {no_gnn}"
-    init(f"evidence.trials={{full: {full}, no_gate: {no_gate}, {rest}}}")
-    changed = no_gate.replace("0.2", "0.3")
-    arguments = ("evidence.trials.no_gate.mgt={gate: 0.3}", f"evidence.trials.two-heads={two_heads}")
-    assert init("--over", *arguments) == [
-        f"evidence.trials: {{full: {full}, no_gate: {no_gate}, {rest}}} -> "
-        f"{{full: {full}, two-heads: {two_heads}, no_gate: {changed}, {rest}}}"
+    before = load_params().evidence.trials
+    two_heads = "evidence.trials.two-heads={table: ablations, graph: gnn_encoder, mgt: {heads: 2}}"
+    assert init("evidence.trials.no_gate.mgt={gate: 0.3}", two_heads)[:2] == [
+        "evidence.trials.no_gate.mgt.gate: 0.2 -> 0.3",
+        "evidence.trials.two-heads.table: not set -> ablations",
     ]
+    after = load_params().evidence.trials
+    assert after.keys() - before.keys() == {"two-heads"} and after["no_gate"].mgt == {"gate": 0.3}
 
 
 def test_null_and_back() -> None:
     section = "{model: null, max_length: 9, epochs: 1, batch_size: 4, negatives: 1, learning_rate: 1.0e-5, warmup: 0.1}"
-    printed = section.replace("1.0e-5", "1.0e-05").replace("epochs: 1,", "epochs: 1.0,")
-    assert init(f"pair.teacher={section}") == [f"pair.teacher: null -> {printed}"]
-    assert init("--over", "pair.teacher=null") == [f"pair.teacher: {printed} -> null"]
+    assert "pair.teacher.learning_rate: not set -> 1.0e-05" in init(f"pair.teacher={section}")
+    assert init("--over", "pair.teacher=null")[0].endswith("warmup: 0.1} -> null")
     assert lines()[0] == f"{HEADER}'pair.teacher={section}'"
     assert lines()[1] == f"{HEADER}pair.teacher=null --over"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["5.0e-5", "0", "12", "1_0", "017", "0x1f", "1e3", "1e3x", "2.", "yes", "'yes'", '"5e-5"', "~", "[1]"],
+    ["5.0e-5", "017", "1e3", "1e3x", "yes", "'yes'", '"5e-5"', "~", "[1]"],
 )
 def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
     """Whatever is written: ruamel.yaml, which keeps comments, and PyYAML, which stages read with, differ in dialect."""
@@ -160,15 +152,11 @@ def test_every_config_is_whole_over_params_yaml() -> None:
     [
         ([], "nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1"),
         (["configs/marco.yaml"], "configs/marco.yaml: no such file; give one of configs/, or a value such as"),
-        (["configs"], "configs: no such file"),
         (["seed=1", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
-        (["=1"], "'=1': must be KEY=VALUE"),
         (["mgt..beta=1"], "'mgt..beta=1': must be KEY=VALUE"),
         (["data.path="], "'data.path=': must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"),
         (["mgt.beta=[1"], "mgt.beta=[1: not valid YAML: "),
-        (["data.path=\x07"], "not valid YAML"),
         (["mgt.betta=0.1"], "mgt.betta=0.1: mgt.betta is not a parameter (value 0.1); remove it or correct its name"),
-        (["mtg.beta=0.1"], "mtg.beta=0.1: mtg is not a parameter (value {'beta': 0.1}); remove it or correct"),
         (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than or equal to 0.5"),
         (["mgt=2"], "mgt=2: mgt is 2: must be lines of `key: value`; "),
         (["mgt.beta.x=2"], "mgt.beta.x=2: mgt.beta is {'x': 2}: input should be a valid number"),
@@ -177,8 +165,7 @@ def test_every_config_is_whole_over_params_yaml() -> None:
             "train_retriever.learning_rate='5e-5': train_retriever.learning_rate is the text '5e-5': must be a number "
             "such as 5e-5, without quotes",
         ),
-        (["configs/nq.yaml", "mgt.beta=2"], "mgt.beta=2: mgt.beta is 2"),
-        (["configs/nq.yaml", "data.source=beir"], "data.source=beir, configs/nq.yaml: data.name is set"),
+        (["configs/nq.yaml", "data.source=beir"], "configs/nq.yaml, data.source=beir: data.name is set"),
         (["mine_candidates.depth=9"], "mine_candidates.depth=9: denoise.range_m"),
     ],
 )  # fmt: skip
@@ -190,25 +177,14 @@ def test_mistakes_in_arguments(arguments: list[str], message: str) -> None:
     ("config", "message"),
     [
         ("mgt:\n  betta: 0.1\n", "c.yaml: mgt.betta is not a parameter (value 0.1)"),
-        ("mtg:\n  beta: 0.1\n", "c.yaml: mtg is not a parameter (value {'beta': 0.1})"),
-        ("mgt:\n  beta: few\n", "c.yaml: mgt.beta is the text 'few': must be a number such as 5e-5, without quotes"),
         ("mgt:\n  beta: 0.1\n  beta: 0.2\n", "c.yaml: not valid YAML: "),
-        ("mgt: [\n", "c.yaml: not valid YAML: "),
         ("seed: !!python/name:os.system\n", "c.yaml: not valid YAML"),
-        ("mgt.beta: 0.1\n", "c.yaml: "),
-        ("- mgt\n", "c.yaml: is ['mgt']: must be lines of `key: value`"),
         ("", "c.yaml: is None: must be lines of `key: value`"),
-        ("# caf\xe9\nseed: 1\n", "c.yaml: not valid YAML"),
     ],
 )
 def test_mistakes_in_a_config(config: str, message: str) -> None:
     Path("c.yaml").write_bytes(config.encode("latin-1"))
     assert refusal("c.yaml").startswith(message)
-
-
-def test_no_params_yaml() -> None:
-    Path("params.yaml").unlink()
-    assert refusal("seed=1").startswith("params.yaml: no such file")
 
 
 def test_a_second_init_is_refused() -> None:

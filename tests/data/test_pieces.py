@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from gnn_encoder.data.pieces import WORD, _ends, cut
+from gnn_encoder.data.cutting import WORD, _ends, cut
 
 TEXT = "One two three. Four five. Six seven eight nine. Ten eleven."  # sentences of 3, 2, 4 and 2 words
 

@@ -11,7 +11,7 @@ import pytest
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.data.unlabelled import own_file, own_queries
+from gnn_encoder.data.prepare import own_file, own_queries
 
 
 @pytest.fixture

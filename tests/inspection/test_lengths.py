@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.inspection.lengths import Sample, measure
+from gnn_encoder.inspection.lengths import Lengths, Sample, measure
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+
+FIVE = Lengths.of([50, 10, 20, 40, 30])
 
 
 def test_few_texts_are_all_taken() -> None:
@@ -29,13 +31,22 @@ def test_sample_is_uniform() -> None:
     assert all(count / 2000 == pytest.approx(0.25, abs=0.06) for count in found.values())
 
 
-def test_lengths(tiny_model: Path) -> None:
+def test_lengths_are_those_that_the_encoder_reads(tiny_model: Path) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
-    sample = Sample(10, seed=0)
-    sample.add(["a", "a b", "a b c d e f g h"])
-    found = measure(sample, tokenizer, limit=4)
-    assert found is not None
-    # [CLS] and [SEP] are two tokens more.
-    assert (found.texts, found.of, found.median, found.longest, found.most) == (3, 3, 4, 10, 10)
-    assert found.mean == pytest.approx(17 / 3) and found.cut == pytest.approx(1 / 3)
-    assert measure(Sample(10, seed=0), tokenizer, limit=4) is None
+    found = measure(["a", "a b", "a b c d e f g h"], tokenizer)
+    assert found is not None and found.counts.tolist() == [3, 4, 10]  # [CLS] and [SEP] are two tokens more
+    assert measure([], tokenizer) is None
+
+
+def test_whole_is_the_shortest_length_that_reads_a_share_whole() -> None:
+    assert [FIVE.whole(share) for share in (0.2, 0.21, 0.8, 0.95, 1.0)] == [10, 20, 40, 50, 50]
+
+
+def test_what_a_length_cuts_off() -> None:
+    assert FIVE.longer(30) == pytest.approx(2 / 5)
+    assert FIVE.unread(30) == pytest.approx((10 + 20) / 150) and FIVE.unread(50) == 0
+
+
+def test_batches_are_padded_to_eight() -> None:
+    assert FIVE.mean(256) == pytest.approx((16 + 24 + 32 + 40 + 56) / 5)
+    assert FIVE.mean(20) == pytest.approx((16 + 20 + 20 + 20 + 20) / 5)

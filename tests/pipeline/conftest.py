@@ -140,7 +140,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         "DVC_SITE_CACHE_DIR": str(own / "dvc"),
         "DVC_GLOBAL_CONFIG_DIR": str(own / "config"),
         "DVC_NO_ANALYTICS": "1",
-        "GNN_ENCODER_PLAN": "no",
         "COLUMNS": "300",
     }
     with serving(ROOT, found):

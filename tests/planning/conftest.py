@@ -3,31 +3,29 @@
 import numpy as np
 import pytest
 
+from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.planning.facts import Facts
-from gnn_encoder.planning.machine import Machine, Model, Rate
-from gnn_encoder.planning.tokens import Tokens
+from gnn_encoder.planning.machine import Machine, Model, Speeds
 
 
 def make_machine(speed: float = 1.0, memory: int = 16 * 2**30) -> Machine:
     """Two cores that read 10,000 tokens a second, times `speed`."""
-
-    def rate(tokens: float) -> Rate:
-        return Rate(short=1 / (speed * tokens), long=1.25 / (speed * tokens))
-
+    seconds = {
+        "read": 1e-4,
+        "train": 2.5e-4,
+        "train_pair": 4e-4,
+        "gnn": 4e-6,
+        "search": 8e-9,
+        "index": 1e-4,
+        "bm25": 2.5e-8,
+        "start": 1.0,
+        "load": 0.5,
+    }
     return Machine(
         name="two cores",
-        model=Model(parameters=22_700_000, layers=6, dimension=384, heads=12, tokens=256),
-        read=rate(10_000),
-        train=rate(4_000),
-        train_all=rate(2_500),
-        step=0.02 / speed,
-        step_all=0.06 / speed,
-        gnn_edge=4e-6 / speed,
-        multiply=2e-11 / speed,
-        start=1.0 / speed,
-        start_model=3.0 / speed,
-        load=0.5 / speed,
         memory=memory,
+        model=Model(parameters=22_700_000, layers=6, dimension=384, heads=12, tokens=256),
+        speeds=Speeds(**{kind: each / speed for kind, each in seconds.items()}),
     )
 
 
@@ -39,12 +37,12 @@ def make_facts(*, passages: int = 27_413, queries: int = 12_889, tokens: int = 1
         available=queries,
         dev=max(1, queries // 6),
         test=max(1, queries // 6),
-        labels=2 * queries,
-        labelled_queries=queries,
-        labelled_passages=min(passages, queries),
-        passage_tokens=Tokens.of(np.arange(tokens // 2, tokens * 3 // 2 + 1)),
-        query_tokens=Tokens.of(np.arange(6, 15)),
-        passage_bytes=5.0 * tokens,
+        labels_a_query=2.0,
+        queries_a_label=2 * queries / min(passages, queries),
+        passage_tokens=Lengths.of(np.arange(tokens // 2, tokens * 3 // 2 + 1)),
+        query_tokens=Lengths.of(np.arange(6, 15)),
+        passage_characters=5.0 * tokens,
+        left_out={},
     )
 
 

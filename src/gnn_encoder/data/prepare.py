@@ -13,13 +13,13 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_table
+from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_parquet, open_table
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import ROW_GROUP, batched, count_rows, write_table
-from gnn_encoder.data.ids import Ids
+from gnn_encoder.data.lines import read_lines
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.rows import Judgement, Place, Source
-from gnn_encoder.data.unlabelled import own_file, own_queries
+from gnn_encoder.data.query_log import normal_form
+from gnn_encoder.data.rows import DataSource, Ids, Judgement, Place, check_text
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Split(NamedTuple):
     qids: pl.Series
 
 
-def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
+def prepare(data: Data, source: DataSource, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
     """Write passages.parquet, queries/, qrels/, counts.parquet and statistics.json to `folder`.
 
     Args:
@@ -110,7 +110,7 @@ def choose_queries(
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
-def read_judgements(source: Source, split: str) -> pl.DataFrame:
+def read_judgements(source: DataSource, split: str) -> pl.DataFrame:
     """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
     schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32, "count": pl.Int64}
     rows = tqdm(source.judgements(split), desc=f"judgements of {split}", unit=" judgements", disable=None)
@@ -137,7 +137,7 @@ def describe(folder: Path) -> dict[str, dict[str, float]]:
     return statistics
 
 
-def _write_passages(source: Source, path: Path) -> Ids:
+def _write_passages(source: DataSource, path: Path) -> Ids:
     pids = Ids()
     rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
 
@@ -157,7 +157,7 @@ def _write_passages(source: Source, path: Path) -> Ids:
     return pids
 
 
-def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
+def _checked(source: DataSource, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
     """The judgements of a split, each once, after a check that every pid exists and no pair has two grades.
 
     The column `index` is a judgement's place among those of the source.
@@ -178,7 +178,7 @@ def _checked(source: Source, split: str, table: pl.DataFrame, pids: Ids) -> pl.D
     return once
 
 
-def _write_queries(source: Source, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
+def _write_queries(source: DataSource, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
     """Write the `chosen` queries in the source's order; each judged query must exist, and only once."""
     if chosen.is_empty():  # no label is hidden: the file need not be read again
         write_table(path, QUERIES, ())
@@ -210,7 +210,7 @@ def _append(path: Path, more: Iterable[pa.RecordBatch]) -> None:
     longer.replace(path)
 
 
-def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
+def _warn_of_shared(source: DataSource, splits: dict[str, Split]) -> None:
     """Warn when a query is in two splits, if an id means the same query in every split of the source."""
     if not source.shared_qids:
         return
@@ -220,7 +220,7 @@ def _warn_of_shared(source: Source, splits: dict[str, Split]) -> None:
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 
 
-def _queries(source: Source, split: str, judged: pl.DataFrame) -> pl.Series:
+def _queries(source: DataSource, split: str, judged: pl.DataFrame) -> pl.Series:
     """Ids of a split's usable queries: all of them if answers judge the split, else those with a positive judgement."""
     if split in source.answered:
         qids = pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
@@ -244,7 +244,7 @@ def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Se
     return qids.filter(mask), qids.filter(~mask)
 
 
-def _judgement(source: Source, split: str, row: int) -> tuple[Place, Judgement]:
+def _judgement(source: DataSource, split: str, row: int) -> tuple[Place, Judgement]:
     return next(islice(source.judgements(split), row, None))
 
 
@@ -262,3 +262,75 @@ def _mean_characters(path: Path) -> float:
     # Whole numbers are added up, so that the sum does not depend on the order of the threads.
     characters = pl.scan_parquet(path).select(pl.col("text").str.len_chars().cast(pl.Int64).sum())
     return round(int(characters.collect(engine="streaming").item()) / _count(path), 1)
+
+
+# --- queries without labels -------------------------------------------------------------------------------------------
+
+
+def own_file(name: str | None) -> Path | None:
+    """The file that `data.unlabelled` names, or None if it is null.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    if name is None:
+        return None
+    if not Path(name).is_file():
+        raise UserError(f"data.unlabelled is {name!r}: no such file; correct it, or set it to null")
+    return Path(name)
+
+
+def own_queries(path: Path, others: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+    """Stream a user's queries as rows of a queries table, each text once.
+
+    Queries that other tables have are left out, whatever their case, white space and punctuation: those of train would
+    stay in the graph when Masked Graph Training takes the labelled one out, and those of dev and test would take part
+    in the graph that they are judged by.
+
+    Args:
+        path: a text file with one query per line, plain or gzip, or a Parquet table with a column `text`, such as that
+            of the generated queries.
+        others: the queries tables of the splits, and that of queries with hidden labels.
+
+    Raises:
+        UserError: `path` is a table without that column, or a query is empty.
+    """
+    tables = [pl.DataFrame(open_table(table, QUERIES).read(columns=["text"]))["text"] for table in others]
+    seen = _keys(pl.concat(tables)).unique()
+    first = left_out = 0
+    for batch in batched(read_texts(path)):
+        texts = pl.Series("text", batch, pl.String)
+        keys = _keys(texts)
+        kept = keys.is_first_distinct() & ~keys.is_in(seen.implode())
+        texts, seen = texts.filter(kept), pl.concat([seen, keys.filter(kept)])
+        qids = [f"unlabelled-{first + i}" for i in range(len(texts))]
+        yield pa.record_batch([qids, texts.to_list(), [[] for _ in qids]], QUERIES)
+        first, left_out = first + len(texts), left_out + len(batch) - len(texts)
+    log.info("%s: %d queries; %d more repeat one of them or of the data's, and are left out", path, first, left_out)
+
+
+def read_texts(path: Path) -> Iterable[str]:
+    """Stream a user's queries, checking each.
+
+    Raises:
+        UserError: the file is a table without a column `text`, or a query is empty.
+    """
+    if path.suffix != ".parquet":
+        for number, line in read_lines(path):
+            yield check_text(Place(path, f"line {number}"), "query", " ".join(line.split()))
+        return
+    table = open_parquet(path)
+    if "text" not in table.schema_arrow.names:
+        raise UserError(f"{path}: has no column text, which data.unlabelled must have")
+    row = 0
+    for batch in table.iter_batches(columns=["text"]):
+        for text in batch.column("text").to_pylist():
+            yield check_text(Place(path, f"row {row}"), "query", text)
+            row += 1
+
+
+def _keys(texts: pl.Series) -> pl.Series:
+    """64-bit hashes of what equal queries have in common: 8 bytes a query stay in memory."""
+    text = pl.col("text")
+    same = pl.when(normal_form(text) == "").then(text.str.strip_chars()).otherwise(normal_form(text))  # "?" is no "!"
+    return texts.to_frame("text").select(same.hash())["text"]

@@ -27,10 +27,19 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import ROW_GROUP, batched
 from gnn_encoder.data.beir import read_corpus
-from gnn_encoder.data.hashing import split_of, stable_hash
-from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_lines, require
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, shorten
+from gnn_encoder.data.rows import (
+    Ids,
+    Judgement,
+    Passage,
+    Place,
+    Query,
+    check_id,
+    check_string,
+    shorten,
+    split_of,
+    stable_hash,
+)
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +65,7 @@ class Labels(NamedTuple):
     dropped: dict[str, int]
 
 
-class QueryLog:
+class SearchLog:
     """Reader of a corpus and its query log.
 
     Args:

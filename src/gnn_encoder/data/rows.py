@@ -1,15 +1,21 @@
-"""What a source yields: checked rows, each with the place in the source's files where it stands."""
+"""What a source yields: checked rows, each with the place in the source's files where it stands, and their ids."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 
+DIGITS = 16  # hexadecimal: 64 bits
 NOTHING: Mapping[str, int] = MappingProxyType({})  # `dropped` of a source that leaves nothing out
 
 
@@ -49,7 +55,7 @@ class Judgement(NamedTuple):
     at: int | None = None  # the character of the passage's text where the answer begins, if the source says it
 
 
-class Source(Protocol):
+class DataSource(Protocol):
     """A reader of one source format. Every call of a method reads the files anew, in the same order."""
 
     splits: tuple[str, ...]  # the splits that the source has
@@ -134,3 +140,81 @@ def shorten(value: object, limit: int = 60) -> str:
     """`value` as an error message shows it: quoted, on one line, at most about `limit` characters."""
     shown = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
     return shown if len(shown) <= limit else f"{shown[:limit]}..."
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+class Ids:
+    """Ids in row order, collected batch by batch; they are compared only where two hashes are equal."""
+
+    def __init__(self) -> None:
+        self._batches: list[NDArray[np.uint64]] = []
+        self._sorted: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+
+    def add(self, ids: list[str]) -> None:
+        """Append the ids of the next rows."""
+        self._batches.append(hash_ids(pl.Series(ids, dtype=pl.String)))
+
+    def check_unique(self, rows: Iterable[tuple[Place, str]], column: str) -> None:
+        """Check that no two rows have the same id. Call it after the last `add`, and before `contain`.
+
+        Args:
+            rows: place and id of every row once more; they are read only if two hashes are equal.
+            column: what the source calls the id.
+
+        Raises:
+            UserError: two rows have the same id.
+        """
+        hashes = np.concatenate([*self._batches, self._sorted])
+        self._batches = []
+        self._sorted = np.sort(hashes)
+        repeated = np.unique(self._sorted[1:][self._sorted[1:] == self._sorted[:-1]])
+        if len(repeated):
+            suspects = np.flatnonzero(np.isin(hashes, repeated))
+            _raise_if_repeated(_pick(rows, suspects), column)
+
+    def contain(self, ids: pl.Series) -> NDArray[np.bool_]:
+        """Whether each of `ids` is among the collected ones (wrong for one unknown id in 2**64 / rows)."""
+        hashes = hash_ids(ids)
+        if not len(self._sorted):
+            return np.zeros(len(hashes), dtype=np.bool_)
+        nearest = np.searchsorted(self._sorted, hashes).clip(max=len(self._sorted) - 1)
+        return np.asarray(self._sorted[nearest] == hashes)
+
+
+def hash_ids(ids: pl.Series) -> NDArray[np.uint64]:
+    """64-bit hash of each string; the same within a process."""
+    return ids.hash(seed=0).to_numpy()
+
+
+def _pick(rows: Iterable[tuple[Place, str]], wanted: NDArray[np.intp]) -> Iterator[tuple[Place, str]]:
+    positions = set(wanted.tolist())
+    return (row for i, row in enumerate(rows) if i in positions)
+
+
+def _raise_if_repeated(rows: Iterable[tuple[Place, str]], column: str) -> None:
+    first: dict[str, Place] = {}
+    for place, key in rows:
+        if key in first:
+            raise UserError(f"{place}, {column}: {key!r} is also the id in {first[key].row}; give each row its own")
+        first[key] = place
+
+
+def stable_hash(text: str) -> str:
+    """64 bits of BLAKE2b as 16 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=DIGITS // 2).hexdigest()
+
+
+def split_of(key: str, *, dev: float, test: float) -> str:
+    """The split that a hash falls into: a query keeps it while others come and go, and whatever the seed is.
+
+    Args:
+        key: as `stable_hash` gives it.
+        dev: share of the queries outside test that is dev, in 0..1.
+        test: share of all queries that is test, in 0..1.
+    """
+    place = int(key, 16) / 16**DIGITS
+    if place < test:
+        return "test"
+    return "dev" if place < test + (1 - test) * dev else "train"

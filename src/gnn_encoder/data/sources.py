@@ -11,21 +11,21 @@ from gnn_encoder.data.insuranceqa import InsuranceQA
 from gnn_encoder.data.ir_datasets import IRDatasets, split_names
 from gnn_encoder.data.msmarco import MSMARCO
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.query_log import QueryLog
-from gnn_encoder.data.rows import Source
+from gnn_encoder.data.query_log import SearchLog
+from gnn_encoder.data.rows import DataSource
 from gnn_encoder.data.squad import Squad
 
 
-def open_source(data: Data) -> Source:
+def open_source(data: Data) -> DataSource:
     """The reader of `data.source`; with `data.passages` it cuts the texts into passages.
 
     Raises:
         UserError: its package, its folder or one of its files is missing, or the parameter that names it is null.
     """
-    readers: dict[str, Callable[[Data], Source]] = {
+    readers: dict[str, Callable[[Data], DataSource]] = {
         "insuranceqa": lambda data: InsuranceQA(),
         "beir": lambda data: Beir(_folder(data, "corpus.jsonl")),
-        "log": lambda data: QueryLog(
+        "log": lambda data: SearchLog(
             _folder(data, "corpus.jsonl"),
             min_count=data.min_count,
             split=data.split,

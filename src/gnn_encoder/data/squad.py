@@ -17,9 +17,19 @@ from typing import Any, NamedTuple
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.hashing import split_of, stable_hash
 from gnn_encoder.data.lines import check_folder, find, read_json_items, require
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
+from gnn_encoder.data.rows import (
+    Judgement,
+    Passage,
+    Place,
+    Query,
+    check_id,
+    check_string,
+    check_text,
+    shorten,
+    split_of,
+    stable_hash,
+)
 
 FORM = 'JSON of the form {"data": [articles]}'
 

@@ -11,7 +11,6 @@ from gnn_encoder.core.records import SPLITS, UNLABELLED
 from gnn_encoder.core.section import Section
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import recorded_params
-from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.pipeline import project
@@ -109,7 +108,7 @@ def _data(params: Params) -> str:
     path = project.PREPARED / "statistics.json"
     name = params.data.name or (Path(params.data.path).name if params.data.path else "")
     source = f"`{params.data.source}`" + (f", `{name}`" if name else "")
-    if not is_prepared(project.PREPARED, params) or not path.is_file():
+    if not project.is_prepared(params) or not path.is_file():
         return f"Source: {source}. Its tables were not there when this was exported, so that no counts can be given."
     counts = json.loads(path.read_text(encoding="utf-8"))
     rows = [f"| {split} | {counts[split]['queries']:,} | {_judged(counts[split])} |" for split in SPLITS]
@@ -182,7 +181,7 @@ def _measures(system: str, params: Params) -> str:
     """The tables of the system's branch with its baselines, if they are of these data."""
     branch = registry().systems[system].branch
     missing = f"The system had not been evaluated on these data when this was exported (`{repro(branch)}`)."
-    if not is_prepared(project.PREPARED, params) or not is_of_prepared(system):
+    if not project.is_prepared(params) or not is_of_prepared(system):
         return missing
     (tested,) = parse([params.evaluate.significance])
     tables = [titled(results_table(table, tested)) for table in read_branch(branch, {})]

@@ -11,9 +11,8 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.beir import read_corpus
-from gnn_encoder.data.ids import Ids
 from gnn_encoder.data.lines import read_lines
-from gnn_encoder.data.rows import Place, check_id
+from gnn_encoder.data.rows import Ids, Place, check_id
 
 
 def write_passages(path: Path, target: Path) -> None:

@@ -1,1 +1,1 @@
-"""What a data source holds, read once and in constant memory: `gnn-encoder inspect`."""
+"""What a data source holds, read once: for `gnn-encoder inspect`, and for what `init` and `plan` make of it."""

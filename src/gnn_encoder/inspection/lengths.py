@@ -1,10 +1,13 @@
-"""How many tokens texts have, measured on a random sample that is drawn while the texts are streamed."""
+"""How many tokens texts have, of a random sample that is drawn while the texts are streamed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
+
+from gnn_encoder.encoding.tokens import padded
 
 
 class Sample:
@@ -27,18 +30,32 @@ class Sample:
         self.seen += len(texts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Lengths:
-    """Tokens a text, special ones included."""
+    """Tokens of each text of a sample, special ones included, in ascending order. *Shape:* counts (n,), n > 0."""
 
-    texts: int  # texts that were measured
-    of: int  # texts that there are
-    mean: float
-    median: int
-    most: int  # 99% of the texts have this many tokens or fewer
-    longest: int
-    limit: int
-    cut: float  # share that is longer than the limit
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, counts: Sequence[int] | NDArray[np.int64]) -> "Lengths":
+        """From the counts in any order."""
+        return cls(np.sort(np.asarray(counts, dtype=np.int64)))
+
+    def whole(self, share: float) -> int:
+        """The length at which this share of the texts is read whole."""
+        return int(np.quantile(self.counts, share, method="inverted_cdf"))
+
+    def longer(self, limit: int) -> float:
+        """Share of the texts that have more than `limit` tokens."""
+        return float((self.counts > limit).mean())
+
+    def unread(self, limit: int) -> float:
+        """Share of all tokens that come after the first `limit` of their text."""
+        return float(np.maximum(self.counts - limit, 0).sum() / self.counts.sum())
+
+    def mean(self, limit: int) -> float:
+        """Mean padded tokens of a text in batches of similar lengths."""
+        return float(np.minimum(padded(1) * -(-self.counts // padded(1)), limit).mean())
 
 
 def count_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase, prefix: str = "") -> NDArray[np.int64]:
@@ -47,24 +64,6 @@ def count_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase, prefix: s
     return np.array([len(text.ids) for text in encoded], dtype=np.int64)
 
 
-def measure(sample: Sample, tokenizer: PreTrainedTokenizerBase, limit: int, prefix: str = "") -> Lengths | None:
-    """Lengths of a sample's texts; None if the sample is empty.
-
-    Args:
-        limit: tokens that the encoder reads.
-        prefix: what it reads before each text.
-    """
-    if not sample.texts:
-        return None
-    tokens = count_tokens(sample.texts, tokenizer, prefix)
-    median, most = np.quantile(tokens, [0.5, 0.99], method="inverted_cdf").tolist()
-    return Lengths(
-        texts=len(tokens),
-        of=sample.seen,
-        mean=float(tokens.mean()),
-        median=median,
-        most=most,
-        longest=int(tokens.max()),
-        limit=limit,
-        cut=float((tokens > limit).mean()),
-    )
+def measure(texts: list[str], tokenizer: PreTrainedTokenizerBase, prefix: str = "") -> Lengths | None:
+    """The lengths of some texts with the prefix that the encoder reads before them; None if there are no texts."""
+    return Lengths.of(count_tokens(texts, tokenizer, prefix)) if texts else None

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.rows import Source, shorten
+from gnn_encoder.data.rows import DataSource, shorten
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
-from gnn_encoder.presenting.formats import size
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.presenting.formats import shortened, size
 
 # Table 6 (Liu et al. 2022, appendix C) without its MS MARCO test split, which has no public judgements.
 TABLE_6 = {
@@ -30,8 +31,9 @@ def paper_counts(data: Data) -> dict[str, int]:
     return counts
 
 
-def render(data: Data, source: Source, found: Survey) -> Iterator[str]:
-    """Yield the survey as lines of text."""
+def render(params: Params, source: DataSource, found: Survey) -> Iterator[str]:
+    """Yield the survey as lines of text, and beside it what the experiment makes of the data."""
+    data, encoder = params.data, params.encoder
     yield from _origin(data, source)
     if data.passages:
         words, overlap = data.passages.words, data.passages.overlap
@@ -40,15 +42,15 @@ def render(data: Data, source: Source, found: Survey) -> Iterator[str]:
         yield f"{INDENT}left out: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in found.dropped.items())
     yield ""
     yield from _counts(found, paper_counts(data))
-    yield from _trained_with(data, {split.name: split.queries for split in found.splits})
+    yield from _trained_with(data, {name: split.queries for name, split in found.splits.items()})
     yield ""
-    yield from _passages(found.passages)
-    for split in found.splits:
+    yield from _passages(found.passages, encoder.passage_length)
+    for split in found.splits.values():
         yield ""
-        yield from _split(split, found.passages)
+        yield from _split(split, found.passages, encoder.query_length)
 
 
-def _origin(data: Data, source: Source) -> Iterator[str]:
+def _origin(data: Data, source: DataSource) -> Iterator[str]:
     named = data.path or data.name or (", ".join(data.names.model_dump().values()) if data.names else "")
     yield f"source {data.source}" + (f": {named}" if named else "")
     for path in source.files():
@@ -56,12 +58,11 @@ def _origin(data: Data, source: Source) -> Iterator[str]:
 
 
 def _counts(found: Survey, paper: dict[str, int]) -> Iterator[str]:
-    counts = {"passages": found.passages.count} | {split.name: split.queries for split in found.splits}
-    names = {name: name if name == "passages" else f"{name} queries" for name in counts}
+    counts = {"passages": found.passages.count} | {name: split.queries for name, split in found.splits.items()}
     yield f"{'':18}{'found':>12}" + (f"{'paper':>14}  (Table 6)" if paper else "")
     for name, count in counts.items():
         told = f"{paper[name]:>14,}  {'equal' if paper[name] == count else 'differs'}" if name in paper else ""
-        yield f"{names[name]:18}{count:>12,}{told}"
+        yield f"{name if name == 'passages' else f'{name} queries':18}{count:>12,}{told}"
 
 
 def _trained_with(data: Data, queries: dict[str, int]) -> Iterator[str]:
@@ -76,24 +77,22 @@ def _trained_with(data: Data, queries: dict[str, int]) -> Iterator[str]:
         yield f"of the train queries {' and '.join(parts)}"
 
 
-def _passages(found: PassageSurvey) -> Iterator[str]:
+def _passages(found: PassageSurvey, limit: int) -> Iterator[str]:
     yield f"passages: {found.count:,}, {found.titled:,} with a title"
-    yield from _lengths(found.lengths, "encoder.passage_length")
-    about = "" if found.duplicates_exact else "about "
-    yield f"{INDENT}{about}{found.duplicates:,} with title and text of an earlier one"
+    yield from _lengths(found.lengths, found.count, "encoder.passage_length", limit)
+    yield f"{INDENT}{found.duplicates:,} with title and text of an earlier one"
     if found.first:
         yield f"{INDENT}example {found.first.pid}: {_show(found.first.title, found.first.text)}"
 
 
-def _split(split: SplitSurvey, passages: PassageSurvey) -> Iterator[str]:
-    judged = split.judged
+def _split(split: SplitSurvey, passages: PassageSurvey, limit: int) -> Iterator[str]:
     others = f", of {split.in_file:,} in the file" if split.in_file != split.queries else ""
     yield f"{split.name}: {split.queries:,} queries{others}"
-    mean = judged.count / split.queries if split.queries else 0.0
-    grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in judged.grades.items())
+    mean = split.count / max(1, split.queries)
+    grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in split.grades.items())
     told = f"; judgements: {grades}" if grades else ""
-    yield f"{INDENT}{judged.count:,} {judged.kind}, {mean:.2f} a query ({judged.least} to {judged.most}){told}"
-    yield from _lengths(split.lengths, "encoder.query_length")
+    yield f"{INDENT}{split.count:,} {split.judged_by}, {mean:.2f} a query ({split.least} to {split.most}){told}"
+    yield from _lengths(split.lengths, split.queries, "encoder.query_length", limit)
     if split.example is None:
         return
     yield f"{INDENT}example {split.example.qid}: {_show('', split.example.text)}"
@@ -106,17 +105,16 @@ def _split(split: SplitSurvey, passages: PassageSurvey) -> Iterator[str]:
         yield f"{INDENT * 2}passage {split.positive}: not in the corpus, which stage prepare will refuse"
 
 
-def _lengths(found: Lengths | None, parameter: str) -> Iterator[str]:
+def _lengths(found: Lengths | None, of: int, parameter: str, limit: int) -> Iterator[str]:
     if found is None:
         return
-    which = "all" if found.texts == found.of else f"a random sample of {found.texts:,}"
+    counts = found.counts
+    which, most = "all" if len(counts) == of else f"a random sample of {len(counts):,}", found.whole(0.99)
     yield (
-        f"{INDENT}tokens ({which}): mean {found.mean:.1f}, median {found.median}, 99% up to {found.most}, "
-        f"longest {found.longest}; {found.cut:.1%} longer than {parameter}, {found.limit}"
+        f"{INDENT}tokens ({which}): mean {counts.mean():.1f}, median {found.whole(0.5)}, 99% up to {most}, "
+        f"longest {counts[-1]}; {found.longer(limit):.1%} longer than {parameter}, {limit}"
     )
 
 
 def _show(title: str, text: str) -> str:
-    shown = f"{title} | {text}" if title else text
-    line = " ".join(shown.split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    return shortened(f"{title} | {text}" if title else text, SHOWN)

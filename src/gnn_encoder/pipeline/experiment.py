@@ -1,24 +1,22 @@
 """Experiments as differences: params.yaml is the one complete file, and a config of configs/ is laid over it.
 
-params.yaml keeps its comments and its order when it is changed. A new parameter is therefore added in two places alone:
-params.yaml, and the section's model in `gnn_encoder.core.params`.
+ruamel.yaml changes values and leaves the comments and the order of params.yaml as they are. So a new parameter is added
+in two places alone: params.yaml, and the model of its section.
 """
 
 import io
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import CommentMark, YAMLError
-from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.tokens import CommentToken
 
 from gnn_encoder.core.errors import UserError
@@ -31,42 +29,32 @@ MADE = "# Made by: "
 SETTING = re.compile(r"[\w-]+(\.[\w-]+)*=\s*\S.*", re.DOTALL)
 # Mappings whose keys the user chooses. Each is replaced as a whole, like a list: a config that names three trials means
 # these three alone, without those of params.yaml.
-WHOLE = (("evidence", "trials"), ("data", "names"))
-COLUMN = 27  # at which comments begin in params.yaml
-Keys = tuple[str, ...]
+WHOLE = ("evidence.trials", "data.names")
+COLUMN = 26  # at which comments begin in params.yaml
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A value that `gnn-encoder init --data` chose for a parameter, and why, in a few words."""
+class Change(NamedTuple):
+    """A value for a parameter, and who set it: a config, an argument, or `gnn-encoder init --data`."""
 
     name: str  # dotted
     value: Any
-    why: str
+    by: str = "gnn-encoder init --data"
+    why: str = ""  # in a few words; it becomes the comment beside the value
 
 
 def init(
-    arguments: Sequence[str],
-    path: Path = PARAMS,
-    *,
-    over: bool = False,
-    chosen: Sequence[Chosen] = (),
-    command: Sequence[str] | None = None,
+    arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False, chosen: Sequence[Change] = (), by: str = ""
 ) -> list[str]:
-    """Change the experiment in `path`: lay a config and `key=value` arguments over it.
+    """Change the experiment in `path`: lay chosen values, then a config, then `key=value` arguments over it.
 
-    A section of the config is laid over that of `path` key by key; every other value is replaced whole. Lists are such
-    values, and so are the two mappings whose keys the user chooses, `evidence.trials` and `data.names`. A dotted key
-    reaches into these too: `evidence.trials.no_gate.mgt={gate: 0.3}` changes or adds this trial, and no other. Of two
-    arguments that set one value, the later one wins. A comment beside a value of the config replaces the comment in
-    `path`, which otherwise stays.
+    A section is laid over that of `path` key by key; every other value is replaced whole. A dotted key reaches into
+    `WHOLE` mappings too: `evidence.trials.no_gate.mgt={gate: 0.3}` changes this trial, and no other. Of two arguments
+    that set one value, the later one wins.
 
     Args:
         arguments: `KEY=VALUE` each, the value in YAML; the first one may be the path of a config instead.
-        path: the experiment.
         over: whether `path` may be the result of an earlier init, which is then changed further.
-        chosen: values that are laid over `path` before the arguments, with their reasons as comments.
-        command: what the line that says how `path` was made holds after `init`; None: the arguments.
+        by: the arguments that the line on top of `path` names after `gnn-encoder init`; by default those above.
 
     Returns:
         A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
@@ -74,38 +62,21 @@ def init(
     Raises:
         UserError: an argument, the config or the resulting experiment is wrong; `path` then stays as it was.
     """
-    before = load_params(path)
-    text = path.read_text(encoding="utf-8")
-    made = _made(text, path, over=over)
-    draft = _overlaid("\n".join(text.split("\n")[len(made) :]), path, arguments, chosen)
-    after = draft.checked()
-    words = ["gnn-encoder", "init", *(arguments if command is None else command), *(["--over"] if over else [])]
-    header = [*made, MADE + " ".join(shlex.join(words).splitlines()), *draft.notes]
-    write_text(path, "\n".join([*header, draft.text()]))
-    return list(_differences(before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)))
+    before, made = load_params(path), _made(path, over=over)
+    settings, text, after = _laid_over(path, arguments, chosen)
+    command = f"gnn-encoder init {by or shlex.join(arguments)}{' --over' if over else ''}"
+    lines = [*made, MADE + " ".join(command.splitlines()), *text.split("\n")[len(made) :]]
+    write_text(path, "\n".join(lines))
+    old, new = before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)
+    changes = {one.name: (_value(old, one.name), _value(new, one.name)) for one in settings}
+    return [f"{name}: {shown(a)} -> {shown(b)}" for name, (a, b) in changes.items() if a != b]
 
 
 def preview(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -> Params:
-    """The experiment that `init` would make of these arguments, without writing it.
-
-    Raises:
-        UserError: as `init`.
-    """
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    load_params(path)
-    _made(text, path, over=over)
-    return _overlaid(text, path, arguments).checked()
-
-
-def _made(text: str, path: Path, *, over: bool) -> list[str]:
-    """The lines on top of `path` that say which inits made it."""
-    made = _leading_lines(text, MADE)
-    if made and not over:
-        raise UserError(
-            f"{path}: made by `{made[-1].removeprefix(MADE)}`, and a second init would mix two experiments; "
-            f"`git checkout {path}` first, or add --over to change this one"
-        )
-    return made
+    """The experiment that `init` would make of these arguments; nothing is written. It raises the same errors."""
+    load_params(path)  # a mistake in `path` itself must not be blamed on the arguments
+    _made(path, over=over)
+    return _laid_over(path, arguments)[-1]
 
 
 def load_experiment(path: Path, base: Path = PARAMS) -> Params:
@@ -114,182 +85,10 @@ def load_experiment(path: Path, base: Path = PARAMS) -> Params:
     Raises:
         UserError: a file is missing or is not YAML, or the experiment is wrong.
     """
-    if path.is_file():
-        values = parse_yaml(path.read_bytes(), path)
-        if isinstance(values, dict) and not Params.model_fields.keys() <= values.keys():
-            load_params(base)  # a mistake in `base` itself must not be blamed on the config
-            return _overlaid(base.read_text(encoding="utf-8"), base, [str(path)]).checked()
+    values = parse_yaml(path.read_bytes(), path) if path.is_file() else None
+    if isinstance(values, dict) and not Params.model_fields.keys() <= values.keys():
+        return preview([str(path)], base, over=True)
     return load_params(path)
-
-
-@dataclass(kw_only=True)
-class _Draft:
-    """An experiment in the making: the YAML with its comments, and where each changed value came from."""
-
-    tree: CommentedMap
-    came_from: dict[Keys, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # the comment lines on top of the config, such as its sources
-
-    def overlay(self, section: CommentedMap, given: CommentedMap, at: Keys, source: str) -> None:
-        """Lay `given` over `section`, which stands at `at`."""
-        for key, value in given.items():
-            here = (*at, str(key))
-            old = section.get(key)
-            if isinstance(old, CommentedMap) and isinstance(value, CommentedMap) and here not in WHOLE:
-                self.overlay(old, value, here, source)
-            else:
-                _put(section, key, value)
-                self.came_from[here] = source
-            if comment := _comment(given, key):
-                _set_comment(section, key, comment)
-
-    def set(self, keys: Keys, value: Any, source: str) -> None:
-        """Set one value; a section that it stands in is made if it is missing or null."""
-        section = self.tree
-        for key in keys[:-1]:
-            if not isinstance(section.get(key), CommentedMap):
-                _put(section, key, CommentedMap())
-            section = section[key]
-        self.overlay(section, CommentedMap({keys[-1]: value}), keys[:-1], source)
-
-    def choose(self, one: Chosen) -> None:
-        """Set a value with its reason as comment, unless it stands in a section that is null."""
-        keys = tuple(one.name.split("."))
-        section = self.tree
-        for key in keys[:-1]:
-            section = section.get(key)
-            if not isinstance(section, CommentedMap):
-                return
-        self.set(keys, one.value, "gnn-encoder init --data")
-        _set_comment(section, keys[-1], f"# {one.why}")
-
-    def text(self) -> str:
-        """The YAML."""
-        stream = io.StringIO()
-        _yaml().dump(self.tree, stream)
-        return stream.getvalue()
-
-    def checked(self) -> Params:
-        """The experiment, read from the YAML as every stage will read it."""
-        try:
-            return Params.model_validate(parse_yaml(self.text().encode(), self._sources(())))
-        except ValidationError as error:
-            told = (f"{self._sources(problem['loc'])}: {describe(problem)}" for problem in error.errors())
-            raise UserError("; ".join(told)) from error
-
-    def _sources(self, place: tuple[int | str, ...]) -> str:
-        """The files and arguments that set the parameter or section at `place`; if none did, all of them."""
-        met = [s for keys, s in self.came_from.items() if all(a == str(b) for a, b in zip(keys, place, strict=False))]
-        return ", ".join(dict.fromkeys(met or self.came_from.values()))
-
-
-def _overlaid(text: str, path: Path, arguments: Sequence[str], chosen: Sequence[Chosen] = ()) -> _Draft:
-    if not arguments:
-        raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
-    draft = _Draft(tree=_parse(text, path))
-    for one in chosen:
-        draft.choose(one)
-    config, settings = (None, arguments) if "=" in arguments[0] else (arguments[0], arguments[1:])
-    if config is not None:
-        draft.overlay(draft.tree, _read_config(Path(config)), (), config)
-        draft.notes += _leading_lines(Path(config).read_text(encoding="utf-8"), "#")
-    for setting in settings:
-        keys, value = _read_setting(setting)
-        draft.set(keys, value, setting)
-    return draft
-
-
-def _read_config(path: Path) -> CommentedMap:
-    if not path.is_file():
-        raise UserError(
-            f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1 (no blanks around =)"
-        )
-    without_empty_lines = re.sub(rb"\n\s*\n", b"\n", path.read_bytes())  # those of params.yaml stay
-    found = _parse(without_empty_lines, path)
-    if not isinstance(found, CommentedMap):
-        raise UserError(f"{path}: is {found!r}: must be lines of `key: value`; see configs/msmarco.yaml")
-    return found
-
-
-def _read_setting(setting: str) -> tuple[Keys, Any]:
-    if not SETTING.fullmatch(setting):
-        rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
-        raise UserError(f"{setting!r}: {rule}; correct it (only the first argument can be a config)")
-    key, _, value = setting.partition("=")
-    return tuple(key.split(".")), _parse(value, setting)
-
-
-class _Representer(RoundTripRepresenter):
-    """Writes null as `null`, where ruamel.yaml leaves the value out."""
-
-
-_Representer.add_representer(type(None), lambda writer, _: writer.represent_scalar("tag:yaml.org,2002:null", "null"))
-
-
-def _yaml() -> YAML:
-    """A reader and writer of YAML that leaves everything that is not changed as it is, to the byte."""
-    found = YAML()
-    found.preserve_quotes = True
-    found.width = 1_000_000  # no line is broken
-    found.Representer = _Representer
-    return found
-
-
-def _parse(text: str | bytes, source: str | Path) -> Any:
-    try:
-        return _yaml().load(text)
-    except YAMLError as error:
-        raise UserError(f"{source}: not valid YAML: {' '.join(str(error).split())}; correct it") from error
-
-
-def _leading_lines(text: str, start: str) -> list[str]:
-    return list(takewhile(lambda line: line.startswith(start), text.split("\n")))
-
-
-# --- ruamel.yaml ------------------------------------------------------------------------------------------------------
-
-
-def _put(section: CommentedMap, key: str, value: Any) -> None:
-    """Set a value. A new key becomes the second one: the last one carries the empty line that ends the section."""
-    if key in section or not section:
-        section[key] = value
-    else:
-        section.insert(1, key, value)
-
-
-def _token(section: CommentedMap, key: str) -> CommentToken | None:
-    """What follows a key or its value up to the next key: a comment beside it, then comments and empty lines below."""
-    tokens = section.ca.items.get(key)
-    return tokens[2] if tokens else None
-
-
-def _comment(section: CommentedMap, key: str) -> str:
-    """The comment beside a key or its value."""
-    token = _token(section, key)
-    return "" if token is None else token.value.partition("\n")[0]
-
-
-def _set_comment(section: CommentedMap, key: str, comment: str) -> None:
-    """Replace the comment beside a key or its value; what stands below stays."""
-    old = _token(section, key)
-    beside, _, below = old.value.partition("\n") if old else ("", "", "")
-    column = old.start_mark.column if old and beside else COLUMN
-    # A long value leaves one blank before the comment's column; the comment brings the second one.
-    token = CommentToken(f" {comment}\n{below}", CommentMark(column - 1), None)
-    section.ca.items.setdefault(key, [None] * 4)[2] = token
-
-
-# --- what changed -----------------------------------------------------------------------------------------------------
-
-
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any], at: Keys = ()) -> Iterator[str]:
-    for key in {**before, **after}:
-        here = (*at, key)
-        old, new = before.get(key, ...), after.get(key, ...)
-        if isinstance(old, Mapping) and isinstance(new, Mapping) and here not in WHOLE:
-            yield from _differences(old, new, here)
-        elif old != new:
-            yield f"{'.'.join(here)}: {shown(old)} -> {shown(new)}"
 
 
 def shown(value: object) -> str:
@@ -298,3 +97,113 @@ def shown(value: object) -> str:
         return "not set"
     text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
     return text.removesuffix("...\n").rstrip("\n")
+
+
+def _made(path: Path, *, over: bool) -> list[str]:
+    """The lines on top of `path` that say which inits made it."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    made = list(takewhile(lambda line: line.startswith(MADE), lines))
+    if made and not over:
+        raise UserError(
+            f"{path}: made by `{made[-1].removeprefix(MADE)}`, and a second init would mix two experiments; "
+            f"`git checkout {path}` first, or add --over to change this one"
+        )
+    return made
+
+
+def _laid_over(path: Path, arguments: Sequence[str], chosen: Sequence[Change] = ()) -> tuple[list[Change], str, Params]:
+    """What is laid over `path`, the resulting YAML, and what that means to every stage that will read it."""
+    if not arguments:
+        raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
+    tree, settings, stream = _parse(path.read_bytes(), path), [*chosen, *_given(arguments)], io.StringIO()
+    for one in settings:
+        _set(tree, one)
+    _yaml().dump(tree, stream)
+    text = stream.getvalue()
+    try:
+        return settings, text, Params.model_validate(parse_yaml(text.encode(), _named(settings, ())))
+    except ValidationError as error:
+        told = (f"{_named(settings, problem['loc'])}: {describe(problem)}" for problem in error.errors())
+        raise UserError("; ".join(told)) from error
+
+
+def _named(settings: Sequence[Change], place: tuple[int | str, ...]) -> str:
+    """The files and arguments that set the parameter or section at `place`; if none did, all of them."""
+    at = f"{'.'.join(map(str, place))}."
+    met = [one.by for one in settings if f"{one.name}.".startswith(at) or at.startswith(f"{one.name}.")]
+    return ", ".join(dict.fromkeys(met or [one.by for one in settings]))
+
+
+def _given(arguments: Sequence[str]) -> Iterator[Change]:
+    for number, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if number == 0 and not equals:
+            yield from _leaves("", _read_config(Path(argument)), argument)
+        elif SETTING.fullmatch(argument):
+            yield from _leaves(name, _parse(value, argument), argument)
+        else:
+            rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
+            raise UserError(f"{argument!r}: {rule}; correct it (only the first argument can be a config)")
+
+
+def _read_config(path: Path) -> CommentedMap:
+    cure = "give one of configs/, or a value such as mgt.beta=0.1 (no blanks around =)"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; {cure}")
+    found = _parse(path.read_bytes(), path)
+    if not isinstance(found, CommentedMap):
+        raise UserError(f"{path}: is {found!r}: must be lines of `key: value`; see configs/msmarco.yaml")
+    return found
+
+
+def _leaves(name: str, value: Any, by: str) -> Iterator[Change]:
+    """The values in a section, with their dotted names."""
+    if not isinstance(value, CommentedMap) or not value or name in WHOLE:
+        yield Change(name, value, by)
+        return
+    for key, inner in value.items():
+        yield from _leaves(f"{name}.{key}" if name else str(key), inner, by)
+
+
+def _set(section: CommentedMap, one: Change) -> None:
+    """Set a value; a section that it stands in is made if it is missing or null."""
+    *outer, key = one.name.split(".")
+    for name in outer:
+        if not isinstance(section.get(name), CommentedMap):
+            _put(section, name, CommentedMap())
+        section = section[name]
+    _put(section, key, one.value)
+    if one.why:  # ruamel.yaml keeps the comment beside a value in one token with what stands below, which stays
+        tokens = section.ca.items.setdefault(key, [None] * 4)
+        below = tokens[2].value.partition("\n")[2] if tokens[2] else ""
+        tokens[2] = CommentToken(f" # {one.why}\n{below}", CommentMark(COLUMN), None)
+
+
+def _put(section: CommentedMap, key: str, value: Any) -> None:
+    """Set a value. A new key becomes the second one: the last one carries the empty line that ends the section."""
+    if key in section:
+        section[key] = value
+    else:
+        section.insert(min(1, len(section)), key, value)
+
+
+def _value(values: Any, name: str) -> Any:
+    """The value of a dotted name in nested mappings; ... where there is none."""
+    for key in name.split("."):
+        values = values.get(key, ...) if isinstance(values, dict) else ...
+    return values
+
+
+def _yaml() -> YAML:
+    """A reader and writer of YAML that leaves everything that is not changed as it is, to the byte."""
+    found, null = YAML(), "tag:yaml.org,2002:null"
+    found.preserve_quotes, found.width = True, 1_000_000  # no line is broken
+    found.representer.add_representer(type(None), lambda writer, _: writer.represent_scalar(null, "null"))
+    return found
+
+
+def _parse(text: str | bytes, source: str | Path) -> Any:
+    try:
+        return _yaml().load(text)
+    except YAMLError as error:
+        raise UserError(f"{source}: not valid YAML: {' '.join(str(error).split())}; correct it") from error

@@ -1,8 +1,13 @@
 """Where every artifact lies, relative to the project's root."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gnn_encoder.core.storage.fingerprint import recorded_params
 from gnn_encoder.pipeline.systems import MAIN, registry
+
+if TYPE_CHECKING:
+    from gnn_encoder.pipeline.params import Params
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
@@ -32,6 +37,12 @@ REPORT = Path("report") / "index.html"
 CHOICE = "choice.json"  # what a baseline chose on dev, in its artifact
 VALUES = "values.parquet"  # table of every query's measures, in folders of measured systems
 JUDGED = ("dev", "test")  # splits on which systems are measured
+
+
+def is_prepared(params: "Params") -> bool:
+    """Whether stage prepare has written its tables with the present parameters."""
+    made = recorded_params(PREPARED)
+    return bool(made.get("data") == params.data.model_dump() and made.get("seed") == params.seed)
 
 
 def queries(split: str) -> Path:

@@ -1,44 +1,41 @@
 """`gnn-encoder plan` and `gnn-encoder init --data`: data and machine are looked at, and what follows is told."""
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
-
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.prepared import is_prepared
 from gnn_encoder.data.sources import open_source
+from gnn_encoder.inspection.survey import survey
 from gnn_encoder.models.pretrained import Source, load_tokenizer
-from gnn_encoder.pipeline import experiment, project
+from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.planning import text
-from gnn_encoder.planning.choice import Choice, choose, enough
-from gnn_encoder.planning.facts import Facts, survey_prepared, survey_source
-from gnn_encoder.planning.machine import Machine, measure, recall
-from gnn_encoder.planning.plan import Plan, hurts, plan
-from gnn_encoder.planning.stages import branch
+from gnn_encoder.pipeline.stage import TIMES
+from gnn_encoder.planning.choice import Choice, best, choose, enough
+from gnn_encoder.planning.facts import Facts
+from gnn_encoder.planning.machine import Machine, measure
+from gnn_encoder.planning.plan import Plan, hurts, main_branch, plan
+from gnn_encoder.presenting.formats import seconds, size
 
 BUSY = 0.75  # load a core from which on a machine is no quiet one
+FACTOR = 1.5  # by which a prediction may miss
+SAMPLE = 10_000  # most texts whose tokens are counted
 
 
-def plan_here(path: Path, *, brief: bool = False) -> Plan:
-    """The plan of an experiment in the current folder.
-
-    Args:
-        brief: take the machine's speeds as they were measured last, if they were.
-    """
+def plan_here(path: Path) -> Plan:
+    """The plan of an experiment in the current folder."""
     params = load_params(path)
-    machine = (recall(params) if brief else None) or _measured(params)
-    return plan(params, _facts(params), machine, branch(read_stages()))
+    facts, machine = _looked_at(params)
+    return plan(params, facts, machine, main_branch(read_stages()), times=TIMES)
 
 
 def fit(
     source: str, path: Path | None, minutes: float | None, settings: Sequence[str], *, over: bool = False
-) -> tuple[Facts, Choice]:
+) -> Choice:
     """Write a params.yaml that fits the data, this machine and the time.
 
     Args:
@@ -56,69 +53,103 @@ def fit(
         if "=" not in setting:
             raise UserError(f"{setting!r} is no KEY=VALUE; put quotes around a setting that has blanks")
     if minutes is not None and minutes <= 0:
-        raise UserError(
-            f"--minutes is {minutes:g}: must be above 0; leave it out to take the time that quality asks for"
-        )
-    place = [] if path is None else [f"data.path={path}"]
-    given = [f"data.source={source}", *place, *settings]
-    base = experiment.preview([*given, *_all_queries(settings)], over=over)
-    facts = survey_source(open_source(base.data), base, _tokenizer(base))
-    machine = _measured(base)
+        rule = "must be above 0; leave it out to take the time that quality asks for"
+        raise UserError(f"--minutes is {minutes:g}: {rule}")
+    given = [f"data.source={source}", *([] if path is None else [f"data.path={path}"]), *settings]
     fixed = {setting.partition("=")[0] for setting in given}
-    choice = choose(base, facts, machine, branch(read_stages()), minutes=minutes, fixed=fixed)
+    # How many of the queries are used is chosen later, if the user did not.
+    every = [] if "data.train_queries" in fixed else ["data.train_queries=null"]
+    base = experiment.preview([*given, *every], over=over)
+    facts, machine = _looked_at(base, whole=True)
+    choice = choose(base, facts, machine, main_branch(read_stages()), minutes=minutes, fixed=fixed)
     command = ["--data", source, *([] if path is None else ["--path", str(path)])]
     command += [] if minutes is None else ["--minutes", f"{minutes:g}"]
-    experiment.init(given, over=over, chosen=choice.values, command=[*command, *settings])
-    return facts, choice
+    experiment.init(given, over=over, chosen=choice.values, by=shlex.join([*command, *settings]))
+    return choice
 
 
-def told(facts: Facts, choice: Choice) -> Iterator[tuple[str, bool]]:
-    """What init found and chose, as lines, each with whether it is a warning."""
-    for line in text.found(facts):
-        yield line, False
-    yield "", False
-    for one in choice.values:
-        yield f"{one.name:38} {experiment.shown(one.value):>14}   {one.why}", False
-    yield "", False
-    for line in text.summary(choice.plan):
-        yield line, False
-    if choice.minutes is not None and max(choice.plan.minutes, enough(facts)) < choice.minutes:
-        worth = f"more than about {enough(facts):.1f} min gained nothing on sets of this size"
-        yield f"  {worth}, and the least near that was taken; without --minutes quality alone decides", False
-    if not choice.fits:
-        yield (
-            f"does not fit into {choice.minutes:g} minutes: the least that is worth running here takes about "
-            f"{choice.plan.minutes:.0f}; allow these, or bring fewer passages",
-            True,
-        )
-    for line in hurts(choice.plan):
-        yield line, True
-
-
-def _all_queries(settings: Sequence[str]) -> list[str]:
-    """So that facts are those of all queries: how many are used is chosen later, if the user did not."""
-    set_already = any(setting.startswith("data.train_queries=") for setting in settings)
-    return [] if set_already else ["data.train_queries=null"]
-
-
-def _facts(params: Params) -> Facts:
-    tokenizer = _tokenizer(params)
-    if is_prepared(project.PREPARED, params):
-        return survey_prepared(project.PREPARED, params, tokenizer)
-    return survey_source(open_source(params.data), params, tokenizer)
-
-
-def _measured(params: Params) -> Machine:
+def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
+    """The data's facts, and the machine measured with its texts at the experiment's lengths, or nearly whole ones."""
+    encoder = params.encoder
+    tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
+    found = survey(open_source(params.data), encoder, tokenizer, sample_size=SAMPLE, seed=params.seed)
+    facts = Facts.of(found, params.data, params.pair.unlabelled_fraction)
+    length, pair = encoder.passage_length, params.train_cross_encoder.max_length
+    if whole:
+        wish = best(facts, int(facts.passage_tokens.counts[-1]))
+        length, pair = wish.passage_length, wish.pair_length
     began, load, cores = time.perf_counter(), os.getloadavg()[0], os.cpu_count() or 1
     sys.stderr.write("measuring this machine, up to a minute\n")
-    found = measure(params)
+    texts = found.passages.texts, found.splits["train"].texts
+    machine = measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
     sys.stderr.write(f"measured this machine in {time.perf_counter() - began:.0f} s\n")
     if load > BUSY * cores:
         slow = f"other programs were at work on it (load {load:.1f} on {cores} cores), so that it looks slow"
         sys.stderr.write(f"! {slow}: the minutes are for a machine as busy as that; run this again when it is quiet\n")
-    return found
+    return facts, machine
 
 
-def _tokenizer(params: Params) -> PreTrainedTokenizerBase:
-    encoder = params.encoder
-    return load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
+# --- as text ----------------------------------------------------------------------------------------------------------
+
+
+def told(choice: Choice) -> Iterator[tuple[str, bool]]:
+    """What init found and chose, as lines, each with whether it is a warning."""
+    facts, needed = choice.plan.facts, choice.plan.minutes
+    yield from ((line, False) for line in (*_found(facts), ""))
+    for one in choice.values:
+        yield f"{one.name:38} {experiment.shown(one.value):>14}   {one.why}", False
+    yield from ((line, False) for line in ("", *summary(choice.plan)))
+    if choice.minutes is not None and max(needed, enough(facts)) < choice.minutes:
+        worth = f"more than about {enough(facts):.1f} min gained nothing on sets of this size"
+        yield f"  {worth}, and the least near that was taken; without --minutes quality alone decides", False
+    if not choice.fits:
+        least = f"the least that is worth running here takes about {needed:.0f}; allow these, or bring fewer passages"
+        yield f"does not fit into {choice.minutes:g} minutes: {least}", True
+    yield from ((line, True) for line in hurts(choice.plan))
+
+
+def _found(facts: Facts) -> Iterator[str]:
+    read, asked = facts.passage_tokens, facts.query_tokens
+    yield f"passages  {facts.passages:>10,}   tokens: median {read.whole(0.5)}, 95% up to {read.whole(0.95)}"
+    yield (
+        f"queries   {facts.available:>10,}   to train with, {facts.dev:,} dev, {facts.test:,} test; "
+        f"tokens: median {asked.whole(0.5)}, 95% up to {asked.whole(0.95)}"
+    )
+    yield f"labels    {facts.labels_a_query:>10.1f}   a query; {facts.queries_a_label:.1f} queries a labelled passage"
+    if facts.left_out:
+        yield "left out  " + ", ".join(f"{number:,} {why.replace('_', ' ')}" for why, number in facts.left_out.items())
+
+
+def table(of: Plan) -> Iterator[str]:
+    """A line a stage: seconds of its start and work, disk, memory; seconds that its work took where it has run here."""
+    width = max(len(stage.address) for stage in of.stages)
+    yield f"{'stage':{width}}  {'start':>7}  {'work':>9}  {'measured':>9}  {'disk':>9}  {'memory':>9}"
+    rows = [(one.address, one.start, one.seconds, one.measured, one.disk, one.memory) for one in of.stages]
+    starts, work = (sum(row[column] for row in rows) for column in (1, 2))
+    measured = [one.measured for one in of.stages if one.measured is not None]
+    for name, start, spent, took, disk, memory in (
+        *rows,
+        ("total", starts, work, sum(measured) if measured else None, of.disk, of.memory),
+    ):
+        sizes = f"{size(int(disk)):>9}  {size(int(memory)):>9}"
+        yield f"{name:{width}}  {seconds(start):>7}  {seconds(spent):>9}  {seconds(took):>9}  {sizes}"
+
+
+def summary(of: Plan) -> Iterator[str]:
+    """The plan in some lines."""
+    facts, encoder, teacher = of.facts, of.params.encoder, of.params.train_cross_encoder.model
+    few, many = (of.minutes - of.control) / FACTOR, of.minutes * FACTOR
+    yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
+    yield f"  {of.control:.1f} min less if the control, train_no_gnn, gains nothing: then it stops early"
+    slow = sorted(of.stages, key=lambda stage: -stage.seconds)[:3]
+    yield f"  longest: {', '.join(f'{stage.address} {seconds(stage.seconds)}' for stage in slow)}"
+    yield f"  disk {size(int(of.disk))}, memory {size(int(of.memory))} at the peak"
+    for kind, read, limit in (
+        ("passages", facts.passage_tokens, encoder.passage_length),
+        ("queries", facts.query_tokens, encoder.query_length),
+    ):
+        yield f"  {kind} are read up to {limit} tokens: {read.unread(limit):.1%} of their text is not read"
+    if teacher not in (None, encoder.model):
+        yield f"  M_ce is planned as if it started from encoder.model: {teacher} was not timed"
+    if of.unplanned:
+        yield f"  not planned: {', '.join(of.unplanned)}"

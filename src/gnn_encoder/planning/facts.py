@@ -1,31 +1,17 @@
-"""What a data set holds, as far as costs and choices depend on it: from its source, or from the prepared tables."""
+"""What a data set holds, as far as costs and choices depend on it."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
-import polars as pl
-from tqdm import tqdm
-from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import SPLITS, UNLABELLED, open_parquet
-from gnn_encoder.core.storage.tables import batched, count_rows
-from gnn_encoder.data.prepare import read_judgements
-from gnn_encoder.data.rows import Source
-from gnn_encoder.data.unlabelled import own_file, read_texts
-from gnn_encoder.encoding.tokens import with_title
-from gnn_encoder.inspection.lengths import Sample, count_tokens
-from gnn_encoder.pipeline.params import Params
-from gnn_encoder.planning.tokens import Tokens, pairs_of
-
-Row = TypeVar("Row")
-SAMPLE = 10_000  # most texts whose tokens are counted
-GROUPS = 8  # row groups of the prepared passages that the sample is drawn from
+from gnn_encoder.data.params import Data
+from gnn_encoder.data.prepare import own_file, read_texts
+from gnn_encoder.inspection.lengths import Lengths
+from gnn_encoder.inspection.survey import Survey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,133 +23,69 @@ class Facts:
     available: int  # training queries that the source has
     dev: int
     test: int
-    labels: int  # pairs of a query and a passage that is relevant for it, before training queries are sampled
-    labelled_queries: int
-    labelled_passages: int
-    passage_tokens: Tokens
-    query_tokens: Tokens
-    passage_bytes: float  # mean size of title and text
+    labels_a_query: float  # relevant passages of a training query
+    queries_a_label: float  # training queries of a labelled passage
+    passage_tokens: Lengths
+    query_tokens: Lengths
+    passage_characters: float  # mean, title included
     unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
-    left_out: Mapping[str, int] = field(default_factory=dict)  # what of the source is not used: how many, by why
+    left_out: Mapping[str, int]  # what of the source is not used: how many, by why
 
-    @cached_property
-    def pair_tokens(self) -> Tokens:
-        """Tokens of a query and a passage together."""
-        return pairs_of(self.query_tokens, self.passage_tokens)
-
-    @property
-    def labels_a_query(self) -> float:
-        """Relevant passages of a training query."""
-        return self.labels / max(1, self.labelled_queries)
-
-    @property
-    def queries_a_labelled_passage(self) -> float:
-        """How often a labelled passage repeats among the labels."""
-        return self.labels / max(1, self.labelled_passages)
-
-    def sampled(self, train: int, hidden_fraction: float) -> "Facts":
-        """The same where training uses other many queries.
+    @classmethod
+    def of(cls, found: Survey, data: Data, hidden_fraction: float) -> Self:
+        """What stage prepare would make of a source.
 
         Args:
-            hidden_fraction: pair.unlabelled_fraction, which says how many of the others become queries without labels.
+            hidden_fraction: pair.unlabelled_fraction, which says how many of the training queries that
+                `data.train_queries` leaves out become queries without labels.
+
+        Raises:
+            UserError: there is no passage, or nothing is relevant for a split's queries.
         """
-        more = hidden(self.available, train, hidden_fraction) - hidden(self.available, self.train, hidden_fraction)
-        return replace(self, train=train, unlabelled=self.unlabelled + more)
+        where = data.path or data.source
+        for split in found.splits.values():
+            if not split.queries:
+                rule = f"no judgement of the {split.name} queries has a grade above 0, so that nothing is relevant"
+                raise UserError(f"{where}: {rule}; correct the judgements")
+        passages, train = found.passages, found.splits["train"]
+        if passages.lengths is None or train.lengths is None:
+            raise UserError(f"{where}: no passages; add some")
+        dev = found.splits["dev"].queries if "dev" in found.splits else 0
+        cut = 0 if dev else max(1, round(data.dev_fraction * train.queries))
+        available = train.queries - cut
+        own = own_file(data.unlabelled)
+        facts = cls(
+            passages=passages.count,
+            train=available,
+            available=available,
+            dev=dev or cut,
+            test=found.splits["test"].queries,
+            labels_a_query=train.count / train.queries,
+            queries_a_label=train.count / max(1, train.passages),
+            passage_tokens=passages.lengths,
+            query_tokens=train.lengths,
+            passage_characters=passages.characters / passages.count,
+            unlabelled=sum(1 for _ in read_texts(own)) if own else 0,
+            left_out=found.dropped,
+        )
+        return facts.sampled(min(available, data.train_queries or available), hidden_fraction)
+
+    @cached_property
+    def pair_tokens(self) -> Lengths:
+        """Tokens of a query and a passage drawn independently; a pair has one special token less than both."""
+        size = max(len(self.query_tokens.counts), len(self.passage_tokens.counts))
+        drawn = np.random.default_rng(0).permutation(size)
+        queries, passages = (np.resize(one.counts, size) for one in (self.query_tokens, self.passage_tokens))
+        return Lengths.of(queries + passages[drawn] - 1)
+
+    def sampled(self, train: int, hidden_fraction: float) -> Self:
+        """The same where training uses other many queries, and a share of all the others loses its labels."""
+
+        def hidden(used: int) -> int:
+            return min(self.available - used, round(hidden_fraction * self.available))
+
+        return replace(self, train=train, unlabelled=self.unlabelled + hidden(train) - hidden(self.train))
 
     def nodes(self, unlabelled: int | None) -> int:
         """Queries of the graph: those of training, and of those without labels all or so many."""
         return self.train + (self.unlabelled if unlabelled is None else min(unlabelled, self.unlabelled))
-
-
-def hidden(available: int, train: int, fraction: float) -> int:
-    """Training queries whose labels stage prepare hides: of those that training leaves out, at most a share of all."""
-    return min(available - train, round(fraction * available))
-
-
-def survey_source(source: Source, params: Params, tokenizer: PreTrainedTokenizerBase) -> Facts:
-    """Read a source once. Memory: the judgements, and the samples.
-
-    Raises:
-        UserError: a row breaks a rule; the message names the file and the row.
-    """
-    data = params.data
-    judged = {split: read_judgements(source, split).filter(pl.col("grade") > 0) for split in source.splits}
-    for split, table in judged.items():
-        if split not in source.answered and table.is_empty():
-            where = f"{data.path or data.source}: no judgement of the {split} queries has a grade above 0"
-            raise UserError(f"{where}, so that nothing is relevant; correct the judgements")
-    counts = {
-        split: _count(source.queries(split)) if split in source.answered else table["qid"].n_unique()
-        for split, table in judged.items()
-    }
-    queries = Sample(SAMPLE, params.seed)
-    for batch in batched(_rows(source.queries("train"), "queries")):
-        queries.add([query.text for query in batch])
-    passages, size = Sample(SAMPLE, params.seed), 0
-    for rows in batched(_rows(source.passages(), "passages")):
-        texts = [with_title(passage.title, passage.text, tokenizer) for passage in rows]
-        size += sum(len(text.encode()) for text in texts)
-        passages.add(texts)
-    available, dev = counts["train"], counts.get("dev")
-    if dev is None:
-        dev = max(1, round(data.dev_fraction * available))
-        available -= dev
-    train = min(available, data.train_queries or available)
-    own = own_file(data.unlabelled)
-    return Facts(
-        passages=passages.seen,
-        train=train,
-        unlabelled=hidden(available, train, params.pair.unlabelled_fraction) + (_count(read_texts(own)) if own else 0),
-        available=available,
-        dev=dev,
-        test=counts["test"],
-        labels=len(judged["train"].unique(["qid", "pid"])),
-        labelled_queries=judged["train"]["qid"].n_unique(),
-        labelled_passages=judged["train"]["pid"].n_unique(),
-        passage_tokens=Tokens.of(count_tokens(passages.texts, tokenizer, params.encoder.passage_prefix)),
-        query_tokens=Tokens.of(count_tokens(queries.texts, tokenizer, params.encoder.query_prefix)),
-        passage_bytes=size / max(1, passages.seen),
-        left_out=dict(source.dropped),
-    )
-
-
-def survey_prepared(folder: Path, params: Params, tokenizer: PreTrainedTokenizerBase) -> Facts:
-    """Read the tables that stage prepare wrote; of a large corpus, some parts."""
-    queries = {split: folder / "queries" / f"{split}.parquet" for split in SPLITS}
-    counts = {split: count_rows(path) for split, path in queries.items()}
-    labels = pl.read_parquet(folder / "qrels" / "train.parquet").filter(pl.col("grade") > 0)
-    asked, read = Sample(SAMPLE, params.seed), Sample(SAMPLE, params.seed)
-    asked.add([row["text"] for row in _spread(queries["train"], ["text"])])
-    passages = folder / "passages.parquet"
-    read.add([with_title(row["title"], row["text"], tokenizer) for row in _spread(passages, ["title", "text"])])
-    return Facts(
-        passages=count_rows(passages),
-        train=counts["train"],
-        unlabelled=count_rows(folder / "queries" / f"{UNLABELLED}.parquet"),
-        available=counts["train"],
-        dev=counts["dev"],
-        test=counts["test"],
-        labels=len(labels),
-        labelled_queries=labels["qid"].n_unique(),
-        labelled_passages=labels["pid"].n_unique(),
-        passage_tokens=Tokens.of(count_tokens(read.texts, tokenizer, params.encoder.passage_prefix)),
-        query_tokens=Tokens.of(count_tokens(asked.texts, tokenizer, params.encoder.query_prefix)),
-        passage_bytes=float(np.mean([len(text.encode()) for text in read.texts])),
-        left_out=json.loads((folder / "statistics.json").read_text(encoding="utf-8")).get("left_out", {}),
-    )
-
-
-def _spread(path: Path, columns: list[str]) -> list[dict[str, str]]:
-    """The rows of a table, or of GROUPS of its parts that lie evenly over it."""
-    table = open_parquet(path)
-    groups = np.unique(np.linspace(0, table.num_row_groups - 1, GROUPS).round().astype(int))
-    rows: list[dict[str, str]] = table.read_row_groups(groups.tolist(), columns=columns).to_pylist()
-    return rows
-
-
-def _rows(rows: Iterable[tuple[object, Row]], name: str) -> Iterator[Row]:
-    return (row for _, row in tqdm(rows, desc=name, unit=" rows", disable=None))
-
-
-def _count(rows: Iterable[object]) -> int:
-    return sum(1 for _ in rows)

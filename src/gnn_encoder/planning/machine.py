@@ -1,25 +1,25 @@
-"""How fast this machine is at what a run consists of, measured in some seconds with the real base model."""
+"""How fast this machine is: some steps of each kind of work, on the user's own texts, give seconds a unit."""
 
-import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import bm25s
 import torch
+from bm25s.tokenization import Tokenizer
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.scratch import SCRATCH
+from gnn_encoder.encoding.tokens import padded
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.device import device, working_dtype
+from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.untouched import own_settings, readable
@@ -27,29 +27,14 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.allocator import keep_freed_memory
 from gnn_encoder.training.loop import CLIP
 
-MEASURED = SCRATCH / "machine.json"  # what was measured last, for plans that cannot wait
-SHORT, LONG = 32, 256  # tokens of the texts that are timed; costs of other lengths lie on the line through both
-TRAINED_TOKENS = 2048  # tokens of a timed training step
+READ, TRAINED, INDEXED = 128, 16, 2000  # texts that are encoded, that a step is timed with, that BM25 indexes
 GNN_QUERIES, GNN_PASSAGES = 256, 12  # of the timed graph
 BUDGET = 0.5  # seconds for one of the measurements, without its first call; the last call may take longer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rate:
-    """Seconds for a padded token, at two lengths of a text: attention makes long texts dearer for each token."""
-
-    short: float  # at SHORT tokens
-    long: float  # at LONG tokens
-
-    def __call__(self, length: float) -> float:
-        """Seconds for a token of texts of some length, on the line through both."""
-        slope = max(0.0, self.long - self.short) / (LONG - SHORT)
-        return max(self.short + slope * (length - SHORT), min(self.short, self.long) / 2)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Model:
-    """What the memory of a model depends on."""
+    """What lengths and memory depend on."""
 
     parameters: int
     layers: int
@@ -59,74 +44,72 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Speeds:
+    """Seconds a unit of each kind of work. Tokens are padded ones, in batches of texts of similar lengths."""
+
+    read: float  # a token of passages, without gradients
+    train: float  # a token in a step of a dual-encoder: forward, backward with `encoder.frozen_layers`, optimiser
+    train_pair: float  # a token in a step of M_ce, nothing of which is frozen
+    gnn: float  # an edge, forward and backward through both GAT layers
+    search: float  # a query against a passage vector, exactly
+    index: float  # a passage that BM25 indexes
+    bm25: float  # a query against a passage, by BM25
+    start: float  # a process that imports torch and transformers
+    load: float  # a model from disk
+
+
+@dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Times in seconds, measured on one machine."""
+    """A machine as the experiment's base model finds it."""
 
     name: str  # processor or GPU, and threads
-    model: Model
-    read: Rate  # forward, in inference
-    train: Rate  # forward and backward, with `encoder.frozen_layers`
-    train_all: Rate  # the same with nothing frozen, as M_ce trains
-    step: float  # of the optimiser, with frozen layers
-    step_all: float
-    gnn_edge: float  # forward and backward of both GAT layers for an edge
-    multiply: float  # of a multiplication and an addition in exact search
-    start: float  # from the start of a stage to its work, without a model
-    start_model: float  # the same with torch and transformers
-    load: float  # loading a model
     memory: int  # bytes of main memory, or of the GPU's
-    measured: float = 0.0  # how long measuring took
+    model: Model
+    speeds: Speeds
 
 
-def measure(params: Params) -> Machine:
-    """Measure with the base model of `params`, and keep the result for `recall`.
+def measure(
+    params: Params,
+    tokenizer: PreTrainedTokenizerBase,
+    passages: Sequence[str],
+    queries: Sequence[str],
+    *,
+    passage_length: int,
+    pair_length: int,
+) -> Machine:
+    """Run some steps of each kind with the base model of `params`, on texts of the user's.
+
+    Args:
+        passage_length, pair_length: the most tokens that will be read of a passage, and of a query with one.
 
     Raises:
         UserError: the model cannot be loaded.
     """
-    began = time.perf_counter()
     keep_freed_memory()  # as training does
-    encoder, load = _loaded(params)
-    model = _describe(cast(PreTrainedModel, encoder.query), params)
-    read = _rate(lambda batch: _forward(encoder.eval(), batch), params.encoder.batch_tokens, model)
-    encoder.train()
-    train_all = _rate(lambda batch: _backward(encoder, batch), TRAINED_TOKENS, model)
-    step_all = _optimise(encoder)
+    began = time.perf_counter()
+    # Other lengths than the model's own are the choice of who asks: those of the parameters may not even fit it.
+    encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"query_length": 4, "passage_length": 4}))
+    load, model = time.perf_counter() - began, _describe(cast(PreTrainedModel, encoder.query), params)
+    length, size, few = min(passage_length, model.tokens), params.encoder.batch_tokens, passages[:TRAINED]
+    asked = [queries[i % len(queries)] for i in range(len(few))]
+    pairs = _batches(tokenizer, list(zip(asked, few, strict=True)), min(pair_length, model.tokens), size)
+    read, trained = (_batches(tokenizer, [(one,) for one in some], length, size) for some in (passages[:READ], few))
+    train_pair = _a_token(lambda batch: _backward(encoder.train(), batch), pairs, _optimiser(encoder))
     encoder.zero_grad(set_to_none=True)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    train = _rate(lambda batch: _backward(encoder, batch), TRAINED_TOKENS, model)
-    found = Machine(
-        name=_name(),
-        model=model,
-        read=read,
-        train=train,
-        train_all=train_all,
-        step=_optimise(encoder),
-        step_all=step_all,
-        gnn_edge=_gnn_edge(params, model.dimension),
-        multiply=_multiply(model.dimension),
-        start=_start("gnn_encoder.pipeline.stage", "polars"),
-        start_model=_start("gnn_encoder.mgt.phases"),
+    index, bm25 = _bm25(passages[:INDEXED], queries[:READ])
+    speeds = Speeds(
+        read=_a_token(lambda batch: _forward(encoder.eval(), batch), read),
+        train=_a_token(lambda batch: _backward(encoder.train(), batch), trained, _optimiser(encoder)),
+        train_pair=train_pair,
+        gnn=_gnn_edge(params, model.dimension),
+        search=_search(model.dimension),
+        index=index,
+        bm25=bm25,
+        start=_seconds(_start),
         load=load,
-        memory=_memory(),
-        measured=time.perf_counter() - began,
     )
-    write_json(MEASURED, {"of": _key(params), "machine": asdict(found)})
-    return found
-
-
-def recall(params: Params) -> Machine | None:
-    """What `measure` found last, if it was with this model, trained likewise, and these threads; else None."""
-    if not MEASURED.is_file():
-        return None
-    kept = json.loads(MEASURED.read_text(encoding="utf-8"))
-    return from_json(kept["machine"]) if kept["of"] == _key(params) else None
-
-
-def from_json(values: dict[str, Any]) -> Machine:
-    """A machine from what `asdict` makes of it."""
-    rates = {name: Rate(**values[name]) for name in ("read", "train", "train_all")}
-    return Machine(**values | rates | {"model": Model(**values["model"])})
+    return Machine(name=_name(), memory=_memory(), model=model, speeds=speeds)
 
 
 # --- timing -----------------------------------------------------------------------------------------------------------
@@ -152,20 +135,29 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _rate(work: Callable[[Batch], object], tokens: int, model: Model) -> Rate:
-    """Seconds for a token of batches that have about so many tokens."""
+def _a_token(work: Callable[[Batch], object], batches: list[Batch], end: Callable[[], object] | None = None) -> float:
+    """Seconds for a padded token of some batches and, after them, of a step's end."""
 
-    def at(length: int) -> float:
-        batch = _random(max(1, tokens // length), length)
-        return _timed(lambda: work(batch)) / batch.input_ids.numel()
+    def step() -> None:
+        for batch in batches:
+            work(batch)
+        if end:
+            end()
 
-    short, long = min(SHORT, model.tokens), min(LONG, model.tokens)
-    return Rate(short=at(short), long=at(long))
+    return _timed(step) / sum(batch.input_ids.numel() for batch in batches)
 
 
-def _random(texts: int, length: int) -> Batch:
-    ids = torch.randint(5, 30, (texts, length), generator=torch.Generator().manual_seed(0))
-    return Batch(ids, torch.ones_like(ids), torch.zeros_like(ids))
+def _batches(tokenizer: PreTrainedTokenizerBase, rows: list[tuple[str, ...]], length: int, tokens: int) -> list[Batch]:
+    """Texts, or pairs of texts, in batches of similar lengths that have about so many padded tokens."""
+    rows.sort(key=lambda row: sum(map(len, row)))
+    size = max(1, tokens // padded(length))
+    made = []
+    for start in range(0, len(rows), size):
+        columns = [list(column) for column in zip(*rows[start : start + size], strict=True)]
+        found = tokenizer(*columns, truncation=True, max_length=length, padding=True, return_tensors="pt")
+        ids = found["input_ids"]
+        made.append(Batch(ids, found["attention_mask"], found.get("token_type_ids", torch.zeros_like(ids))))
+    return made
 
 
 @torch.inference_mode()
@@ -177,16 +169,16 @@ def _backward(encoder: DualEncoder, batch: Batch) -> None:
     encoder.encode_passages(batch).sum().backward()
 
 
-def _optimise(encoder: DualEncoder) -> float:
-    """Clipping and a step of AdamW on what has a gradient."""
-    parameters = [parameter for parameter in encoder.parameters() if parameter.grad is not None]
+def _optimiser(encoder: DualEncoder) -> Callable[[], None]:
+    """Clipping and a step of AdamW that moves nothing, on what is trained."""
+    parameters = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0)
 
     def step() -> None:
         nn.utils.clip_grad_norm_(parameters, CLIP)
         optimizer.step()
 
-    return _timed(step) if parameters else 0.0
+    return step
 
 
 def _gnn_edge(params: Params, dimension: int) -> float:
@@ -198,7 +190,8 @@ def _gnn_edge(params: Params, dimension: int) -> float:
     gnn = new_gnn(mgt, dimension, None, params.encoder.similarity, labelled=False, seed=params.seed)
     n, k = GNN_QUERIES, GNN_PASSAGES
     generator = torch.Generator().manual_seed(0)
-    h_q, near, h_p = (torch.randn(*shape, generator=generator).to(device()) for shape in _shapes(dimension))
+    shapes = [(n, dimension), (n, k, dimension), (n * k // 4, dimension)]
+    h_q, near, h_p = (torch.randn(*shape, generator=generator).to(device()) for shape in shapes)
     edge_query = torch.arange(n).repeat_interleave(k).to(device())
     edge_passage = (torch.arange(n * k) % (n * k // 4)).sort().values.to(device())
 
@@ -209,33 +202,31 @@ def _gnn_edge(params: Params, dimension: int) -> float:
     return _timed(both) / (n * k)
 
 
-def _shapes(dimension: int) -> list[tuple[int, ...]]:
-    n, k = GNN_QUERIES, GNN_PASSAGES
-    return [(n, dimension), (n, k, dimension), (n * k // 4, dimension)]
-
-
-def _multiply(dimension: int) -> float:
+def _search(dimension: int) -> float:
     queries, passages = torch.ones(128, dimension), torch.ones(8192, dimension)
-    return _timed(lambda: (queries @ passages.T).topk(100)) / (128 * 8192 * dimension)
+    return _timed(lambda: (queries @ passages.T).topk(100)) / (len(queries) * len(passages))
 
 
-def _start(*modules: str) -> float:
-    """Seconds that a process takes to start and to import some modules."""
-    code = "; ".join(f"import {module}" for module in modules)
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    return time.perf_counter() - began
+def _bm25(passages: Sequence[str], queries: Sequence[str]) -> tuple[float, float]:
+    """Seconds to index a passage, and to score one for a query."""
+    tokenizer, index = Tokenizer(stopwords="en"), bm25s.BM25(method="lucene", csc_backend="scipy")
+
+    def build() -> None:
+        words = list(tokenizer.streaming_tokenize(passages, update_vocab=True, allow_empty=False))
+        index.index((words, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
+
+    def find() -> None:
+        for words in tokenizer.streaming_tokenize(queries, update_vocab=False, allow_empty=False):
+            index.get_scores_from_ids(words).argsort()
+
+    return _seconds(build) / len(passages), _seconds(find) / len(queries) / len(passages)
+
+
+def _start() -> None:
+    subprocess.run([sys.executable, "-c", "import gnn_encoder.mgt.phases"], check=True, capture_output=True)
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
-
-
-def _loaded(params: Params) -> tuple[DualEncoder, float]:
-    began = time.perf_counter()
-    # Other lengths than the model's own are the choice of who asks: those of the parameters may not even fit it.
-    lengths = {"query_length": 4, "passage_length": 4}
-    encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update=lengths))
-    return encoder, time.perf_counter() - began
 
 
 def _describe(model: PreTrainedModel, params: Params) -> Model:
@@ -250,30 +241,14 @@ def _describe(model: PreTrainedModel, params: Params) -> Model:
     )
 
 
-def _key(params: Params) -> dict[str, Any]:
-    encoder = params.encoder
-    return {
-        "model": encoder.model,
-        "revision": encoder.revision,
-        "frozen_layers": encoder.frozen_layers,
-        "dropout": encoder.dropout,
-        "dtype": str(working_dtype(encoder.precision)),
-        "name": _name(),
-    }
-
-
 def _name() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    cores = torch.get_num_threads()
-    return f"{_processor()}, {cores} thread{'s' if cores > 1 else ''}"
-
-
-def _processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
+    cores = torch.get_num_threads()
+    return f"{named[0] if named else platform.machine()}, {cores} thread{'s' if cores > 1 else ''}"
 
 
 def _memory() -> int:

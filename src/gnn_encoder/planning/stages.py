@@ -1,37 +1,56 @@
-"""What each stage of the main branch costs: a function a stage, from the experiment, the data and the machine."""
+"""What each stage of the main branch does, in units of work that a machine's speeds make seconds of."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.pipeline.declared import Declared
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.planning import work
 from gnn_encoder.planning.facts import Facts
-from gnn_encoder.planning.machine import Machine
+from gnn_encoder.planning.machine import Machine, Speeds
 from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
-from gnn_encoder.training.params import Contrastive
+from gnn_encoder.training.examples import steps_of
 
-TARGET = "evaluate@gnn_encoder"
-DVC = 0.3  # seconds that DVC adds to each stage
-FORK = 0.3  # seconds to fork a stage from the stage server of scripts/reproduce.sh
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
+DVC = 0.3  # seconds that DVC adds to each stage
+ROW = 2e-6  # seconds to write or read and judge a row of a TREC run
+RECORD = 5e-5  # to read, check and write a row of the data
+RUN_BYTES = 12  # of a row of a TREC run, compressed
+LIGHT = 150 * 2**20  # bytes of a process without torch
+HEAVY = 450 * 2**20  # and of one with it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
-    """What a stage costs, without the time that it needs to start."""
+class Work:
+    """What a stage does. The first fields count units of `Speeds`, under the same names."""
 
-    seconds: float
+    read: float = 0.0
+    train: float = 0.0
+    train_pair: float = 0.0
+    gnn: float = 0.0
+    search: float = 0.0
+    index: float = 0.0
+    bm25: float = 0.0
+    load: float = 0.0
+    other: float = 0.0  # seconds
     disk: float = 0.0  # bytes
-    memory: float = work.LIGHT_PROCESS  # bytes at the peak
-    loads: int = 0  # models that it loads; one that loads none also starts without torch
+    memory: float = LIGHT  # bytes at the peak
+
+    def __add__(self, other: Self) -> Self:
+        """Both, one after the other."""
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return type(self)(**sums | {"memory": max(self.memory, other.memory)})
+
+    def seconds(self, speeds: Speeds) -> float:
+        """How long it takes, without the start of its process."""
+        kinds = (one.name for one in fields(speeds) if one.name != "start")
+        return self.other + sum(getattr(self, kind) * getattr(speeds, kind) for kind in kinds)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What costs depend on."""
+    """What work depends on."""
 
     params: Params
     facts: Facts
@@ -48,327 +67,218 @@ class Setting:
         return self.facts.nodes(self.params.build_graph.unlabelled)
 
     @property
-    def run_rows(self) -> int:
-        """Rows of a system's runs."""
-        return self.judged * min(self.params.retrieve.depth, self.facts.passages)
-
-    @property
-    def model_bytes(self) -> int:
-        """A saved model."""
-        return self.machine.model.parameters * work.WEIGHT
+    def edges(self) -> int:
+        """Edges between queries and passages of the main graph."""
+        return self.nodes * self.params.build_graph.k
 
     def vectors(self, count: float, size: int) -> float:
         """Bytes of so many vectors with numbers of so many bytes."""
         return count * self.machine.model.dimension * size
 
-    @property
-    def matrix(self) -> float:
-        """Bytes of a passage matrix."""
-        return self.vectors(self.facts.passages, 2 if self.params.cache_passages.dtype == "float16" else 4)
+    def queries(self, count: float) -> float:
+        """Tokens of so many queries."""
+        return count * self.facts.query_tokens.mean(self.params.encoder.query_length)
 
-    def queries(self, count: int) -> float:
-        """Seconds to encode queries."""
-        return work.encoding(count, self.facts.query_tokens, self.params.encoder.query_length, self.machine)
+    def passages(self, count: float, limit: int | None = None) -> float:
+        """Tokens of so many passages."""
+        return count * self.facts.passage_tokens.mean(limit or self.params.encoder.passage_length)
 
-    def passages(self, count: int, limit: int | None = None) -> float:
-        """Seconds to encode passages."""
-        limit = limit or self.params.encoder.passage_length
-        return work.encoding(count, self.facts.passage_tokens, limit, self.machine)
+    def pairs(self, count: float) -> float:
+        """Tokens of so many pairs for M_ce."""
+        return count * self.facts.pair_tokens.mean(self.params.train_cross_encoder.max_length)
 
-    def pair_seconds(self, count: float) -> float:
-        """Seconds to run pairs through M_ce."""
-        limit = self.params.train_cross_encoder.max_length
-        return work.encoding(round(count), self.facts.pair_tokens, limit, self.machine)
+    def reading(self, arrays: float = 0.0, **work: float) -> Work:
+        """Work of a process that holds a model, its activations for an inference batch, and some arrays."""
+        held = 4 * self.machine.model.parameters + 20 * self.vectors(self.params.encoder.batch_tokens, 4)
+        return Work(load=1, memory=HEAVY + held + arrays, **work)
 
-    @property
-    def dev_queries(self) -> int:
-        """Queries of the dev sample."""
-        return min(self.facts.dev, self.params.dev.queries)
+    def training(self, texts: int, length: int, layers: int, **work: float) -> Work:
+        """Work of a process that trains a model.
 
-    @property
-    def dev_candidates(self) -> int:
-        """Pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it."""
-        return round(2 * DISTINCT * self.dev_queries * min(self.params.dev.depth, self.facts.passages))
+        Its memory is that of weights, gradients, AdamW's moments, and the activations of `texts` texts of `length`
+        tokens in so many `layers`. A layer keeps about 17 vectors a token and 2.5 attention maps, in float32 (half of
+        what Korthikanti et al. 2022, arXiv:2205.05198, count in bytes for 2 bytes a number).
+        """
+        model = self.machine.model
+        token = 17 * model.dimension + 2.5 * model.heads * length
+        memory = HEAVY + 16 * model.parameters + 4 * texts * length * token * max(1, layers)
+        return Work(load=1, memory=memory, disk=4 * model.parameters, **work)
 
-    @property
-    def dev_pool(self) -> int:
-        """Passages that the dev sample ranks."""
-        small = self.facts.passages <= self.params.dev.passages
-        return self.facts.passages if small else min(self.facts.passages, self.dev_candidates)
-
-    @property
-    def evaluation(self) -> float:
-        """Seconds of a dev evaluation in a training that moves the encoder."""
-        search = work.searching(self.dev_queries, self.dev_pool, self.machine)
-        return self.passages(self.dev_pool) + self.queries(self.dev_queries) + search
-
-    def reading(self, arrays: float = 0.0) -> float:
-        """Peak memory of a stage that runs a model over texts."""
-        return work.reading_memory(self.params.encoder.batch_tokens, self.machine, arrays=arrays)
+    def dev(self, times: int) -> Work:
+        """So many evaluations of an encoder that is being trained: it ranks the pool for the dev sample."""
+        dev, facts = self.params.dev, self.facts
+        asked = min(facts.dev, dev.queries)
+        pool = facts.passages if facts.passages <= dev.passages else min(facts.passages, dev_pairs(self))
+        return Work(read=times * (self.passages(pool) + self.queries(asked)), search=times * asked * pool)
 
 
-def cost_of(stage: Declared, setting: Setting) -> Cost | None:
-    """The cost of a stage; None if there is no model of it."""
-    function = STAGES.get(stage.name)
-    return function(stage, setting) if function else None
+def dev_pairs(at: Setting) -> int:
+    """Pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it."""
+    depth = min(at.params.dev.depth, at.facts.passages)
+    return round(2 * DISTINCT * min(at.facts.dev, at.params.dev.queries) * depth)
 
 
-def start(cost: Cost, machine: Machine, *, served: bool) -> float:
-    """Seconds from the start of a stage to its work: the process, its imports, its models, and DVC.
-
-    Args:
-        served: whether the stage is forked from the stage server, which has imported everything.
-    """
-    process = FORK if served else machine.start_model if cost.loads else machine.start
-    return DVC + process + cost.loads * machine.load
-
-
-def branch(stages: Iterable[Declared], target: str = TARGET) -> list[Declared]:
-    """The stages that `dvc repro TARGET` runs, in the order in which they can run.
-
-    Artifacts decide: a stage needs those that write a path that it reads, or a part of it.
-    """
-    every = list(stages)
-    order: list[Declared] = []
-
-    def visit(stage: Declared) -> None:
-        if stage in order:
-            return
-        for path in stage.inputs:
-            for other in every:
-                if other is not stage and any(_overlap(path, out) for out in other.outs):
-                    visit(other)
-        order.append(stage)
-
-    for stage in every:
-        if stage.address == target:
-            visit(stage)
-    return order
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    return one == other or one in other.parents or other in one.parents
+def batches_of(params: Params, queries: int) -> tuple[int, int]:
+    """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
+    rounds = fold_count(params.mgt.beta)
+    batches = max(1, round(queries / rounds / params.mgt.batch_size))
+    return rounds * batches, max(1, round(queries / rounds / batches))
 
 
 # --- the stages -------------------------------------------------------------------------------------------------------
 
 
-def _prepare(stage: Declared, at: Setting) -> Cost:
-    facts = at.facts
-    rows = facts.passages + facts.available + facts.dev + facts.test
-    return Cost(seconds=rows * work.PREPARE, disk=0.6 * facts.passages * facts.passage_bytes)
+def _prepare(at: Setting, stage: Declared) -> Work:
+    rows = at.facts.passages + at.facts.available + at.judged
+    return Work(other=RECORD * rows, disk=0.6 * at.facts.passages * at.facts.passage_characters)
 
 
-def _index_bm25(stage: Declared, at: Setting) -> Cost:
-    facts, words = at.facts, _words(at)
-    seconds = work.bm25(0, facts.passages, facts.passage_tokens, 0)
-    return Cost(seconds=seconds, disk=8 * words, memory=work.LIGHT_PROCESS + 24 * words)
+def _bm25(at: Setting, stage: Declared) -> Work:
+    """Index, candidates of the training queries, runs."""
+    asked, passages = at.facts.train + at.judged, at.facts.passages
+    words = passages * float(at.facts.passage_tokens.counts.mean())
+    found = Work(index=passages, bm25=asked * passages, disk=8 * words, memory=LIGHT + 24 * words)
+    return found + _runs(at)
 
 
-def _bm25(stage: Declared, at: Setting) -> Cost:
-    facts, queries, words = at.facts, at.facts.train + at.judged, _words(at)
-    seconds = work.bm25(queries, facts.passages, facts.passage_tokens, at.run_rows)
-    return Cost(seconds=seconds, disk=at.run_rows * work.RUN_BYTES, memory=work.LIGHT_PROCESS + 24 * words)
+def _runs(at: Setting) -> Work:
+    """A system's runs."""
+    return Work(other=_rows(at) * ROW, disk=_rows(at) * RUN_BYTES, memory=LIGHT + 80 * _rows(at))
 
 
-def _together(*parts: Callable[[Declared, Setting], Cost]) -> Callable[[Declared, Setting], Cost]:
-    """The cost of a stage that does several things, one after the other."""
-
-    def cost(stage: Declared, at: Setting) -> Cost:
-        costs = [part(stage, at) for part in parts]
-        return Cost(
-            seconds=sum(one.seconds for one in costs),
-            disk=sum(one.disk for one in costs),
-            memory=max(one.memory for one in costs),
-            loads=sum(one.loads for one in costs),
-        )
-
-    return cost
+def _rows(at: Setting) -> int:
+    """Rows of a system's runs."""
+    return at.judged * min(at.params.retrieve.depth, at.facts.passages)
 
 
-def _words(at: Setting) -> float:
-    return at.facts.passages * float(at.facts.passage_tokens.counts.mean())
+def _train_dual_encoder(at: Setting, stage: Declared) -> Work:
+    section = at.params.value(stage.item["section"])
+    batches = max(1, round(at.facts.train / section.batch_size))
+    return _contrastive(at, section, steps_of(section.epochs, batches), -(-at.facts.train // batches)) + at.dev(
+        at.params.dev.evaluations
+    )
 
 
-def _light(seconds: float) -> Callable[[Declared, Setting], Cost]:
-    return lambda stage, at: Cost(seconds=seconds)
+def _contrastive(at: Setting, section: Any, steps: int, queries: int, around: float = 0.0) -> Work:
+    """Steps of contrastive training; GradCache encodes once more where a batch has more texts than a chunk.
+
+    Args:
+        queries: of a batch.
+        around: queries more that a step encodes, besides those of its batch.
+    """
+    passages = queries * (1 + section.negatives)
+    asked, read = at.queries(queries + around), at.passages(passages)
+    again = sum(tokens for texts, tokens in ((queries, asked), (passages, read)) if texts > section.chunk_size)
+    layers = at.machine.model.layers - at.params.encoder.frozen_layers
+    texts, length = min(passages, section.chunk_size), at.params.encoder.passage_length
+    return at.training(texts, length, layers, train=steps * (asked + read), read=steps * again)
 
 
-def _untouched(stage: Declared, at: Setting) -> Cost:
-    return Cost(seconds=0.5, disk=at.model_bytes, memory=at.reading(), loads=1)
-
-
-def _train_dual_encoder(stage: Declared, at: Setting) -> Cost:
-    section: Contrastive = at.params.value(stage.item["section"])
-    return _contrastive(at, section, work.schedule(at.facts.train, section), at.params.dev.evaluations)
-
-
-def _train_no_gnn(stage: Declared, at: Setting) -> Cost:
+def _train_no_gnn(at: Setting, stage: Declared) -> Work:
     mgt = at.params.mgt
-    batches, size = gnn_batches(at.params, at.facts.train)
-    shape = work.Steps(steps=(mgt.gnn_epochs + mgt.epochs) * batches, queries=size, passages=size * (1 + mgt.negatives))
-    return _contrastive(at, mgt, shape, shape.steps // mgt.evaluate_every + 2)
+    batches, size = batches_of(at.params, at.facts.train)
+    steps = round((mgt.gnn_epochs + mgt.epochs) * batches)
+    return _contrastive(at, mgt, steps, size) + at.dev(steps // mgt.evaluate_every + 2)
 
 
-def _contrastive(at: Setting, section: object, shape: work.Steps, evaluations: int) -> Cost:
-    chunk: int = section.chunk_size  # type: ignore[attr-defined]
-    encoder, facts = at.params.encoder, at.facts
-    lengths = (encoder.query_length, encoder.passage_length)
-    seconds = work.steps(shape, facts.query_tokens, facts.passage_tokens, lengths, chunk, at.machine)
-    texts = min(shape.passages, chunk)
-    width = facts.passage_tokens.widest(texts, encoder.passage_length)
-    trained = at.machine.model.layers - encoder.frozen_layers
-    return Cost(
-        seconds=seconds + evaluations * at.evaluation,
-        disk=at.model_bytes,
-        memory=work.training_memory(texts, width, at.machine, trained),
-        loads=1,
-    )
+def _cache_passages(at: Setting, stage: Declared) -> Work:
+    longest = at.machine.model.tokens
+    limit = min(at.params.untouched.passage_length or longest, longest) if stage.name == "untouched" else None
+    return at.reading(read=at.passages(at.facts.passages, limit), disk=_matrix(at))
 
 
-def _cache_passages(stage: Declared, at: Setting) -> Cost:
-    limit = None
-    if stage.name == "untouched":
-        limit = min(at.params.untouched.passage_length or at.machine.model.tokens, at.machine.model.tokens)
-    return Cost(seconds=at.passages(at.facts.passages, limit), disk=at.matrix, memory=at.reading(), loads=1)
+def _matrix(at: Setting) -> float:
+    """Bytes of the passages' embeddings."""
+    return at.vectors(at.facts.passages, 2 if at.params.cache_passages.dtype == "float16" else 4)
 
 
-def _mine_candidates(stage: Declared, at: Setting) -> Cost:
-    facts = at.facts
-    rows = facts.train * at.params.mine_candidates.depth
-    seconds = at.queries(facts.train) + work.searching(facts.train, facts.passages, at.machine)
-    return Cost(seconds=seconds, disk=6 * rows, memory=at.reading(at.vectors(facts.train, 4) + 12 * rows), loads=1)
+def _nearest(at: Setting, queries: int, depth: int) -> Work:
+    """The nearest passages of so many queries, and the candidates table."""
+    arrays = at.vectors(queries, 4) + 12 * queries * depth
+    return at.reading(arrays, read=at.queries(queries), search=queries * at.facts.passages, disk=7 * queries * depth)
 
 
-def _train_cross_encoder(stage: Declared, at: Setting) -> Cost:
-    section = at.params.train_cross_encoder
-    limit, model = section.max_length, at.machine
-    seconds = work.pair_steps(
-        at.facts.train, section.epochs, section.batch_size, section.negatives, at.facts.pair_tokens, limit, model
-    )
-    texts = min(PAIRS_AT_A_TIME, section.batch_size * (1 + section.negatives))
-    memory = work.training_memory(texts, at.facts.pair_tokens.widest(texts, limit), model, model.model.layers)
-    seconds += at.params.dev.evaluations * at.pair_seconds(at.dev_candidates)
-    return Cost(seconds=seconds, disk=at.model_bytes, memory=memory, loads=1)
+def _train_cross_encoder(at: Setting, stage: Declared) -> Work:
+    section, queries = at.params.train_cross_encoder, at.facts.train
+    batches = max(1, round(queries / section.batch_size))
+    texts = -(-queries // batches) * (1 + section.negatives)
+    tokens = steps_of(section.epochs, batches) * at.pairs(texts)
+    trained = at.training(min(PAIRS_AT_A_TIME, texts), section.max_length, at.machine.model.layers, train_pair=tokens)
+    return trained + Work(read=at.params.dev.evaluations * at.pairs(dev_pairs(at)))
 
 
-def _denoise(stage: Declared, at: Setting) -> Cost:
-    pairs = round(at.facts.train * (at.params.denoise.candidates + at.facts.labels_a_query))
-    return Cost(seconds=at.pair_seconds(pairs), disk=8 * pairs, memory=at.reading(), loads=1)
+def _denoise(at: Setting, stage: Declared) -> Work:
+    pairs = at.facts.train * (at.params.denoise.candidates + at.facts.labels_a_query)
+    return at.reading(read=at.pairs(pairs), disk=8 * pairs)
 
 
-def _build_graph(stage: Declared, at: Setting) -> Cost:
-    facts, edges = at.facts, at.nodes * at.params.build_graph.k
-    seconds = at.queries(at.nodes) + work.searching(at.nodes, facts.passages, at.machine)
-    return Cost(seconds=seconds, disk=8 * edges, memory=at.reading(at.vectors(at.nodes, 4) + 12 * edges), loads=1)
-
-
-def _embed_edges(stage: Declared, at: Setting) -> Cost:
+def _embed_edges(at: Setting, stage: Declared) -> Work:
     if at.params.mgt.edge_features != "cross_encoder":
-        return Cost(seconds=0.1)
-    pairs = at.nodes * (at.params.build_graph.k + 1) + _retrieved(at)
-    return Cost(seconds=at.pair_seconds(pairs), disk=at.vectors(pairs, work.EDGE_BYTES), memory=at.reading(), loads=1)
+        return Work(other=0.1)
+    pairs = at.nodes + at.edges + min(at.facts.passages, at.edges)  # with the self-loops that can matter
+    return at.reading(read=at.pairs(pairs), disk=at.vectors(pairs, 2))
 
 
-def _retrieved(at: Setting) -> int:
-    """Passages that some query retrieved: at most as many as there are edges."""
-    return min(at.facts.passages, at.nodes * at.params.build_graph.k)
-
-
-def _train_mgt(stage: Declared, at: Setting) -> Cost:
+def _train_mgt(at: Setting, stage: Declared) -> Work:
     mgt, facts, k = at.params.mgt, at.facts, at.params.build_graph.k
-    batches, size = gnn_batches(at.params, facts.train)
+    batches, size = batches_of(at.params, facts.train)
     passages = size * (1 + mgt.negatives)
-    share = at.nodes * k / max(1, _retrieved(at))  # edges of a passage that has any
+    share = at.edges / max(1, min(facts.passages, at.edges))  # edges of a passage that has any
     share = min(share, mgt.max_neighbours or share)
-    scored = (mgt.gnn_epochs * batches) // mgt.evaluate_every + 2
-    one = work.gnn_steps(mgt.gnn_epochs * batches, passages, share, k, at.nodes, at.machine)
-    whole = facts.passages <= at.params.dev.cached_passages
-    pool = facts.passages if whole else at.dev_pool
-    dev = work.gnn_steps(scored, pool, share, k, at.nodes, at.machine) / 3  # forward alone
-    seconds = at.queries(at.nodes + facts.dev) + one + dev
-    near = min(passages * share, at.nodes)
-    if mgt.epochs:  # encoder and GNN: the batch's queries and passages, and the queries around these
-        shape = work.Steps(steps=mgt.epochs * batches, queries=round(size + near), passages=passages)
-        seconds += _contrastive(at, mgt, shape, shape.steps // mgt.evaluate_every + 2).seconds + mgt.epochs * one / max(
-            1, mgt.gnn_epochs
-        )
-    features = 1 if mgt.edge_features == "none" else 2
-    held = at.vectors(near * (k + 1) * (1 + features), 4)
-    disk = float(at.model_bytes)
-    if mgt.edge_features == "cross_encoder":  # unpacked into the scratch place
-        disk += at.vectors(at.nodes * (k + 1) + _retrieved(at), work.EDGE_BYTES)
-    memory = work.training_memory(0, 0, at.machine, 1) + 3 * held
-    return Cost(seconds=seconds, disk=disk, memory=memory, loads=1)
+    pool = facts.passages if facts.passages <= at.params.dev.cached_passages else min(facts.passages, dev_pairs(at))
+    steps, joint = round(mgt.gnn_epochs * batches), round(mgt.epochs * batches)
+    scored = (steps + joint) // mgt.evaluate_every + 2
+
+    def edges(count: float) -> float:
+        """Those of both layers around so many passages."""
+        return count * share + min(count * share, at.nodes) * (k + 1)
+
+    around = min(passages * share, at.nodes)
+    dev = Work(gnn=scored * edges(pool) / 3)  # forward alone
+    work = at.training(0, 0, 1, gnn=(steps + joint) * edges(passages), read=at.queries(at.nodes + facts.dev)) + dev
+    work += Work(memory=work.memory + at.vectors(6 * around * (k + 1), 4))
+    return work + _contrastive(at, mgt, joint, size, around) + at.dev(scored) if joint else work
 
 
-def gnn_batches(params: Params, queries: int) -> tuple[int, int]:
-    """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
-    rounds = fold_count(params.mgt.beta)
-    fold = queries / rounds
-    batches = max(1, round(fold / params.mgt.batch_size))
-    return rounds * batches, max(1, round(fold / batches))
+def _encode_corpus(at: Setting, stage: Declared) -> Work:
+    again = at.passages(at.facts.passages) if at.params.mgt.epochs else 0.0  # the encoder has changed
+    edges = (2 * at.edges + at.nodes + at.facts.passages) / 3  # forward alone
+    held = 2 * at.vectors(at.nodes, 4)
+    return at.reading(held, read=at.queries(at.nodes) + again, gnn=edges, disk=_matrix(at))
 
 
-def _encode_corpus(stage: Declared, at: Setting) -> Cost:
-    facts, k = at.facts, at.params.build_graph.k
-    edges = at.nodes * (2 * k + 1)
-    seconds = at.queries(at.nodes) + edges * at.machine.gnn_edge / 3 + facts.passages * work.GNN_PASSAGE
-    if at.params.mgt.epochs:  # the encoder has changed
-        seconds += at.passages(facts.passages)
-    return Cost(seconds=seconds, disk=at.matrix, memory=at.reading(2 * at.vectors(at.nodes, 4)), loads=1)
+def _build_index(at: Setting, stage: Declared) -> Work:
+    """The index, and the runs of the judged queries."""
+    size = at.vectors(at.facts.passages, 4)
+    built = Work(other=0.2 + size / 2e8, disk=size, memory=LIGHT + size)
+    return built + _nearest(at, at.judged, 0) + _runs(at)
 
 
-def _build_index(stage: Declared, at: Setting) -> Cost:
-    index = at.vectors(at.facts.passages, 4)
-    return Cost(seconds=0.2 + index / 2e8, disk=index, memory=work.LIGHT_PROCESS + index)
+def _baselines(at: Setting, stage: Declared) -> Work:
+    """Those of the query log and the hybrid look up and write runs, one of them with an index of its own."""
+    found = at.reading(read=at.queries(at.facts.train + at.judged), disk=_matrix(at), other=12 * _rows(at) * ROW)
+    return found + _build_index(at, stage) + Work(disk=3 * _rows(at) * RUN_BYTES)
 
 
-def _retrieve(stage: Declared, at: Setting) -> Cost:
-    seconds = at.queries(at.judged) + work.searching(at.judged, at.facts.passages, at.machine)
-    index = at.vectors(at.facts.passages, 4)
-    rows = at.run_rows
-    return Cost(
-        seconds=seconds + rows * work.RUN_ROW, disk=rows * work.RUN_BYTES, memory=at.reading(index + 12 * rows), loads=1
-    )
+def _evaluate(at: Setting, stage: Declared) -> Work:
+    return at.reading(read=at.queries(at.facts.train + at.facts.test), other=6.0 + 10 * _rows(at) * ROW)
 
 
-def _reorder(stage: Declared, at: Setting) -> Cost:
-    """Baselines of the query log, and the hybrid: they look up and write runs."""
-    seconds = at.queries(at.facts.train + at.judged) + 4 * at.run_rows * work.RUN_ROW
-    return Cost(seconds=seconds, disk=at.run_rows * work.RUN_BYTES, memory=at.reading(64 * at.run_rows), loads=1)
-
-
-def _shift_passages(stage: Declared, at: Setting) -> Cost:
-    seconds = at.queries(at.facts.train + at.facts.dev)
-    seconds += 9 * work.searching(min(2000, at.facts.dev), at.facts.passages, at.machine)
-    return Cost(seconds=seconds + 1, disk=at.matrix, memory=at.reading(2 * at.matrix), loads=1)
-
-
-def _slices(stage: Declared, at: Setting) -> Cost:
-    seconds = at.queries(at.facts.train + at.facts.test)
-    return Cost(seconds=seconds + 1, memory=at.reading(at.vectors(at.facts.train, 4)), loads=1)
-
-
-def _measure(stage: Declared, at: Setting) -> Cost:
-    return Cost(seconds=1 + 1.5 * at.run_rows * work.RUN_ROW, memory=work.LIGHT_PROCESS + 200 * at.run_rows)
-
-
-STAGES: dict[str, Callable[[Declared, Setting], Cost]] = {
+STAGES: dict[str, Callable[[Setting, Declared], Work]] = {
     "prepare": _prepare,
-    "untouched": _together(_untouched, _cache_passages, _build_index, _retrieve),
-    "bm25": _together(_index_bm25, _bm25, _light(0.5)),
+    "untouched": lambda at, stage: _cache_passages(at, stage) + _build_index(at, stage),
+    "bm25": _bm25,
     "train_dual_encoder": _train_dual_encoder,
     "cache_passages": _cache_passages,
-    "mine_candidates": _mine_candidates,
+    "mine_candidates": lambda at, stage: _nearest(at, at.facts.train, at.params.mine_candidates.depth),
     "train_cross_encoder": _train_cross_encoder,
     "denoise": _denoise,
     "train_no_gnn": _train_no_gnn,
-    "build_graph": _build_graph,
+    "build_graph": lambda at, stage: _nearest(at, at.nodes, at.params.build_graph.k),
     "embed_edges": _embed_edges,
     "train_mgt": _train_mgt,
     "encode_corpus": _encode_corpus,
-    "build_index": _together(_build_index, _retrieve),
-    "baselines": _together(_shift_passages, _build_index, _retrieve, _reorder, _reorder, _reorder),
-    "evaluate": _together(*[_measure] * 10, _slices, _light(5.0)),
+    "build_index": _build_index,
+    "baselines": _baselines,
+    "evaluate": _evaluate,
 }

@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data import ids as module
-from gnn_encoder.data.ids import Ids
-from gnn_encoder.data.rows import Place
+from gnn_encoder.data import rows as module
+from gnn_encoder.data.rows import Ids, Place
 
 
 def collect(*batches: list[str]) -> tuple[Ids, list[tuple[Place, str]]]:
@@ -24,12 +23,6 @@ def test_contain() -> None:
     ids, rows = collect(["a", "b"], ["", "ä"])
     ids.check_unique(rows, "_id")
     assert ids.contain(pl.Series(["b", "c", "", "ä", "a "])).tolist() == [True, False, True, True, False]
-
-
-def test_nothing_contains_nothing() -> None:
-    ids = Ids()
-    ids.check_unique([], "_id")
-    assert ids.contain(pl.Series(["a"])).tolist() == [False]
 
 
 def test_duplicates_are_found_over_batches() -> None:
