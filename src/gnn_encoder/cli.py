@@ -271,7 +271,12 @@ def results(
 
 @app.command()
 def report() -> None:
-    """Write report/index.html, all that has been made here on one page, and plots/training.png, the learning curves."""
+    """Write report/index.html, all that has been made here on one page, and plots/training.png, the learning curves.
+
+    \b
+    Examples:
+      gnn-encoder report
+    """  # noqa: D301
     with report_errors():
         from gnn_encoder.core.storage.atomic import write_text
         from gnn_encoder.pipeline.params import load_params

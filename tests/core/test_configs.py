@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
@@ -98,8 +98,8 @@ def test_hyper_parameters_are_the_papers(name: str) -> None:
 
 
 def test_the_paper_s_graph_is_of_the_training_queries() -> None:
-    main = registry().graphs["gnn_encoder"]
-    assert (main.base, main.nodes, main.k) == ("dual_encoder", "training", "build_graph.k")
+    main = find_stage("build_graph", ["gnn_encoder"], ROOT).item
+    assert main == {"base": "dual_encoder", "nodes": "training", "k": "build_graph.k"}
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -82,7 +82,6 @@ def message(values: object, folder: Path) -> str:
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
         ("encoder", "pooling", "max", "encoder.pooling is 'max': input should be 'cls' or 'mean'"),
         ("mgt", "gnn_learning_rate", float("inf"), "mgt.gnn_learning_rate is inf: input should be a finite number"),
-        ("rerank", "model", "teacher", "rerank.model is 'teacher': input should be 'cross_encoder' or 'pair_teacher'"),
         ("rerank", "queries", 0, "rerank.queries is 0: input should be greater than or equal to 1"),
         ("evaluate", "answers", "exact", "evaluate.answers is 'exact': input should be 'string' or 'regex'"),
         ("data", "path", 3, "data.path is 3: input should be a valid string"),

@@ -181,7 +181,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
     return project
 
 
-def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: float = 120) -> None:
+def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: float = 600) -> None:
     """Wait until a file is there; a process that should make it must be alive."""
     end = time.monotonic() + seconds
     while not path.exists():

@@ -90,8 +90,9 @@ def read_stages(folder: Path = Path()) -> Iterator[Declared]:
 
 def repro(branch: str) -> str:
     """The command that evaluates a branch: `dvc repro`, or that of the branch's own file."""
-    file = find_stage("evaluate", [branch]).file
-    return "dvc repro" if file == Path(PIPELINE) else f"dvc repro {file}"
+    stages = read_stages() if Path(PIPELINE).is_file() else ()
+    files = [one.file for one in stages if one.address == f"evaluate@{branch}" and one.file != Path(PIPELINE)]
+    return " ".join(["dvc repro", *map(str, files)])
 
 
 def _items(foreach: dict[str, Any] | str, folder: Path) -> dict[str, Any]:
