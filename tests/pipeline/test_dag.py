@@ -102,90 +102,6 @@ def test_runs_are_valid_trec(project: Any, params: dict[str, Any], system: str, 
         assert system == "bm25" or len(pids) == depth
 
 
-def test_per_query_values_average_to_the_metrics(project: Any) -> None:
-    values = pl.read_parquet(project.folder / "data" / "comparison" / "values.parquet")
-    assert values.columns == ["system", "split", "qid", "measure", "value"]
-    means = values.group_by("system", "split", "measure").agg(pl.col("value").mean(), pl.col("qid").n_unique())
-    assert means["qid"].to_list() == [15] * len(means), "each of a split's 15 queries counts"
-    for split in JUDGED:
-        metrics = json.loads((project.folder / "metrics" / f"{split}.json").read_text())
-        for system, split_, measure, mean, _ in means.iter_rows():
-            if split_ == split and measure in metrics[system]:
-                assert metrics[system][measure] == pytest.approx(mean, abs=1e-6)
-
-
-def test_significance_is_against_the_dual_encoder(project: Any) -> None:
-    found = json.loads((project.folder / "metrics" / "significance.json").read_text())
-    metrics = {split: json.loads((project.folder / "metrics" / f"{split}.json").read_text()) for split in found}
-    assert set(found) == {"dev", "test"}
-    for split, systems in found.items():
-        assert set(systems) == set(SYSTEMS) - {"dual_encoder"}
-        for system, values in systems.items():
-            difference = metrics[split][system]["RR@10"] - metrics[split]["dual_encoder"]["RR@10"]
-            assert values["difference"] == pytest.approx(difference, abs=1e-6)
-            assert values["baseline"] == "dual_encoder" and 0 <= values["p"] <= values["p_holm"] <= 1
-
-
-@pytest.mark.parametrize(
-    ("branch", "baseline"),
-    [
-        ("gnn_encoder", "dual_encoder"),
-        ("distilled", "dual_encoder_distilled"),
-        ("pair", "pair_no_psr"),
-        ("dual_cross", "dual_cross_dpr"),
-        ("gnn_encoder_pair", "pair"),
-        ("gnn_encoder_generated", "gnn_encoder"),
-    ],
-)
-def test_every_branch_is_evaluated_against_its_baseline(project: Any, branch: str, baseline: str) -> None:
-    every = json.loads((project.folder / "metrics" / "test.json").read_text())
-    found = json.loads((project.folder / "metrics" / branch / "test.json").read_text())
-    assert found == {system: every[system] for system in found}
-    assert set(found) == {baseline, *BRANCHES[branch]}
-    compared = json.loads((project.folder / "metrics" / branch / "significance.json").read_text())["test"]
-    together = json.loads((project.folder / "metrics" / "baselines.json").read_text())["test"]
-    assert set(compared) == set(found) - {baseline}
-    for system, values in compared.items():
-        assert values["baseline"] == together[system]["baseline"] == baseline
-        assert values["p"] == together[system]["p"]
-
-
-def test_the_ceiling_and_how_far_systems_come(project: Any, params: dict[str, Any]) -> None:
-    sample = params["rerank"]["queries"]
-    found = json.loads((project.folder / "metrics" / "ceiling.json").read_text())
-    branch = json.loads((project.folder / "metrics" / "reranked" / "ceiling.json").read_text())
-    means = {
-        split: json.loads((project.folder / "metrics" / "reranked" / f"{split}.json").read_text()) for split in found
-    }
-    for split, ceiling in found.items():
-        assert ceiling["queries"] == branch[split]["queries"] == sample
-        assert set(ceiling["systems"]) == set(REGISTRY.one_vector) - {"dual_encoder"}
-        assert set(branch[split]["systems"]) == {"retriever", "no_gnn", "gnn_encoder"}
-        assert (ceiling["base"], ceiling["ceiling"]) == (branch[split]["base"], branch[split]["ceiling"])
-        assert means[split]["reranked"]["RR@10"] == pytest.approx(ceiling["ceiling"])
-        assert means[split]["reranked"]["R@20"] == means[split]["dual_encoder"]["R@20"], "the same twenty"
-        way = ceiling["ceiling"] - ceiling["base"]
-        for system in ceiling["systems"].values():
-            expected = (system["mean"] - ceiling["base"]) / way if way > 0 else None
-            assert system["share"] == (expected if expected is None else pytest.approx(expected))
-    latency = json.loads((project.folder / "metrics" / "reranked" / "latency.json").read_text())
-    assert latency["passages"] == params["rerank"]["depth"] and latency["rerank_ms"] > 0
-
-
-def test_costs_of_every_dense_system(project: Any, params: dict[str, Any]) -> None:
-    costs = json.loads((project.folder / "metrics" / "costs.json").read_text())
-    assert tuple(costs) == tuple(system for system in SYSTEMS if system in (*DENSE, *SECOND_LOOK_UP))
-    for system, cost in costs.items():
-        views = params["dual_cross"]["views"] if system == "dual_cross" else 1
-        assert cost["vectors_a_passage"] == views
-        assert (cost["lookup_ms"] > 0) == (system in SECOND_LOOK_UP)
-        if system in SECOND_LOOK_UP:
-            assert cost["bytes_a_passage"] > 1.2 * 32 * 4, "logged queries, or BM25's index"
-        else:
-            assert cost["bytes_a_passage"] == pytest.approx(views * 32 * 4, rel=0.1)
-        assert cost["search_ms"] > 0 and cost["encode_ms"] > 0 and cost["training_seconds"] > 0
-
-
 @pytest.mark.parametrize("system", DENSE)
 def test_indexes_hold_the_matrix(project: Any, system: str) -> None:
     data = project.folder / "data"
@@ -196,16 +112,6 @@ def test_indexes_hold_the_matrix(project: Any, system: str) -> None:
         np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1.0, atol=2e-3)
     pids = pl.read_parquet(data / "indexes" / system / "pids.parquet")["pid"]
     assert pids.equals(pl.read_parquet(data / "prepared" / "passages.parquet")["pid"])
-
-
-def test_the_graph_informs_the_passages_it_links(project: Any) -> None:
-    data = project.folder / "data"
-    edges = pl.read_parquet(data / "graph" / "gnn_encoder" / "edges.parquet")
-    assert edges.group_by("query").len()["len"].to_list() == [5] * 60
-    plain, informed = (np.load(data / "embeddings" / s / "embeddings.npy") for s in ("dual_encoder", "gnn_encoder"))
-    assert plain.shape == informed.shape == (120, 32)
-    linked = edges["passage"].unique().to_numpy()
-    assert (plain[linked] != informed[linked]).any(axis=1).all()
 
 
 @pytest.mark.parametrize(
@@ -435,24 +341,6 @@ def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any
     assert "There are no pseudo-labels" in page and "0.625" in page
 
 
-def test_results_tell_what_they_are_of(project: Any, copy_of: Callable[..., Any]) -> None:
-    copy = copy_of(project)
-
-    def results() -> tuple[str, str]:
-        ran = copy.python("-m", "gnn_encoder.cli", "results")
-        assert ran.status == 0, ran.output
-        return ran.stdout, ran.stderr
-
-    table, told = results()
-    assert "| GNN-encoder" in table and told == ""
-    copy.set_params(data__train_queries=30)
-    other = "! these figures are of other data than params.yaml now names (data.source: beir), which has not run yet\n"
-    assert results() == (table, other)
-    shutil.rmtree(copy.folder / "data")
-    table, told = results()
-    assert "| GNN-encoder" in table and told.startswith("! this branch has not been run in this clone")
-
-
 @pytest.mark.parametrize(("way", "system"), [("prior", "label_prior"), ("bm25", "hybrid")])
 def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any, way: str, system: str) -> None:
     """scripts/combined.py; over two clones that are the same, a difference is that of one."""
@@ -495,19 +383,6 @@ def test_results_that_are_kept_are_those_of_the_experiment(project: Any, copy_of
         ran = copy.python("scripts/keep_results.py", wrong, "--date", "2026-01-31")
         assert ran.status != 0 and (copy.folder / "results/tiny/old.txt").is_file() and (copy.folder / "src").is_dir()
     assert "must be results/NAME" in ran.output
-
-
-def test_the_dag_is_drawn(project: Any) -> None:
-    ran = project.dvc("dag", "--md")
-    assert ran.status == 0, ran.output
-    assert ran.stdout.lstrip().startswith("```mermaid")
-    for name in (
-        "prepare",
-        "train_mgt@gnn_encoder",
-        "encode_corpus@gnn_encoder",
-        "pipelines/pair/dvc.yaml:evaluate@pair",
-    ):
-        assert f'["{name}"]' in ran.stdout
 
 
 def test_the_same_seed_makes_the_same_bytes(project: Any, copy_of: Callable[..., Any]) -> None:
