@@ -18,7 +18,6 @@ from gnn_encoder.core.errors import report_errors
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, transform_corpus
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
@@ -26,6 +25,7 @@ from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import MAIN
 

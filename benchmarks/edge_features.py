@@ -52,7 +52,7 @@ class Ours:
 
     def _pairs(self) -> Pairs:
         queries, passages = (
-            open_tokens(Path(f"{name}.parquet"), self._model.tokenizer, self._limits["max_length"])
+            open_tokens(Path(f"{name}.parquet"), self._model.tokenizer, SCRATCH, self._limits["max_length"])
             for name in ("queries", "passages")
         )
         return Pairs(first=queries, first_rows=self._rows[0], second=passages, second_rows=self._rows[1])

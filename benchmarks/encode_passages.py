@@ -45,7 +45,7 @@ class Ours:
 
     def _encode(self) -> None:
         encoder = self._params.encoder
-        tokens = open_tokens(self._table, self._encoder.tokenizer, encoder.passage_length)
+        tokens = open_tokens(self._table, self._encoder.tokenizer, SCRATCH, encoder.passage_length)
         encode_corpus(
             self._encoder,
             alone(self._encoder, tokens),

@@ -49,7 +49,7 @@ class Ours:
         draw = {"seed": self._params.seed, "views": section.views, "top_k": section.top_k}
         generate_queries(
             self._model,
-            open_tokens(self._table, self._model.tokenizer, lengths.passage_length),
+            open_tokens(self._table, self._model.tokenizer, SCRATCH, lengths.passage_length),
             self._table,
             self._folder / "queries.parquet",
             self._folder / "parts",

@@ -9,9 +9,9 @@ from gnn_encoder.baselines.label_prior import write_label_prior
 from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
 from gnn_encoder.baselines.shifting import write_query_mean
 from gnn_encoder.index.build import build
-from gnn_encoder.index.runs import write_runs
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import HYBRID, registry
 

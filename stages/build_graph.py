@@ -8,9 +8,9 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
-from gnn_encoder.index.candidates import embed_table
 from gnn_encoder.index.search import top_k_by_factory
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
 
 
@@ -33,7 +33,7 @@ def main(stage: Stage) -> None:
         views=max(1, count_rows(generated) // count_rows(project.PASSAGES)) if generated else 1,
     )
     base, k, factory = project.embeddings(item["base"]), params.value(item["k"]), params.build_graph.factory
-    queries = embed_table(item["base"], stage.scratch / NODES, params)
+    queries = embed_table(item["base"], stage.scratch / NODES, params.encoder)
     found = top_k_by_factory(base, queries, k, factory, name=item["k"], seed=params.seed)
     if params.build_graph.labelled:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)

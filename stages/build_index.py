@@ -1,9 +1,9 @@
 """build_index SYSTEM: the FAISS index of a system's passage embeddings, and what it finds for dev and test queries."""
 
 from gnn_encoder.index.build import build
-from gnn_encoder.index.runs import write_runs
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
 
 

@@ -1,6 +1,7 @@
 """denoise: denoised positives and hard negatives, chosen from the candidates by M_ce's scores (section 3.4)."""
 
 import logging
+from functools import partial
 
 import polars as pl
 
@@ -10,6 +11,7 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_candidates, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
 from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.lists import score_lists
 
@@ -29,10 +31,9 @@ def main(stage: Stage) -> None:
         pl.concat([chosen, labelled]).sort("query", "passage"),
         queries,
         stage.work,
-        ranks=ranks,
-        model=project.CROSS_ENCODER,
-        max_length=params.train_cross_encoder.max_length,
-        params=params,
+        scorers=open_scorers(project.CROSS_ENCODER, params.train_cross_encoder.max_length, params),
+        section=params.teacher,
+        dev=partial(open_dev_lists, ranks, params),
         title="denoise",
     )
     table, counts = denoise(

@@ -1,11 +1,10 @@
 """encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
 from gnn_encoder.dual_cross.views import QUERIES, pool_of, view_inputs, write_means
-from gnn_encoder.encoding.corpus import encode_corpus
-from gnn_encoder.encoding.matrix import origin_of
-from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.corpus import encode_corpus, origin_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.encoding.corpus import alone, embed_queries, iterate_queries
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.claim import write_claim
 from gnn_encoder.evaluation.judge import measure_run
@@ -18,6 +17,7 @@ from gnn_encoder.evaluation.slices import write_slices
 from gnn_encoder.evaluation.values import compare_with, means_by_system, read_values, write_ceiling, write_metrics
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import CEILING, MAIN, REFERENCE, registry

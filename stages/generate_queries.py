@@ -15,10 +15,10 @@ from gnn_encoder.dual_cross.generator.generation import generate_queries, sampli
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.quality import judge_generated
 from gnn_encoder.dual_cross.generator.training import train_generator
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
 

@@ -2,15 +2,17 @@
 
 from gnn_encoder.core.records import CANDIDATES
 from gnn_encoder.core.storage.tables import candidates_table, write_table
-from gnn_encoder.index.candidates import top_passages
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:
     """Search the first retriever's passage matrix, exactly."""
     depth = stage.params.mine_candidates.depth
-    found = top_passages("retriever", project.queries("train"), depth, stage.params, name="mine_candidates.depth")
+    queries = embed_table("retriever", project.queries("train"), stage.params.encoder)
+    found = exact_top_k(project.embeddings("retriever"), queries, depth, name="mine_candidates.depth")
     write_table(stage.scratch / project.CANDIDATES.name, CANDIDATES, [candidates_table(*found)])
 
 

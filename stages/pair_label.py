@@ -13,7 +13,7 @@ from gnn_encoder.pair.labelling import Labelling, label_labelled, label_unlabell
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.training.cross_encoder import train_cross_encoder
+from gnn_encoder.pipeline.training import train_cross_encoder
 
 log = logging.getLogger(__name__)
 

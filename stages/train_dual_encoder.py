@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import title_of
-from gnn_encoder.training.contrastive import QUERY_CENTRIC, PassageCentric
-from gnn_encoder.training.dual_encoder import train_dual_encoder
-from gnn_encoder.training.examples import read_examples
+from gnn_encoder.pipeline.training import logged_counts, open_dev
+from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.dual_encoder import ContrastiveTask, dev_score
+from gnn_encoder.training.examples import read_examples, stream
+from gnn_encoder.training.loop import fit_evenly, write_history
 
 
 def main(stage: Stage) -> None:
@@ -24,12 +28,30 @@ def main(stage: Stage) -> None:
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES))
     if getattr(settings, "targets", "labels") == "teacher":
         examples = examples.taught(Path(item["targets"]), settings.teacher_weight)
-    centred = QUERY_CENTRIC
-    if item.get("passage_centric"):
-        centred = PassageCentric(settings.alpha, settings.passage_centric_negatives)
-    queries = Path(item.get("queries", project.queries("train")))
-    how = {"section": item["section"], "queries": queries, "title": title_of(stage.key)}
-    train_dual_encoder(encoder, examples, params, stage.scratch, **how, passage_centric=centred)
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    queries, size = Path(item.get("queries", project.queries("train"))), params.encoder.batch_tokens
+    texts = Texts(encoder, open_queries(queries, encoder), open_passages(encoder), batch_tokens=size)
+    task = ContrastiveTask(
+        encoder,
+        texts,
+        examples.weighed(logged_counts(queries)),
+        settings,
+        seed=stream(params.seed, item["section"]),
+        score=dev_score(encoder, texts, open_dev(encoder, params.dev), size),
+        alpha=settings.alpha if item.get("passage_centric") else 0.0,
+    )
+    history = fit_evenly(
+        task,
+        encoder,
+        stage.scratch / WORK,
+        settings,
+        name="contrastive",
+        title=title_of(stage.key),
+        seed=params.seed,
+        evaluations=params.dev.evaluations,
+    )
+    encoder.save(stage.scratch)
+    write_history(stage.scratch / "history.csv", history)
 
 
 if __name__ == "__main__":

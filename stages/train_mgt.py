@@ -1,10 +1,10 @@
 """train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
-from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.mgt.phases import train_gnn_encoder
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
+from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.training.history import write_history
+from gnn_encoder.training.loop import write_history
 
 
 def main(stage: Stage) -> None:

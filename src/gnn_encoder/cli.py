@@ -50,11 +50,11 @@ EXPORTED = (
 def _system(wanted: str | None, hybrid: bool) -> str:
     """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
     if wanted is None and hybrid:
-        from gnn_encoder.index.hybrid import chosen
+        from gnn_encoder.baselines.choice import read_choice
 
         if not (folder := project.runs(HYBRID)).is_dir():
             raise UserError(f"{folder}: no such folder; build it first (`bash scripts/reproduce.sh`)")
-        return str(chosen().facts["dense"])
+        return str(read_choice(folder).facts["dense"])
     found = wanted or MAIN
     if found not in registry().dense:
         cure = "; --hybrid searches BM25 beside it" if found in ("bm25", "hybrid") else ""

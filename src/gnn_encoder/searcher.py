@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import REGISTRY, read_registry
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, REGISTRY, read_registry
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gnn_encoder.index.hybrid import HybridIndex
+    from gnn_encoder.baselines.hybrid_index import HybridIndex
     from gnn_encoder.index.search import PassageIndex
     from gnn_encoder.models.query_encoder import QueryEncoder
 
@@ -156,6 +156,6 @@ def load_encoder(folder: Path) -> "QueryEncoder":
 
 
 def _open_hybrid(index: "PassageIndex", rows: Path | None) -> "HybridIndex":
-    from gnn_encoder.index.hybrid import HybridIndex
+    from gnn_encoder.baselines.hybrid_index import HybridIndex
 
-    return HybridIndex.open(index, rows)
+    return HybridIndex.open(index, project.index(LEXICAL), project.RUNS / HYBRID, rows)

@@ -22,15 +22,14 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.matrix import origin_of, write_matrix
-from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of
 from gnn_encoder.evaluation.judge import judged_queries, measure_rankings, measure_split
 from gnn_encoder.evaluation.measures import mean
 from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 
 from ..project import ROOT
@@ -65,7 +64,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
         encoder = DualEncoder.from_pretrained(params.encoder).for_inference()
         encoder.save(project.encoder(BASE))
         origin = origin_of(project.encoder(BASE), project.PASSAGES)
-        write_matrix(encoder, project.embeddings(BASE), params, origin=origin)
+        inputs, dtype = alone(encoder, open_passages(encoder)), params.cache_passages.dtype
+        encode_corpus(encoder, inputs, project.embeddings(BASE), dtype=dtype, batch_tokens=512, origin=origin)
         bm25 = BM25Index.build(project.PASSAGES, params.bm25)
         for split in project.JUDGED:
             queries = project.queries(split)

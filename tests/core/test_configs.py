@@ -39,7 +39,6 @@ EVERYWHERE = {
     "pair.s_pos": 0.9,
     "pair.s_neg": 0.1,
     "pair.pretrain.alpha": 0.1,
-    "pair.pretrain.passage_centric_negatives": "passages",
     "pair.pretrain.targets": "labels",
     "pair.pretrain.batch_size": 512 * 8,
     "pair.pretrain.epochs": 10,

@@ -120,14 +120,11 @@ def test_soft_targets_of_pair_need_pseudo_labels(values: dict[str, Any], tmp_pat
 def test_a_stage_of_pair(values: dict[str, Any], tmp_path: Path) -> None:
     """It may be left out, and what it does not name is as in the paper."""
     values["pair"]["pretrain"]["epochs"] = 0
-    for name in ("targets", "passage_centric_negatives"):
-        del values["pair"]["pretrain"][name]
+    del values["pair"]["pretrain"]["targets"]
     found = load(values, tmp_path).pair.pretrain
-    assert (found.epochs, found.targets, found.passage_centric_negatives) == (0, "labels", "passages")
-    values["pair"]["pretrain"]["passage_centric_negatives"] = "all"
-    assert message(values, tmp_path) == (
-        "pair.pretrain.passage_centric_negatives is 'all': input should be 'passages' or 'queries'"
-    )
+    assert (found.epochs, found.targets) == (0, "labels")
+    values["pair"]["pretrain"]["targets"] = "all"
+    assert message(values, tmp_path) == "pair.pretrain.targets is 'all': input should be 'labels' or 'teacher'"
 
 
 @pytest.mark.parametrize("gate", ["learnt", 1.5, -1, True, None])

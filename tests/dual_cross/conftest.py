@@ -30,9 +30,9 @@ def generated(tables: Path, tiny_model: Path) -> TextTokens:
     (tables / "generated").mkdir()
     asked = [text(40 + i, 1 + (i * 5) % 9) for i in range(12 * VIEWS)]
     table = write_queries(tables / "generated" / "queries.parquet", asked)
-    return open_tokens(table, pair_encoder(tiny_model).tokenizer, 32)
+    return open_tokens(table, pair_encoder(tiny_model).tokenizer, table.parent, 32)
 
 
 @pytest.fixture
 def passage_tokens(tables: Path, tiny_model: Path) -> TextTokens:
-    return open_tokens(tables / "passages.parquet", pair_encoder(tiny_model).tokenizer, 32)
+    return open_tokens(tables / "passages.parquet", pair_encoder(tiny_model).tokenizer, tables, 32)

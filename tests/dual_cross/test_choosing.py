@@ -41,7 +41,7 @@ def drafts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tokens(drafts: Path, encoder: DualEncoder) -> TextTokens:
-    return open_tokens(drafts, encoder.tokenizer, 32)
+    return open_tokens(drafts, encoder.tokenizer, drafts.parent, 32)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.exporting.sentence_transformer import export_sentence_transformer
 from gnn_encoder.growing.encoding import embed_new
@@ -26,6 +25,7 @@ from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.models.untouched import untouched
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params, load_params
 
 from ..models.test_dual_encoder import settings

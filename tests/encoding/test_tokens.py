@@ -12,9 +12,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoding import tokens as module
-from gnn_encoder.encoding.tokens import open_tokens, pair_batch, pair_lengths, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, open_tokens, pair_batch, single_batch
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+
+from ..texts import write_queries
 
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:
@@ -45,6 +47,10 @@ def plain(make: Make, tiny_model: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def opened(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
+    return open_tokens(table, tokenizer, table.parent / "tokens", max_tokens)
+
+
 def passage_texts(table: Path, separator: str) -> list[str]:
     rows = pl.read_parquet(table).to_dicts()
     return [f"{row['title']} {separator} {row['text']}" if row["title"] else row["text"] for row in rows]
@@ -65,7 +71,7 @@ def assert_same(batch: Batch, expected: dict[str, torch.Tensor]) -> None:
 @pytest.mark.parametrize("max_length", [5, 8, 13, 16, 64, 120])
 def test_single_equals_the_tokenizer(make: Make, max_length: int, tiny_model: Path, passages_table: Path) -> None:
     tokenizer = plain(make, tiny_model)
-    tokens = open_tokens(passages_table, tokenizer, 120)
+    tokens = opened(passages_table, tokenizer, 120)
     rows = np.array([3, 0, 5, 1, 2, 4, 0])
     batch = single_batch(tokens, rows, Template(tokenizer), max_length)
     texts = passage_texts(passages_table, str(tokenizer.sep_token))
@@ -84,7 +90,7 @@ def test_pair_equals_the_tokenizer(
 ) -> None:
     tokenizer = plain(make, tiny_model)
     # Longer than any text here: of two that are both cut on disk, the longer one is not known.
-    first, second = (open_tokens(table, tokenizer, 1000) for table in (queries_table, passages_table))
+    first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
     a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
     batch = pair_batch(first, a, second, b, Template(tokenizer), max_length)
     texts = passage_texts(passages_table, str(tokenizer.sep_token))
@@ -102,53 +108,14 @@ def test_pair_equals_the_tokenizer(
 
 def test_the_test_does_cut(tiny_model: Path, passages_table: Path) -> None:
     tokenizer = plain(bert, tiny_model)
-    lengths = open_tokens(passages_table, tokenizer, 1000).lengths(np.arange(6))
+    lengths = opened(passages_table, tokenizer, 1000).lengths(np.arange(6))
     assert lengths.min() == 1 and lengths.max() > 64
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "budget", "kept"),
-    [
-        (5, 5, 10, (5, 5)),
-        (5, 40, 18, (5, 13)),
-        (40, 5, 18, (13, 5)),
-        (9, 40, 18, (9, 9)),
-        (30, 40, 17, (8, 9)),  # the odd token to the longer one
-        (40, 30, 17, (9, 8)),
-        (30, 30, 17, (8, 9)),
-        (0, 30, 17, (0, 17)),
-    ],
-)
-def test_pair_lengths(first: int, second: int, budget: int, kept: tuple[int, int]) -> None:
-    a, b = pair_lengths(np.array([first]), np.array([second]), budget)
-    assert (int(a[0]), int(b[0])) == kept
-
-
-def test_a_bert_template_in_full(tiny_model: Path, queries_table: Path) -> None:
-    tokenizer = plain(bert, tiny_model)
-    template = Template(tokenizer)
-    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    assert (template.prefix, template.middle, template.suffix) == ([cls], [sep], [sep])
-    assert (template.single_suffix, template.second_type, template.pad) == ([sep], 1, 0)
-    tokens = open_tokens(queries_table, tokenizer, 128)
-    w = [int(i) for i in tokens.ids[tokens.offsets[2] : tokens.offsets[3]]]  # why?
-    batch = pair_batch(tokens, np.array([2]), tokens, np.array([2]), template, 64)
-    n = len(w)
-    assert batch.input_ids[0, : 2 * n + 3].tolist() == [cls, *w, sep, *w, sep]
-    assert batch.token_type_ids[0, : 2 * n + 3].tolist() == [0] * (n + 2) + [1] * (n + 1)
-    assert batch.attention_mask.sum() == 2 * n + 3
-
-
-def test_a_roberta_template_in_full(tiny_model: Path) -> None:
-    template = Template(roberta(tiny_model))
-    assert (template.prefix, template.middle, template.suffix, template.single_suffix) == ([0], [2, 2], [2], [2])
-    assert (template.second_type, template.pad) == (0, 1)
 
 
 @KINDS
 def test_ids_on_disk_are_the_tokenizers(make: Make, tiny_model: Path, queries_table: Path) -> None:
     tokenizer = plain(make, tiny_model)
-    tokens = open_tokens(queries_table, tokenizer, 10)
+    tokens = opened(queries_table, tokenizer, 10)
     texts = pl.read_parquet(queries_table)["text"].to_list()
     assert len(tokens) == len(texts)
     for row, text in enumerate(texts):
@@ -161,22 +128,30 @@ def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch
     made = []
     tokenise = module._tokenise
     monkeypatch.setattr(module, "_tokenise", lambda *arguments: made.append(1) or tokenise(*arguments))
-    first, second = (open_tokens(queries_table, tokenizer, 20) for _ in range(2))
+    first, second = (opened(queries_table, tokenizer, 20) for _ in range(2))
     assert len(made) == 1
     np.testing.assert_array_equal(first.ids, second.ids)
-    open_tokens(queries_table, tokenizer, 21)
+    opened(queries_table, tokenizer, 21)
     assert len(made) == 2
+
+
+def test_tokens_of_an_earlier_content_are_deleted(tiny_model: Path, queries_table: Path) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    opened(queries_table, tokenizer, 20), opened(queries_table, tokenizer, 21)
+    write_queries(queries_table, ["another"])
+    assert len(opened(queries_table, tokenizer, 20)) == 1
+    assert len(list((queries_table.parent / "tokens").iterdir())) == 2
 
 
 def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, queries_table: Path) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
-    expected = np.array(open_tokens(queries_table, tokenizer, 1000).ids)
+    expected = np.array(opened(queries_table, tokenizer, 1000).ids)
     used = load_tokenizer(Source(str(tiny_model)))
     used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-    np.testing.assert_array_equal(open_tokens(queries_table, used, 1000).ids, expected)
+    np.testing.assert_array_equal(opened(queries_table, used, 1000).ids, expected)
     # Made anew rather than read back.
     used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-    np.testing.assert_array_equal(open_tokens(queries_table, used, 1001).ids, expected)
+    np.testing.assert_array_equal(opened(queries_table, used, 1001).ids, expected)
 
 
 def test_a_tokenizer_without_padding_is_refused(tiny_model: Path) -> None:

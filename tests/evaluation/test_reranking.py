@@ -14,13 +14,13 @@ from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.encoding import pairs
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import pair_batch
 from gnn_encoder.evaluation.labels import About, write_about
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
 

@@ -79,13 +79,6 @@ def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: floa
     assert (scores[0, len(order) :] == 0).all()
 
 
-def test_no_shared_word_is_no_result(passages: Path) -> None:
-    index = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5))
-    rows, scores = index.search(["the and of", "xylophone", "yew xylophone", "?"], depth=2)
-    assert rows.tolist() == [[-1, -1], [-1, -1], [5, -1], [-1, -1]]
-    assert (scores[[0, 1, 3]] == 0).all()
-
-
 def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
     texts = [("", f"same words everywhere number{i}") for i in range(50)]
     index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5))

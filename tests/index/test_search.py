@@ -39,12 +39,6 @@ def test_scores_equal_a_full_sort(folder: Path, matrix: np.ndarray, queries: np.
     assert index.pids().to_pylist() == [f"p{i}" for i in range(300)]
 
 
-def test_equal_scores_are_ordered_by_row(folder: Path, queries: np.ndarray) -> None:
-    rows, scores = PassageIndex.open(folder).search(queries, 50)
-    tied = np.diff(scores, axis=1) == 0
-    assert tied.any() and (np.diff(rows, axis=1)[tied] > 0).all()
-
-
 @pytest.mark.parametrize("factory", ["Flat", "SQfp16", "HNSW16", "IVF4,Flat"])
 def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
     rows, scores = top_k_by_factory(save_matrix(matrix), queries, 7, factory, name="build_graph.k")
@@ -66,11 +60,6 @@ def test_factory_that_finds_too_few(matrix: np.ndarray, queries: np.ndarray, sav
 def test_dimensions_must_agree(folder: Path) -> None:
     with pytest.raises(UserError, match=r"shape \(1, 6\), the passages' dimension is 4"):
         PassageIndex.open(folder).search(np.ones((1, 6), dtype=np.float32), 3)
-
-
-def test_k_larger_than_the_index(folder: Path, queries: np.ndarray) -> None:
-    with pytest.raises(UserError, match="retrieve.depth is 301"):
-        PassageIndex.open(folder).search(queries, 301, name="retrieve.depth")
 
 
 @pytest.mark.parametrize("name", ["index.faiss", "pids.parquet", "manifest.json"])

@@ -69,23 +69,6 @@ def test_index_against_brute_force_with_ties(matrix: np.ndarray, queries: np.nda
     assert (found.vectors >= k).all() and (found.vectors <= k * VIEWS).all()
 
 
-def test_all_passages_come_in_the_order_of_a_full_sort(matrix: np.ndarray, queries: np.ndarray) -> None:
-    found = search_views(flat(matrix), VIEWS, queries, 150)
-    rows, scores = brute_force(matrix, queries, 150)
-    np.testing.assert_array_equal(found.passages, rows)
-    np.testing.assert_array_equal(found.scores, scores)
-
-
-def test_index_against_brute_force_on_real_numbers() -> None:
-    generator = np.random.default_rng(3)
-    matrix, queries = generator.normal(size=(1200, 16)), generator.normal(size=(40, 16))
-    found = search_views(flat(matrix), VIEWS, queries.astype(np.float32), 20)
-    rows, scores = brute_force(matrix.astype(np.float32), queries.astype(np.float32), 20)
-    np.testing.assert_array_equal(found.passages, rows)
-    np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
-
-
-# Scores of four passages' views for the queries [1, 0] and [0, 1].
 BY_HAND = np.array(
     [[9, 0], [8, 1], [7, 2], [6, 5], [6, 4], [6, 3], [5, 9], [1, 0], [1, 1], [0, 7], [0, 8], [0, 6]], dtype=np.float32
 )
@@ -108,13 +91,6 @@ def test_most_vectors_are_fetched_only_where_they_are_needed() -> None:
     assert found.passages.tolist() == [[0, 1], [3, 2]]
     assert found.scores.tolist() == [[5, 3], [3, 2]]
     assert found.vectors.tolist() == [32, 4]
-
-
-def test_equal_vectors_still_give_k_passages() -> None:
-    found = search_views(flat(np.ones((90, 3))), VIEWS, np.ones((2, 3), dtype=np.float32), 30)
-    assert found.passages.tolist() == [list(range(30))] * 2
-    some = search_views(flat(np.ones((90, 3))), VIEWS, np.ones((2, 3), dtype=np.float32), 12)
-    assert all(len(set(row)) == 12 for row in some.passages.tolist())
 
 
 def test_one_view_is_the_plain_search(matrix: np.ndarray, queries: np.ndarray) -> None:
@@ -186,13 +162,6 @@ def test_an_index_of_the_first_views(folder: Path, matrix: np.ndarray, queries: 
     np.testing.assert_array_equal(index.search(queries, 20)[1], brute_force(matrix, queries, 20, views=2)[1])
 
 
-def test_a_manifest_of_other_views(folder: Path) -> None:
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "views": 2}))
-    with pytest.raises(UserError, match="450 vectors of dimension 4, but .* says 150 passages times 2 of 4; build"):
-        PassageIndex.open(folder)
-
-
 def test_a_matrix_that_its_views_do_not_divide(save_matrix: Save, matrix: np.ndarray) -> None:
     with pytest.raises(UserError, match="delete the folder and run its stage again"):
         fill(save_matrix(matrix, views=4), "Flat", 0)
@@ -212,7 +181,7 @@ def test_quantisers_learn_from_the_views_that_are_indexed(
 
 
 @pytest.mark.parametrize("views", [1, 2, 3])
-@pytest.mark.parametrize("block_rows", [1, 7, 50, 449, 1000, None])
+@pytest.mark.parametrize("block_rows", [1, 50, 449, None])
 @pytest.mark.parametrize("k", [1, 10, 130, 150])
 def test_streaming_against_brute_force_with_ties(
     save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int, block_rows: int | None, k: int
@@ -224,23 +193,10 @@ def test_streaming_against_brute_force_with_ties(
     np.testing.assert_array_equal(scores, expected_scores)
 
 
-@pytest.mark.parametrize("factory", ["Flat", "SQfp16"])
-def test_top_k_takes_all_views_by_default(
-    save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, factory: str
-) -> None:
-    rows, scores = top_k_by_factory(save_matrix(matrix, views=VIEWS), queries, 25, factory, name="build_graph.k")
-    check(rows, scores, matrix, queries, 25)
-
-
 @pytest.mark.parametrize("views", [0, 4])
 def test_views_out_of_bounds(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int) -> None:
     with pytest.raises(UserError, match=f"views is {views}: must be from 1 to the views .* encoded, 3"):
         exact_top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
-
-
-def test_k_is_bounded_by_passages_not_by_views(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray) -> None:
-    with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
-        exact_top_k(save_matrix(matrix, views=VIEWS), queries, 151)
 
 
 # --- other ways to pool -----------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def world(tiny_model: Path, tables: Path, texts: Texts, examples: Examples, requ
     others = [text(40 + i, 3 + i) for i in range(len(SOURCES[request.param]))]
     write_queries(tables / "nodes.parquet", own + others)
     encoder = tiny_encoder(tiny_model)
-    node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer), texts.passage_tokens)
+    node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer, tables), texts.passage_tokens)
     return World(tiny_model, texts, node_texts, examples, request.param)
 
 

@@ -70,18 +70,6 @@ def test_saved_and_loaded_embeds_the_same(
         torch.testing.assert_close(after[0].norm(dim=1), torch.ones(6))
 
 
-def test_separate_sides_stay_separate(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
-    encoder = new(tiny_model, shared=False, query_length=24)
-    with torch.no_grad():
-        encoder.passage.encoder.layer[0].output.dense.weight.mul_(3)
-    encoder.save(tmp_path / "saved")
-    loaded = DualEncoder.load(tmp_path / "saved", precision="fp32").eval()
-    batch = single_batch(passages, ROWS, loaded.template, 24)
-    with torch.no_grad():
-        query, passage = loaded.encode_queries(batch), loaded.encode_passages(batch)
-    assert float((query - passage).abs().max()) > 1e-3
-
-
 def test_auto_model_opens_the_folder(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
     encoder = new(tiny_model, pooling="cls", similarity="dot")
     encoder.save(tmp_path / "saved")

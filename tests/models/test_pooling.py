@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gnn_encoder.models.pooling import embedding, pool
+from gnn_encoder.models.batch import embedding, pool
 
 STATES = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [100.0, float("nan")]], [[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])

@@ -15,12 +15,12 @@ from gnn_encoder.core.records import EXAMPLES
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.index.exact import array_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
+from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.training.examples import examples_from_candidates
 

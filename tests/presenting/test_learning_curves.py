@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from gnn_encoder.presenting.learning_curves import paint_training, read_history
-from gnn_encoder.training.history import write_history
+from gnn_encoder.training.loop import write_history
 
 
 def history(path: Path, *phases: tuple[str, list[float]]) -> Path:

@@ -42,18 +42,6 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["last.safetensors"]
 
 
-def test_training_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
-    modules, optimizer = trained(0, 3)
-    checkpoints.save(tmp_path / "a", modules, optimizer, {})
-    others, other = trained(1, 0)
-    checkpoints.load(tmp_path / "a", others, other)
-    for m, o in ((modules, optimizer), (others, other)):
-        o.zero_grad()
-        m["two"](m["one"](torch.ones(1, 3))).sum().backward()
-        o.step()
-    assert torch.equal(modules["one"].weight, others["one"].weight)
-
-
 def test_a_shared_encoder_is_stored_once(tiny_model: Path, tmp_path: Path) -> None:
     encoder = tiny_encoder(tiny_model).float()
     checkpoints.save(tmp_path / "shared", {"encoder": encoder}, None, {})

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from gnn_encoder.training import cross_encoder as module
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask
 from gnn_encoder.training.examples import Examples, draw_batch
+from gnn_encoder.training.params import TrainCrossEncoder
 
 LENGTH = 20
 
@@ -26,9 +28,10 @@ def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
 
 
 def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: Any) -> CrossEncoderTask:
-    settings: dict[str, Any] = {"max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2, "seed": 3}
-    settings |= {"batch_tokens": 40, "loss": "pointwise"} | changes
-    return CrossEncoderTask(model, texts.query_tokens, texts.passage_tokens, examples, score=lambda: 0.0, **settings)
+    values: dict[str, Any] = {"model": None, "max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2}
+    settings = TrainCrossEncoder(**values | {"learning_rate": 1e-3, "warmup": 0.0} | changes)
+    tables, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
+    return CrossEncoderTask(model, *tables, examples, settings, seed=3, dev=dev, batch_tokens=40)
 
 
 @pytest.mark.parametrize("at_a_time", [2, 64])

@@ -8,12 +8,12 @@ import pytest
 
 from gnn_encoder.core.records import DEV_CANDIDATES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.pipeline import project
 from gnn_encoder.training.dev import (
     candidates_of,
     dev_sample,
+    pooled_sample,
     ranked,
-    read_dev_sample,
+    read_dev_candidates,
     retrieved_pairs,
     sample_queries,
 )
@@ -51,15 +51,11 @@ def test_candidates_are_what_was_retrieved_for_a_sampled_query_and_its_positives
 
 
 @pytest.mark.parametrize(("small", "pool"), [(40, [5, 8, 30, 40]), (41, list(range(41)))])
-def test_the_sample_that_stage_positives_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, pool: list[int]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_sample_that_stage_positives_wrote(tmp_path: Path, small: int, pool: list[int]) -> None:
     table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
-    write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [table.to_arrow()])
-    sample = read_dev_sample(
-        41, Dev(queries=2, depth=2, passages=small, cached_passages=0, cached_queries=2, evaluations=2)
-    )
+    write_table(tmp_path / "candidates.parquet", DEV_CANDIDATES, [table.to_arrow()])
+    dev = Dev(queries=2, depth=2, passages=small, cached_passages=0, cached_queries=2, evaluations=2)
+    sample = pooled_sample(read_dev_candidates(tmp_path / "candidates.parquet"), 41, dev)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"

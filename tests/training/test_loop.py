@@ -2,6 +2,8 @@
 
 import logging
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,16 @@ from torch import nn
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.training import loop
-from gnn_encoder.training.loop import History, Settings, evenly, fit, parameter_group, rate_factor
+from gnn_encoder.training.loop import (
+    History,
+    Settings,
+    evenly,
+    fit,
+    keep_freed_memory,
+    parameter_group,
+    rate_factor,
+    write_history,
+)
 
 
 class Toy:
@@ -137,12 +148,6 @@ def test_the_log_says_where_the_best_was(
     assert caplog.messages[-1] == told, "a finished run says it again"
 
 
-def test_a_training_without_steps_is_not_scored(tmp_path: Path) -> None:
-    task = Toy(steps=0, scores=[])
-    before = task.weights()
-    assert train(task, tmp_path, evaluate_every=1) == [] and torch.equal(task.weights(), before)
-
-
 @pytest.mark.parametrize(
     ("steps", "evaluations", "at"),
     [(47, 3, [0, 24, 47]), (47, 4, [0, 16, 32, 47]), (2, 9, [0, 1, 2]), (8, 2, [0, 8]), (1, 2, [0, 1])],
@@ -189,3 +194,48 @@ def test_rate_rises_then_falls_to_zero() -> None:
     assert found == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
     assert [rate_factor(step, 4, 0.0) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
     assert [rate_factor(step, 3, 1.0) for step in range(3)] == pytest.approx([1 / 4, 2 / 4, 3 / 4])
+
+
+# --- memory of a step -------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import resource
+import torch
+from gnn_encoder.training.loop import keep_freed_memory
+
+torch.set_num_threads(1)
+if {keep}:
+    keep_freed_memory()
+before = 0
+for step in range(20):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt if step == 10 else before
+    activations = [torch.ones(size << 18) for size in (5, 40, 10)]  # MiB
+    del activations
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(*, keep: bool) -> int:
+    program = PROGRAM.format(keep=keep)
+    return int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the C library is glibc on Linux alone")
+def test_later_steps_touch_no_new_memory() -> None:
+    assert faults(keep=True) < faults(keep=False) / 10
+
+
+def test_no_op_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not keep_freed_memory()
+
+
+def test_the_learning_curve_as_csv(tmp_path: Path) -> None:
+    rows = [
+        {"phase": "gnn", "step": 0, "loss": None, "dev_rr10": 0.25},
+        {"phase": "gnn", "step": 1, "loss": 1.5, "dev_rr10": None},
+    ]
+    write_history(tmp_path / "history.csv", rows)
+    assert (tmp_path / "history.csv").read_text() == "phase,step,loss,dev_rr10\ngnn,0,,0.25\ngnn,1,1.5,\n"
+    write_history(tmp_path / "empty.csv", [])
+    assert (tmp_path / "empty.csv").read_text() == "phase,step,loss,dev_rr10\n"

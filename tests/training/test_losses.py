@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.training.contrastive import PassageCentric, batch_loss
+from gnn_encoder.training.contrastive import batch_loss
 from gnn_encoder.training.examples import Examples, TrainingBatch
-from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss, passage_centric_loss_of_queries
+from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
 
 
 def test_by_hand() -> None:
@@ -33,19 +32,6 @@ def test_passage_centric_by_hand() -> None:
     masked = torch.tensor([[True, False, True], [False, True, False]])
     loss = passage_centric_loss(passages, queries, positive, masked)
     assert loss.item() == pytest.approx(-math.log(2 / (2 + 1)) - math.log(4 / 8))
-
-
-def test_passage_centric_of_queries_by_hand() -> None:
-    """Two positives, two queries, and one hard negative, which is relevant for the second."""
-    queries = torch.tensor([[math.log(2), math.log(3)], [math.log(5), math.log(4)]])
-    negatives, own = torch.tensor([[math.log(7)], [math.log(6)]]), torch.tensor([0, 1])
-    masked = torch.tensor([[False, False, False], [False, False, True]])
-    loss = passage_centric_loss_of_queries(queries, negatives, own, masked)
-    assert loss.item() == pytest.approx(-math.log(2 / (2 + 3 + 7)) - math.log(4 / (5 + 4)))
-    # The first positive is relevant for the second query, too; a mask over its own query is of no effect.
-    masked = torch.tensor([[True, True, False], [False, False, False]])
-    loss = passage_centric_loss_of_queries(queries, negatives, own, masked)
-    assert loss.item() == pytest.approx(-math.log(2 / (2 + 7)) - math.log(4 / (5 + 4 + 6)))
 
 
 def oracle(
@@ -84,7 +70,7 @@ def test_batch_equals_plain_loops(examples: Examples, alpha: float) -> None:
     queries, passages = (torch.randn(n, 3, dtype=torch.float64, generator=generator) for n in (4, 8))
     results = []
     for loss in (
-        lambda q, p: batch_loss(q, p, batch, examples, 1.7, passage_centric=PassageCentric(alpha)),
+        lambda q, p: batch_loss(q, p, batch, examples, 1.7, alpha=alpha),
         lambda q, p: oracle(q, p, batch, known, 1.7, alpha),
     ):
         leaves = [queries.clone().requires_grad_(), passages.clone().requires_grad_()]
@@ -93,59 +79,6 @@ def test_batch_equals_plain_loops(examples: Examples, alpha: float) -> None:
         results.append((value.detach(), leaves[0].grad, leaves[1].grad))
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-
-
-Matrix = NDArray[np.float64]
-
-
-def softmax_loss(scores: Matrix, counts: NDArray[np.bool_]) -> tuple[float, Matrix]:
-    """-sum_i log softmax(scores[i, counts[i]])_i, and its derivatives by the scores."""
-    odds = np.exp(scores) * counts
-    odds /= odds.sum(axis=1, keepdims=True)
-    own = np.eye(*scores.shape)
-    return -np.log(odds[own == 1]).sum(), odds - own
-
-
-def released(
-    queries: Matrix, passages: Matrix, batch: TrainingBatch, known: set[tuple[int, int]], scale: float, alpha: float
-) -> tuple[float, Matrix, Matrix]:
-    """The loss of the code that PAIR's authors released, but that relevant pairs do not count, and its gradients.
-
-    logits = q [p+; p-]^T,  logits_qp = p+ [q; p-]^T,  (1 - alpha) mean CE(logits) + alpha mean CE(logits_qp)
-    """
-    size = len(queries)
-    positives, hard = passages[:size], passages[size:]
-    own = np.eye(size, dtype=bool)
-    asked, rows = batch.queries.tolist(), batch.passages.tolist()
-    unknown = np.array([[(query, row) not in known for row in rows] for query in asked])
-    by_query = np.concatenate([unknown[:, :size] | own, unknown[:, size:]], axis=1)
-    by_passage = np.concatenate([unknown[:, :size].T | own, unknown[:, size:]], axis=1)
-    mixed = np.concatenate([queries, hard])
-    centric, d_centric = softmax_loss(scale * queries @ passages.T, by_query)
-    passage_centric, d_passage = softmax_loss(scale * positives @ mixed.T, by_passage)
-    d_centric, d_passage = (1 - alpha) * scale / size * d_centric, alpha * scale / size * d_passage
-    d_mixed = d_passage.T @ positives
-    d_queries = d_centric @ passages + d_mixed[:size]
-    d_passages = d_centric.T @ queries + np.concatenate([d_passage @ mixed, d_mixed[size:]])
-    return ((1 - alpha) * centric + alpha * passage_centric) / size, d_queries, d_passages
-
-
-@pytest.mark.parametrize("alpha", [0.1, 1.0])
-@pytest.mark.parametrize("hard", [0, 1, 2])
-def test_passage_centric_loss_of_the_released_code(examples: Examples, alpha: float, hard: int) -> None:
-    known = {(q, p) for q in range(8) for p in range(12) if examples.is_known(np.array([q]), np.array([p]))[0, 0]}
-    negatives = np.array([1, 11, 0, 3, 3, 2, 11, 6])[: 4 * hard]
-    batch = TrainingBatch(np.array([0, 1, 2, 4]), np.concatenate([[0, 0, 1, 5], negatives]))
-    assert {(0, 0), (1, 0)} <= known  # 0 and 1 share a positive: neither query counts for the other
-    generator = np.random.default_rng(0)
-    values = [generator.normal(size=(n, 3)) for n in (4, 4 + 4 * hard)]
-    expected = released(*values, batch, known, 1.7, alpha)
-    leaves = [torch.from_numpy(value).requires_grad_() for value in values]
-    loss = batch_loss(*leaves, batch, examples, 1.7, passage_centric=PassageCentric(alpha, "queries"))
-    loss.backward()
-    assert loss.item() == pytest.approx(expected[0], abs=1e-12)
-    for leaf, gradient in zip(leaves, expected[1:], strict=True):
-        np.testing.assert_allclose(leaf.grad, gradient, rtol=0, atol=1e-12)
 
 
 def test_a_judged_passage_gets_no_gradient_from_its_query(examples: Examples) -> None:

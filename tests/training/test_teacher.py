@@ -8,10 +8,9 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import expit
 
-from gnn_encoder.models.teacher import Teacher
 from gnn_encoder.training import teacher as module
 from gnn_encoder.training.dev_score import reranked_reciprocal_rank
-from gnn_encoder.training.teacher import fit_teacher
+from gnn_encoder.training.teacher import Teacher, fit_teacher
 
 TRUE = Teacher(cross_encoder=0.8, retriever=6.0, standardised=True, scale=2.0, shift=-2.5)
 
@@ -62,14 +61,6 @@ def test_it_finds_the_numbers_that_labels_were_drawn_with() -> None:
     assert found.shift == pytest.approx(TRUE.shift, rel=0.1)
 
 
-def test_its_probabilities_are_shares() -> None:
-    found, held_out = fit_teacher(drawn(), with_retriever=True, title="t"), drawn(seed=1)
-    scored = found.score(held_out)
-    for low in np.arange(0, 1, 0.2):
-        part = scored.filter(pl.col("score").is_between(low, low + 0.2, closed="left"))
-        assert part["relevant"].mean() == pytest.approx(part["score"].mean(), abs=0.03)
-
-
 def test_both_scores_rank_better_than_one(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     lists = drawn(400)
@@ -79,11 +70,6 @@ def test_both_scores_rank_better_than_one(caplog: pytest.LogCaptureFixture) -> N
     assert values[2] > max(values[:2])
     told = ", by ".join(f"{name} {v:.4f}" for name, v in zip(("M_ce", "the retriever", "both"), values, strict=True))
     assert caplog.messages == [f"t: of its candidates' order, dev RR@10 by {told}"]
-
-
-def test_without_the_retriever_only_scale_and_shift_change() -> None:
-    found = fit_teacher(drawn(), with_retriever=False, title="t")
-    assert found.retriever == 0 and 0 < found.cross_encoder and found.shift < 0
 
 
 def test_the_order_of_rows_does_not_matter() -> None:

@@ -9,14 +9,10 @@ from torch import nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.training.collectives import gather, sum_gradients, sum_value
-from gnn_encoder.training.contrastive import QUERY_CENTRIC, PassageCentric, batch_loss, local_share
+from gnn_encoder.training.contrastive import batch_loss, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 
-LOSSES = {
-    "query-centric": PassageCentric(),
-    "PAIR's": PassageCentric(0.3),
-    "the released code's": PassageCentric(0.3, "queries"),
-}
+LOSSES = {"query-centric": 0.0, "PAIR's": 0.3}  # alpha
 
 
 def examples() -> Examples:
@@ -44,9 +40,9 @@ def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
     return torch.sin(torch.from_numpy(rows)[:, None] * 1.3 + torch.arange(4) * 0.7 + of).double()
 
 
-def loss_of(model: nn.ModuleDict, batch: TrainingBatch, how: PassageCentric = QUERY_CENTRIC) -> torch.Tensor:
+def loss_of(model: nn.ModuleDict, batch: TrainingBatch, alpha: float = 0.0) -> torch.Tensor:
     queries, passages = model["query"](inputs(batch.queries, 0)), model["passage"](inputs(batch.passages, 1))
-    return batch_loss(queries, passages, batch, examples(), 2.0, passage_centric=how)
+    return batch_loss(queries, passages, batch, examples(), 2.0, alpha=alpha)
 
 
 def main(folder: Path) -> None:
@@ -55,9 +51,9 @@ def main(folder: Path) -> None:
         assert distributed.world_size() == 2 and distributed.is_first() == (distributed.rank() == 0)
         unused = nn.Parameter(torch.zeros(2))
         losses, gradients = {}, {}
-        for name, how in LOSSES.items():
+        for name, alpha in LOSSES.items():
             model = models()
-            loss = loss_of(model, batch_of(local_share(np.arange(7))), how)  # the seventh is left out
+            loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
             loss.backward()
             parameters = list(model.parameters())
             sum_gradients([*parameters, unused])

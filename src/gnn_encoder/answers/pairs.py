@@ -61,6 +61,20 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> 
     return pairs.filter(pl.Series(found))
 
 
+def with_answered(
+    pairs: pl.DataFrame, retrieved: pl.DataFrame, queries: Path, passages: Path, kind: Kind
+) -> pl.DataFrame:
+    """Relevant pairs and, if the queries have answers, those of the `retrieved` pairs whose passage holds one.
+
+    Args:
+        pairs, retrieved: columns query and passage.
+        queries, passages, kind: as in `answered`.
+    """
+    if not judged_by_answers(queries):
+        return pairs
+    return pl.concat([pairs, answered(retrieved, queries, passages, kind)]).unique()
+
+
 class Worker:
     """Looks for answers in one row group of passages after another.
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from gnn_encoder.baselines.choice import read_choice
+from gnn_encoder.baselines.hybrid_index import HybridIndex
 from gnn_encoder.baselines.logged_neighbours import LOG, scorer
 from gnn_encoder.baselines.neighbours import with_neighbours
 from gnn_encoder.baselines.query_log import QueryLog
@@ -11,7 +12,6 @@ from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.evaluation.cost_record import Costs
 from gnn_encoder.evaluation.costs import DEPTH, measure_costs
-from gnn_encoder.index.hybrid import HybridIndex, chosen
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -41,8 +41,8 @@ def logged_costs(system: str, params: Params) -> Costs:
 
 def hybrid_costs(params: Params) -> Costs:
     """Search the passages as deep as the hybrid does, then BM25's index, and fuse both."""
-    dense = str(chosen().facts["dense"])
-    both = HybridIndex.open(PassageIndex.open(project.index(dense)))
+    dense = str(read_choice(project.RUNS / HYBRID).facts["dense"])
+    both = HybridIndex.open(PassageIndex.open(project.index(dense)), project.index(LEXICAL), project.RUNS / HYBRID)
 
     def look_up(text: str, query: Matrix, found: tuple[Rows, Scores]) -> object:
         return both.fuse(text, (found[0].astype(np.int64), found[1]), DEPTH)

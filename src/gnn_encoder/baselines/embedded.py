@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params
 
 

@@ -25,7 +25,6 @@ from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.views import pool_of, write_means
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.index.build import INDEX, build
@@ -33,6 +32,7 @@ from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params
 
 TIMED_QUERIES = 200

@@ -11,14 +11,17 @@ import numpy as np
 
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.dual_cross.views import QUERIES, check_queries, pool_of, view_inputs
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.training.contrastive import Generated
+from gnn_encoder.pipeline.stage import WORK
+from gnn_encoder.pipeline.training import logged_counts, open_dev
+from gnn_encoder.training.contrastive import Generated, Texts
 from gnn_encoder.training.dev_score import Views
-from gnn_encoder.training.dual_encoder import train_dual_encoder
-from gnn_encoder.training.examples import Examples, Ragged, read_examples
+from gnn_encoder.training.dual_encoder import ContrastiveTask, dev_score
+from gnn_encoder.training.examples import Examples, Ragged, read_examples, stream
+from gnn_encoder.training.loop import fit_evenly, write_history
 
 
 def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
@@ -69,18 +72,30 @@ def _train(
     title: str,
 ) -> None:
     section = f"dual_cross.{stage}"
-    train_dual_encoder(
+    settings, size = params.value(section), params.encoder.batch_tokens
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    tables, beside = (open_queries(queries, encoder), open_passages(encoder)), queries_beside(encoder, params)
+    texts = Texts(encoder, *tables, beside, plain_share=settings.plain_share, batch_tokens=size)
+    task = ContrastiveTask(
         encoder,
-        examples,
-        params,
-        scratch,
-        section=section,
-        queries=queries,
-        title=title,
-        beside=queries_beside(encoder, params),
-        plain_share=params.value(section).plain_share,
-        views=views_searched(encoder, params),
+        texts,
+        examples.weighed(logged_counts(queries)),
+        settings,
+        seed=stream(params.seed, section),
+        score=dev_score(encoder, texts, open_dev(encoder, params.dev), size, views_searched(encoder, params)),
     )
+    history = fit_evenly(
+        task,
+        encoder,
+        scratch / WORK,
+        settings,
+        name="contrastive",
+        title=title,
+        seed=params.seed,
+        evaluations=params.dev.evaluations,
+    )
+    encoder.save(scratch)
+    write_history(scratch / "history.csv", history)
 
 
 def queries_beside(encoder: DualEncoder, params: Params) -> Generated | None:

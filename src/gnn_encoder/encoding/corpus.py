@@ -1,4 +1,7 @@
-"""The corpus as a matrix on disk: E_P of every passage or view, in windows, resumable, shared by all devices."""
+"""The corpus as a matrix on disk: E_P of every passage or view, or the h'_p that a GNN computes from it.
+
+It is written in windows, resumable, shared by all devices.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -20,7 +23,7 @@ from gnn_encoder.core.storage.arrays import (
     iterate_blocks,
     read_manifest,
 )
-from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.encoding.inputs import Inputs, Singles
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
@@ -50,6 +53,18 @@ def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
     return Singles(tokens=tokens, template=encoder.template, max_length=settings.passage_length)
 
 
+def origin_of(model: Path, *texts: Path) -> Origin:
+    """The origin of a matrix that no graph takes part in: a dual-encoder's folder, and tables of texts."""
+    return Origin(model_fingerprint=DualEncoder.fingerprint(model), input_fingerprint=fingerprint(*texts))
+
+
+def same_encoder(model: Path, matrix: Path) -> Path | None:
+    """`matrix` if it exists and the dual-encoder in `model` computed it, so that it can be reused; else None."""
+    if not (matrix / MANIFEST).is_file():
+        return None
+    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.fingerprint(model) else None
+
+
 def encode_corpus(
     encoder: DualEncoder,
     inputs: Inputs,
@@ -58,6 +73,7 @@ def encode_corpus(
     dtype: str,
     batch_tokens: int,
     origin: Origin,
+    encoded: Path | None = None,
     transform: Transform = unchanged,
     views: int = 1,
     softmax: float | None = None,
@@ -68,25 +84,40 @@ def encode_corpus(
         inputs: what E_P reads; input i becomes row i of the matrix.
         folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
         origin: what the matrix is made from.
+        encoded: a matrix that the same weights computed of the same inputs; it is read instead of encoding them.
+            None: there is none.
         transform: applied to each window's embeddings before they are written, as `transform(first, embeddings)`, with
             `first` the window's first row.
         views: rows of the matrix per passage.
         softmax: as in `ArrayManifest`.
     """
+    if encoded is not None:
+        transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
+        return
     rows = len(inputs)
     manifest = _manifest((rows, encoder.dimension), dtype, origin, views, softmax)
     if is_finished(folder, manifest):
         return
     distributed.barrier()
     if distributed.is_first():
-        ArrayWriter(folder, (rows, encoder.dimension), dtype)
+        ArrayWriter(folder, manifest.shape, dtype)
     distributed.barrier()
-    writer = ArrayWriter(folder, (rows, encoder.dimension), dtype, rank=distributed.rank())
+    writer = ArrayWriter(folder, manifest.shape, dtype, rank=distributed.rank())
     distributed.barrier()
+    _encode_windows(encoder, inputs, writer, transform, batch_tokens, "passages" if views == 1 else "views")
+    distributed.barrier()
+    if distributed.is_first():
+        writer.finish(manifest)
+
+
+def _encode_windows(
+    encoder: DualEncoder, inputs: Inputs, writer: ArrayWriter, transform: Transform, batch_tokens: int, unit: str
+) -> None:
+    """Encode this device's share of the windows that are not done."""
+    rows = len(inputs)
     firsts = [first for first in range(0, rows, WINDOW) if first not in writer.done]
     mine = firsts[distributed.rank() :: distributed.world_size()]
     done = rows - sum(_window_size(first, rows) for first in firsts)
-    unit = "passages" if views == 1 else "views"
     with writer, tqdm(total=rows, initial=done, desc=f"encode {unit}", unit=f" {unit}", disable=None) as bar:
         windows = prefetch(
             lambda first: prepare_rows(inputs, first + np.arange(_window_size(first, rows)), batch_tokens), mine
@@ -95,9 +126,6 @@ def encode_corpus(
             size = _window_size(first, rows)
             writer.write(first, transform(first, encode_prepared(prepared, size, encoder.encode_passages)))
             bar.update(size * distributed.world_size())
-    distributed.barrier()
-    if distributed.is_first():
-        writer.finish(manifest)
 
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:

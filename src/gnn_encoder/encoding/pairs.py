@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
@@ -27,6 +30,12 @@ class Pairs:
     first_rows: Rows
     second: TextTokens
     second_rows: Rows
+
+    @classmethod
+    def of(cls, pairs: pl.DataFrame, queries: TextTokens, passages: TextTokens) -> Self:
+        """Pairs of a table with the columns query and passage."""
+        query, passage = (pairs[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
+        return cls(first=queries, first_rows=query, second=passages, second_rows=passage)
 
     def __len__(self) -> int:
         return len(self.first_rows)
@@ -97,17 +106,20 @@ def score_pairs(
 ) -> NDArray[np.float32]:
     """M_ce's logit of each pair, resumable in `folder`. *Shape:* (n,)."""
 
-    def write(window: int, scores: NDArray[np.float32]) -> None:
-        partial = folder / f".{window:06d}.npy"
-        np.save(partial, scores[:, 0])
-        partial.rename(_score_part(folder, window))
+    def place(window: int) -> Path:
+        return folder / f"scores-{window:06d}.npy"
 
-    def logits(batch: Batch) -> Tensor:
-        return model.logits(batch).unsqueeze(1)
+    def write(window: int, scores: NDArray[np.float32]) -> None:
+        unfinished = folder / f".{window:06d}.npy"
+        np.save(unfinished, scores[:, 0])
+        unfinished.rename(place(window))
 
     folder.mkdir(parents=True, exist_ok=True)
-    _each_window(model, pairs, logits, write, lambda w: _score_part(folder, w), "score pairs", max_length, batch_tokens)
-    parts = [np.load(_score_part(folder, w)) for w in pairs.windows]
+    work = partial(
+        encode_pairs, model, pairs, encode=model.column_of_logits, max_length=max_length, batch_tokens=batch_tokens
+    )
+    resume_windows(len(pairs), WINDOW, place, work, write, label="score pairs", unit="pairs")
+    parts = [np.load(place(window)) for window in pairs.windows]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
 
@@ -129,6 +141,9 @@ def embed_pairs(
         known: embeddings that are taken over instead of being computed; None: all are computed.
     """
 
+    def place(window: int) -> Path:
+        return feature_part(folder, window)
+
     def write(window: int, vectors: NDArray[np.float32]) -> None:
         part = slice(window * WINDOW, (window + 1) * WINDOW)
         features = vectors.astype(np.float16)
@@ -136,39 +151,16 @@ def embed_pairs(
             features = known.fill(part, features)
         feature = pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), features.shape[1])
         columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
-        partial = folder / f".{window:06d}"
-        write_part(partial, schema, [pa.table([*columns, feature], schema=schema)])
-        partial.rename(feature_part(folder, window))
+        unfinished = folder / f".{window:06d}"
+        write_part(unfinished, schema, [pa.table([*columns, feature], schema=schema)])
+        unfinished.rename(place(window))
 
     folder.mkdir(parents=True, exist_ok=True)
-    label = f"embed {folder.name}"
-    _each_window(
-        model, pairs, model.embed, write, lambda w: feature_part(folder, w), label, max_length, batch_tokens, known
-    )
+    limits: dict[str, Any] = {"max_length": max_length, "batch_tokens": batch_tokens}
+    work = partial(encode_pairs, model, pairs, encode=model.embed, known=known, **limits)
+    resume_windows(len(pairs), WINDOW, place, work, write, label=f"embed {folder.name}", unit="pairs")
 
 
 def feature_part(folder: Path, number: int) -> Path:
     """Name of a part of an edge-feature table."""
     return folder / f"part-{number:06d}.parquet"
-
-
-def _score_part(folder: Path, number: int) -> Path:
-    return folder / f"scores-{number:06d}.npy"
-
-
-def _each_window(
-    model: CrossEncoder,
-    pairs: Pairs,
-    encode: Callable[[Batch], Tensor],
-    write: Callable[[int, NDArray[np.float32]], None],
-    place: Callable[[int], Path],
-    label: str,
-    max_length: int,
-    batch_tokens: int,
-    known: Known | None = None,
-) -> None:
-    def work(windows: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        limits = {"max_length": max_length, "batch_tokens": batch_tokens}
-        return encode_pairs(model, pairs, windows, encode, known=known, **limits)
-
-    resume_windows(len(pairs), WINDOW, place, work, write, label=label, unit="pairs")

@@ -1,4 +1,7 @@
-"""Encoding more texts than fit in memory: window by window, sorted by length inside each, results in row order."""
+"""Encoding texts in batches of similar length, so that little is padding; more than fit in memory window by window.
+
+Results are in the order of the rows.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +16,8 @@ from tqdm import tqdm
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.encoding.batching import length_batches
 from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.tokens import padded
 from gnn_encoder.models.batch import Batch
 
 WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill loses one window at most
@@ -22,16 +25,43 @@ WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill los
 Prepared = list[tuple[NDArray[np.int64], Batch]]
 
 
-def prepare_window(
-    make_batch: Callable[[NDArray[np.int64]], Batch], lengths: NDArray[np.integer[Any]], batch_tokens: int
-) -> Prepared:
-    """The padded batches of a window, longest first."""
-    return [(positions, make_batch(positions)) for positions in length_batches(lengths, batch_tokens)]
+def length_batches(lengths: NDArray[np.integer[Any]], batch_tokens: int) -> list[NDArray[np.int64]]:
+    """Split texts into batches of at most `batch_tokens` padded tokens, longest first.
+
+    The longest come first so that a batch that does not fit in memory fails at once. Batches of equal width have equal
+    size (only the window's last may be smaller), because torch caches memory for every shape that it meets.
+
+    *Shape:* lengths (n,) -> arrays of positions 0..n-1; each position is in exactly one.
+    """
+    order = np.argsort(-lengths.astype(np.int64), kind="stable")
+    batches, first = [], 0
+    while first < len(order):
+        width = padded(max(1, int(lengths[order[first]])))
+        size = max(1, batch_tokens // width)
+        batches.append(order[first : first + size])
+        first += size
+    return batches
+
+
+def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_tokens: int) -> Tensor:
+    """What `encode` makes of a batch, which it is given in parts of similar length, each as wide as its longest text.
+
+    The parts share one autograd graph, so that they take the memory of the batch less its padding.
+
+    *Shape:* n texts -> (n, ...), in the batch's order.
+    """
+    parts = length_batches(batch.attention_mask.sum(dim=1).numpy(), batch_tokens)
+    if len(parts) == 1:
+        return encode(batch)
+    rows = [torch.from_numpy(part) for part in parts]
+    found = torch.cat([encode(batch.part(part, padded(int(batch.attention_mask[part[0]].sum())))) for part in rows])
+    return found[torch.cat(rows).argsort().to(found.device)]
 
 
 def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
     """The padded batches of some rows, longest first; the memory of the tokens that were read is given back."""
-    prepared = prepare_window(lambda positions: inputs.batch(rows[positions]), inputs.lengths(rows), batch_tokens)
+    parts = length_batches(inputs.lengths(rows), batch_tokens)
+    prepared = [(positions, inputs.batch(rows[positions])) for positions in parts]
     inputs.release()
     return prepared
 

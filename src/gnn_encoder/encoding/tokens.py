@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
 from gnn_encoder.models.batch import Batch, Template
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 log = logging.getLogger(__name__)
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
@@ -136,13 +137,28 @@ def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np
     return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
 
 
+class Reader(Protocol):
+    """A model that reads texts: dual-encoder, cross-encoder, query generator."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+
+def open_texts(table: Path, model: Reader, folder: Path) -> TextTokens:
+    """Tokens of a table as a model reads them, with the prefix that a dual-encoder puts before each text."""
+    prefix = ""
+    if isinstance(model, DualEncoder):
+        prefix = model.settings.passage_prefix if _holds_passages(table) else model.settings.query_prefix
+    return open_tokens(table, model.tokenizer, folder, prefix=prefix)
+
+
 def open_tokens(
-    table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None = None, *, prefix: str = ""
+    table: Path, tokenizer: PreTrainedTokenizerBase, folder: Path, max_tokens: int | None = None, *, prefix: str = ""
 ) -> TextTokens:
-    """Tokens of a table of passages or queries, made on first use and kept in the scratch place.
+    """Tokens of a table of passages or queries, made on first use and shared by all models with this tokenizer.
 
     Args:
         table: passages.parquet or a queries table.
+        folder: where tokens are kept; of a table's, those used last stay.
         max_tokens: longer texts are cut to this length; None: to what the tokenizer's model takes.
         prefix: put before every text, and tokenised with it, since some tokenizers read a word otherwise after a space.
     """
@@ -151,11 +167,15 @@ def open_tokens(
     tokenizer._tokenizer.no_padding()
     state = tokenizer._tokenizer.to_str()
     key = fingerprint(table, Path(__file__), tokenizer=state, max_tokens=max_tokens, prefix=prefix)
-    folder = cached("tokens", table.stem, key, keep=KEPT)
-    if distributed.is_first() and not folder.exists():
-        _tokenise(table, tokenizer, max_tokens, prefix, folder)
+    kept = cached(folder, table.stem, key, keep=KEPT)
+    if distributed.is_first() and not kept.exists():
+        _tokenise(table, tokenizer, max_tokens, prefix, kept)
     distributed.barrier()
-    return TextTokens(folder)
+    return TextTokens(kept)
+
+
+def _holds_passages(table: Path) -> bool:
+    return table.stem == "passages"
 
 
 def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str:
@@ -194,7 +214,7 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
 
 
 def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
-    if table.stem != "passages":
+    if not _holds_passages(table):
         yield from (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
         return
     for rows in iterate_texts(table, PASSAGES, ["title", "text"]):

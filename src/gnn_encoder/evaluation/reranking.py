@@ -11,17 +11,15 @@ import polars as pl
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.pairs import Pairs, encode_pairs
-from gnn_encoder.encoding.scoring import cross_encoder_logits
-from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.pairs import Pairs, encode_pairs, score_pairs
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.teacher import Teacher
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import CEILING, REFERENCE
-from gnn_encoder.training.teacher import fit_teacher
+from gnn_encoder.training.teacher import Teacher, fit_teacher
 
 log = logging.getLogger(__name__)
 TIMED_QUERIES = 20
@@ -104,7 +102,9 @@ def score_split(split: str, model: Path, params: Params, work: Path) -> pl.DataF
     rows = rows.select("qid", "query", "passage", "rank", retrieved="score")
     top = rows.filter(pl.col("rank") <= section.depth).select("query", "passage")
     length = max_length(params)
-    logits = cross_encoder_logits(top, queries, work, model=model, max_length=length, encoder=params.encoder)
+    teacher = CrossEncoder.load(model, precision=params.encoder.precision).for_inference()
+    pairs = Pairs.of(top, open_queries(queries, teacher), open_passages(teacher))
+    logits = score_pairs(teacher, pairs, work, max_length=length, batch_tokens=params.encoder.batch_tokens)
     return rows.join(top.with_columns(logit=logits), on=["query", "passage"], how="left", maintain_order="left")
 
 

@@ -12,13 +12,13 @@ from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import ATTENTION, QUERIES, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.pairs import Pairs, score_pairs
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.evaluation.significance import compare, interval
 from gnn_encoder.evidence.params import FULL, ITSELF, KINDS, LABELLED, MODELS, NO_MGT, OTHER, POTENTIAL
 from gnn_encoder.index.search import TableRows
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN
 

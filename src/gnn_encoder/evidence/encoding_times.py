@@ -10,11 +10,10 @@ import numpy as np
 import torch
 
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoding.corpus import embed_passages, transform_corpus
-from gnn_encoder.encoding.matrix import origin_of
-from gnn_encoder.encoding.texts import open_passages
+from gnn_encoder.encoding.corpus import embed_passages, origin_of, transform_corpus
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
+from gnn_encoder.pipeline.opening import open_passages
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 

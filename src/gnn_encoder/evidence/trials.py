@@ -14,9 +14,7 @@ from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.matrix import origin_of, same_encoder, write_matrix
-from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of, same_encoder
 from gnn_encoder.evaluation.judge import measure_split
 from gnn_encoder.evaluation.measures import cutoff, parse
 from gnn_encoder.index.exact import exact_top_k
@@ -30,6 +28,7 @@ from gnn_encoder.pipeline.graphs import (
     open_informer,
     plain_embeddings,
 )
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import title_of
 
@@ -77,7 +76,16 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
         origin = origin_of(model / "encoder", project.PASSAGES)
         if trial.control:
             encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-            write_matrix(load_encoder(model, params), matrix, params, origin=origin, encoded=encoded)
+            encoder = load_encoder(model, params)
+            encode_corpus(
+                encoder,
+                alone(encoder, open_passages(encoder)),
+                matrix,
+                dtype=params.cache_passages.dtype,
+                batch_tokens=params.encoder.batch_tokens,
+                origin=origin,
+                encoded=encoded,
+            )
         else:
             inform_corpus(source, model, matrix, params, origin)
         distributed.barrier()

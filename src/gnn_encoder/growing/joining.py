@@ -22,9 +22,7 @@ from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.matrix import same_encoder
-from gnn_encoder.encoding.texts import open_queries
+from gnn_encoder.encoding.corpus import embed_queries, same_encoder
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, embed_new, embed_new_pairs, passage_texts
 from gnn_encoder.growing.reading import rows_of
@@ -35,6 +33,7 @@ from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood, load_encoder
+from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params
 
 QUERIES_AT_A_TIME = 1_024  # whose scores of new passages are in memory

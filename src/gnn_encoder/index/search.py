@@ -1,6 +1,8 @@
 """Searching passages: an index on disk, mapped rather than read, or a matrix of embeddings directly."""
 
 import json
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
@@ -22,6 +25,7 @@ from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, search_views
 
+log = logging.getLogger(__name__)
 IDS_COMPARED = 65_536  # ids that are held at a time
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
 
@@ -82,6 +86,19 @@ class PassageIndex:
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
         return read_column(self.folder / build.PIDS, "pid")
+
+    def write_run(self, queries: NDArray[np.float32], qids: Sequence[str], depth: int, path: Path) -> None:
+        """Search every query of a split and write the run; it holds the whole corpus if that is smaller than `depth`.
+
+        *Shape:* queries (n, dimension), qids (n,).
+        """
+        if depth > self.passages:
+            log.info("retrieve.depth %d exceeds the corpus: %s holds all %d passages", depth, path.name, self.passages)
+        found = self.find(queries, min(depth, self.passages), name="retrieve.depth")
+        if self.views > 1:
+            mean, most = found.vectors.mean(), found.vectors.max()
+            log.info("%s: %.0f vectors fetched a query, %d at most, %d a passage", path.name, mean, most, self.views)
+        write_run(path, qids, self.pids(), found.passages, found.scores, self.system)
 
 
 def check_ids(folder: Path, passages: Path) -> None:

@@ -1,8 +1,9 @@
-"""A transformer's input: padded token ids, and the places where its tokenizer puts special tokens."""
+"""A transformer's input, padded token ids and special tokens, and its output, pooled to one vector a text."""
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -64,3 +65,21 @@ class Template:
 def _span(sequence_ids: list[int | None], number: int) -> slice:
     at = [i for i, sequence in enumerate(sequence_ids) if sequence == number]
     return slice(at[0], at[-1] + 1)
+
+
+def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
+    """The [CLS] state, or the mean of the states of real tokens, in float32.
+
+    *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1 -> (n, d).
+    """
+    if kind == "cls":
+        return states[:, 0].float()
+    # The sum is in float32, since one in 16 bits would lose digits.
+    total = states.masked_fill(mask.unsqueeze(-1) == 0, 0).sum(dim=1, dtype=torch.float32)
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def embedding(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:
+    """Pool, and scale to length 1 if the similarity is `cosine`. *Shape:* as `pool`."""
+    vectors = pool(states, mask, pooling)
+    return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
-from gnn_encoder.models.batch import Batch, Template
+from gnn_encoder.models.batch import Batch, Template, pool
 from gnn_encoder.models.device import autocast, device, working_dtype
 from gnn_encoder.models.params import Encoder
-from gnn_encoder.models.pooling import pool
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
 HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
@@ -89,6 +88,10 @@ class CrossEncoder(nn.Module):
         with autocast(self.dtype):
             logits: Tensor = self.model(**batch.arguments(self.model)).logits
         return logits.squeeze(-1).float()
+
+    def column_of_logits(self, batch: Batch) -> Tensor:
+        """The same as a matrix. *Shape:* (n, tokens) -> (n, 1)."""
+        return self.logits(batch).unsqueeze(1)
 
     def scores(self, batch: Batch) -> Tensor:
         """Relevance in 0..1. *Shape:* (n, tokens) -> (n,)."""

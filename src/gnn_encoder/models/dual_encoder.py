@@ -16,10 +16,9 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.models.batch import Batch, Template
+from gnn_encoder.models.batch import Batch, Template, embedding
 from gnn_encoder.models.device import autocast, device, working_dtype
 from gnn_encoder.models.params import Encoder
-from gnn_encoder.models.pooling import embedding
 from gnn_encoder.models.pretrained import Source, check_length, load_model, load_tokenizer
 
 SETTINGS = "dual_encoder.json"

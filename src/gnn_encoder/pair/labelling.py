@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import polars as pl
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import TARGETS, UNLABELLED
 from gnn_encoder.core.storage.tables import candidates_table, read_candidates
-from gnn_encoder.index.candidates import top_passages
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pair.params import Pair
 from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
 from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.examples import examples_from_candidates
 from gnn_encoder.training.lists import score_lists
@@ -64,7 +67,8 @@ def label_unlabelled(queries: Path, params: Params, teacher: Path, work: Path) -
         UserError: no candidate scored above `pair.s_pos`.
     """
     pair = params.pair
-    found = top_passages("retriever", queries, pair.depth, params, name="pair.depth")
+    asked = embed_table("retriever", queries, params.encoder)
+    found = exact_top_k(project.embeddings("retriever"), asked, pair.depth, name="pair.depth")
     scored = _score(pl.DataFrame(candidates_table(*found)), queries, params, teacher, work)
     examples = pseudo_label(scored, s_pos=pair.s_pos, s_neg=pair.s_neg)
     check_found(scored, examples, pair)
@@ -93,10 +97,9 @@ def _score(
         lists,
         queries,
         work,
-        ranks=ranks,
-        model=teacher,
-        max_length=(params.pair.teacher or params.train_cross_encoder).max_length,
-        params=params,
+        scorers=open_scorers(teacher, (params.pair.teacher or params.train_cross_encoder).max_length, params),
+        section=params.teacher,
+        dev=partial(open_dev_lists, ranks, params),
         title="pair_label",
     )
 

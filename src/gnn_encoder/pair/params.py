@@ -1,6 +1,6 @@
 """Section `pair` of params.yaml."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -12,9 +12,6 @@ class PairStage(Taught):
     """One of the two training stages of PAIR."""
 
     alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
-    # What that loss keeps a positive away from: the batch's other passages (PAIR Eq. 5), or its other queries and hard
-    # negatives, as in the authors' code.
-    passage_centric_negatives: Literal["passages", "queries"] = "passages"
 
 
 class Pair(Section):

@@ -14,9 +14,9 @@ from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.texts import open_queries
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params
 
 log = logging.getLogger(__name__)

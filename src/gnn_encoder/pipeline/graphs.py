@@ -13,9 +13,7 @@ from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoding.corpus import embed_passages, embed_queries
-from gnn_encoder.encoding.matrix import same_encoder, write_matrix
-from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, same_encoder
 from gnn_encoder.graph.corpus import CorpusGNN, effect_sample, write_effect
 from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
@@ -26,6 +24,7 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.phases import Given
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.training.examples import read_examples
@@ -156,7 +155,16 @@ def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Par
     encoder = load_encoder(model, params)
     inform = open_informer(source, model, encoder, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-    write_matrix(encoder, folder, params, origin=origin, encoded=encoded, transform=inform)
+    encode_corpus(
+        encoder,
+        alone(encoder, open_passages(encoder)),
+        folder,
+        dtype=params.cache_passages.dtype,
+        batch_tokens=params.encoder.batch_tokens,
+        origin=origin,
+        encoded=encoded,
+        transform=inform,
+    )
     if distributed.is_first() and len(rows := effect_sample(inform)):
         with distributed.alone():
             before = plain_embeddings(encoder, encoded, rows, params)

@@ -24,8 +24,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.untouched import own_settings, readable
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.training.allocator import keep_freed_memory
-from gnn_encoder.training.loop import CLIP
+from gnn_encoder.training.loop import CLIP, keep_freed_memory
 
 READ, TRAINED, INDEXED = 128, 16, 2000  # texts that are encoded, that a step is timed with, that BM25 indexes
 GNN_QUERIES, GNN_PASSAGES = 256, 12  # of the timed graph

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.encoding.corpus import embed_passages
-from gnn_encoder.encoding.matrix import same_encoder
-from gnn_encoder.encoding.texts import open_passages
+from gnn_encoder.encoding.corpus import embed_passages, same_encoder
 from gnn_encoder.growing.joining import GraphJoiner
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
+from gnn_encoder.pipeline.opening import open_passages
 from gnn_encoder.pipeline.params import load_params
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention

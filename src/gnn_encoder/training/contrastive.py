@@ -3,29 +3,26 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.encoding.batching import encode_by_length
+from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch, stacked
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
-from gnn_encoder.training.dev_score import DevScore
 from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch, epoch_batches, steps_of
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import (
     contrastive_loss,
     distillation_loss,
     passage_centric_loss,
-    passage_centric_loss_of_queries,
 )
 
 
@@ -35,23 +32,6 @@ class Generated:
 
     tokens: TextTokens
     views: int
-
-
-@dataclass(frozen=True)
-class PassageCentric:
-    """How PAIR's passage-centric loss L_P counts.
-
-    Attributes:
-        alpha: its weight (PAIR Eq. 6); 0: the query-centric loss alone.
-        negatives: what a positive is to be less similar to than to its query: the batch's other passages (PAIR Eq. 5),
-            or its other queries and hard negatives, as in the code that PAIR's authors released.
-    """
-
-    alpha: float = 0.0
-    negatives: Literal["passages", "queries"] = "passages"
-
-
-QUERY_CENTRIC = PassageCentric()
 
 
 class Texts:
@@ -76,11 +56,11 @@ class Texts:
     ) -> None:
         self._template, self._settings = encoder.template, encoder.settings
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
-        self._plain_share, self._batch_tokens = plain_share, batch_tokens
+        self._plain_share, self.batch_tokens = plain_share, batch_tokens
 
     def read_by(self, encode: Callable[[Batch], Tensor]) -> Callable[[Batch], Tensor]:
         """The encoder that reads at most `batch_tokens` at a time."""
-        return partial(encode_by_length, encode, batch_tokens=self._batch_tokens) if self._batch_tokens else encode
+        return partial(encode_by_length, encode, batch_tokens=self.batch_tokens) if self.batch_tokens else encode
 
     def queries(self, rows: Rows) -> Batch:
         """Queries by row, padded."""
@@ -152,13 +132,7 @@ def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBat
 
 
 def batch_loss(
-    queries: Tensor,
-    passages: Tensor,
-    batch: TrainingBatch,
-    examples: Examples,
-    scale: float,
-    *,
-    passage_centric: PassageCentric = QUERY_CENTRIC,
+    queries: Tensor, passages: Tensor, batch: TrainingBatch, examples: Examples, scale: float, *, alpha: float = 0.0
 ) -> Tensor:
     """This rank's share of the batch's mean loss. The passages of all ranks are negatives of each query.
 
@@ -170,7 +144,7 @@ def batch_loss(
     """
     everything = gather(passages)
     scores = scale * queries @ everything.T
-    rows = _gather_rows(batch.passages, passages)
+    rows = gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
     masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
     first = distributed.rank() * len(batch.passages)
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
@@ -181,15 +155,10 @@ def batch_loss(
         loss = _taught_loss(scores, positive, masked, own, batch)
         # In L_P a query's own passages count that are hard negatives: of the others it is not known.
         masked = masked.scatter(1, own, ~torch.from_numpy(examples.is_negative(batch)).to(scores.device))
-    alpha = passage_centric.alpha
     if alpha > 0:
         to_passages = scale * passages[: len(queries)] @ everything.T
-        if passage_centric.negatives == "queries":
-            centred = _against_queries(queries, passages, to_passages, masked, batch, examples, scale)
-        else:
-            to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
-            centred = passage_centric_loss(to_passages, to_queries, positive, masked)
-        loss = (1 - alpha) * loss + alpha * centred
+        to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
+        loss = (1 - alpha) * loss + alpha * passage_centric_loss(to_passages, to_queries, positive, masked)
     return loss / (len(queries) * distributed.world_size())
 
 
@@ -200,35 +169,6 @@ def _taught_loss(scores: Tensor, positive: Tensor, masked: Tensor, own: Tensor, 
     labelled = contrastive_loss(scores, positive, masked.scatter(1, own, True))
     taught = distillation_loss(scores.gather(1, own), targets)
     return (1 - batch.teacher_weight) * labelled + batch.teacher_weight * taught
-
-
-def _against_queries(
-    queries: Tensor,
-    passages: Tensor,
-    to_passages: Tensor,
-    masked: Tensor,
-    batch: TrainingBatch,
-    examples: Examples,
-    scale: float,
-) -> Tensor:
-    """L_P against all ranks' queries and hard negatives. *Shape:* to_passages, masked (b, all ranks' passages)."""
-    size = len(queries)
-    asked, positives = _gather_rows(batch.queries, queries), batch.passages[:size]
-    relevant = torch.from_numpy(examples.is_known(asked, positives).T).to(masked.device)
-    # Each rank's passages begin with its positives.
-    hard = torch.arange(masked.shape[1], device=masked.device).view(-1, len(batch.passages))[:, size:].reshape(-1)
-    return passage_centric_loss_of_queries(
-        scale * passages[:size] @ gather(queries).T,
-        to_passages[:, hard],
-        torch.arange(size, device=masked.device) + distributed.rank() * size,
-        torch.cat([relevant, masked[:, hard]], dim=1),
-    )
-
-
-def _gather_rows(rows: Rows, like: Tensor) -> Rows:
-    """The rows of all ranks, through the device of `like`."""
-    found: Rows = gather(torch.from_numpy(rows).to(like.device)).cpu().numpy()
-    return found
 
 
 def own_columns(queries: int, each: int, *, device: torch.device) -> Tensor:
@@ -253,60 +193,42 @@ def local_share(items: Rows) -> Rows:
     return items[first : first + size]
 
 
-class ContrastiveTask:
-    """Training of a dual-encoder by `batch_loss`. `score` is its dev score."""
+class Batches:
+    """The batches of a training: all items in each pass, shuffled anew.
 
-    def __init__(
-        self,
-        encoder: DualEncoder,
-        texts: Texts,
-        examples: Examples,
-        *,
-        epochs: float,
-        batch_size: int,
-        negatives: int,
-        chunk_size: int,
-        seed: int,
-        score: DevScore,
-        passage_centric: PassageCentric = QUERY_CENTRIC,
-    ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self.evaluate = score
-        self._encoder, self._texts, self._examples = encoder, texts, examples
-        self._batch_size, self._negatives, self._chunk_size, self._seed = batch_size, negatives, chunk_size, seed
+    Args:
+        items: number of items.
+        epochs: passes over the items, of which the last may be cut short.
+    """
+
+    def __init__(self, items: int, epochs: float, batch_size: int, seed: int) -> None:
+        self._items, self._epochs, self._batch_size, self._seed = items, epochs, batch_size, seed
         self._per_epoch = len(self._epoch(0))
-        self._epochs, self._passage_centric = epochs, passage_centric
-        encoder.train()
 
     def __len__(self) -> int:
         return steps_of(self._epochs, self._per_epoch)
 
-    def step(self, number: int) -> float:
-        """Forward and backward of one batch, through GradCache."""
+    def share(self, number: int) -> Rows:
+        """The items of one step that are this rank's."""
         epoch, within = divmod(number, self._per_epoch)
-        items = local_share(self._epoch(epoch)[within])
+        return local_share(self._epoch(epoch)[within])
+
+    def draw(self, examples: Examples, number: int, negatives: int) -> TrainingBatch:
+        """What this rank trains on in one step."""
         generator = np.random.default_rng([self._seed, number, distributed.rank()])
-        batch = draw_batch(self._examples, items, self._negatives, generator)
-        texts, how = self._texts, self._passage_centric
-        return contrastive_step(self._encoder, texts, batch, self._examples, self._chunk_size, passage_centric=how)
+        return draw_batch(examples, self.share(number), negatives, generator)
 
     def _epoch(self, epoch: int) -> list[Rows]:
-        return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])
+        return epoch_batches(np.arange(self._items), self._batch_size, [self._seed, epoch])
 
 
 def contrastive_step(
-    encoder: DualEncoder,
-    texts: Texts,
-    batch: TrainingBatch,
-    examples: Examples,
-    chunk_size: int,
-    *,
-    passage_centric: PassageCentric = QUERY_CENTRIC,
+    encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, chunk_size: int, alpha: float = 0.0
 ) -> float:
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     queries = represent_queries(encoder, texts, batch.queries, chunk_size)
     passages = represent_passages_of(encoder, texts, batch, chunk_size)
-    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, passage_centric=passage_centric)
+    loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
     queries.backward()
     passages.backward()

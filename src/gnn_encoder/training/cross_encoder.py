@@ -1,8 +1,7 @@
 """Training M_ce on labelled positives and candidates: pairs one by one, or the passages of a query together."""
 
 from functools import partial
-from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -13,32 +12,21 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.judgements import contains, pair_counts, relevant_pairs
+from gnn_encoder.core.judgements import contains
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.scratch import WORK
-from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoding.batching import encode_by_length
-from gnn_encoder.encoding.texts import open_passages, open_queries
+from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, check_length
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
-from gnn_encoder.training.contrastive import chunks, local_share
-from gnn_encoder.training.dev import read_dev_candidates
-from gnn_encoder.training.dev_score import DevScore, reranking_score
+from gnn_encoder.training.contrastive import Batches, chunks
+from gnn_encoder.training.dev_score import reranking_score
 from gnn_encoder.training.examples import (
     Examples,
     TrainingBatch,
-    draw_batch,
-    epoch_batches,
     examples_from_candidates,
-    steps_of,
-    stream,
     to_examples,
 )
-from gnn_encoder.training.history import write_history
-from gnn_encoder.training.loop import Settings, evenly, fit, parameter_group
 from gnn_encoder.training.losses import contrastive_loss
 from gnn_encoder.training.params import TrainCrossEncoder
 
@@ -46,53 +34,32 @@ Bools = NDArray[np.bool_]
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
-def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, scratch: Path, title: str) -> None:
-    """Train on labelled positives against mined candidates.
-
-    Writes the model of the best dev score and `history.csv` into `scratch`.
+def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, seed: int) -> CrossEncoder:
+    """The model that training starts from, with a new head.
 
     Args:
+        base: the dual-encoder's section, whose model it is unless `settings` names another one.
         section: the section of params.yaml that holds `settings`, named in errors.
-        title: what is trained, in the log.
     """
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
-    first, last = settings.range_min, settings.range_max or int(candidates["rank"].max()) + 1  # type: ignore[arg-type]
-    candidates = candidates.filter(pl.col("rank").is_between(first, last, closed="left"))
-    examples = to_examples(examples_from_candidates(pairs, candidates), count_rows(project.PASSAGES))
-    counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
-    base = params.encoder
     same = settings.model in (None, base.model)
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
-    model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=params.seed)
+    model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=seed)
     check_length(cast(PreTrainedModel, model.model), f"{section}.max_length", settings.max_length)
-    passages, asked, known = open_passages(model), open_queries(project.queries("dev"), model), read_dev_candidates()
-    limits = {"max_length": settings.max_length, "batch_tokens": base.batch_tokens}
-    task = CrossEncoderTask(
-        model,
-        open_queries(project.queries("train"), model),
-        passages,
-        examples.weighed(counts),
-        max_length=settings.max_length,
-        loss=settings.loss,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        negatives=settings.negatives,
-        seed=stream(params.seed, section),
-        score=partial(reranking_score, model, known, asked, passages, **limits),
-        batch_tokens=base.batch_tokens,
-    )
-    how = Settings(
-        name="cross-encoder",
-        title=title,
-        warmup=settings.warmup,
-        seed=params.seed,
-        evaluate_every=evenly(len(task), params.dev.evaluations),
-        patience=params.dev.evaluations,
-    )
-    history = fit(task, [parameter_group(model, settings.learning_rate)], how, scratch / WORK)
-    model.save(scratch)
-    write_history(scratch / "history.csv", history)
+    return model
+
+
+def candidate_examples(
+    pairs: pl.DataFrame, candidates: pl.DataFrame, settings: TrainCrossEncoder, n_passages: int
+) -> Examples:
+    """Labelled pairs as positives, and candidates of the ranks that `settings` names as negatives.
+
+    Args:
+        pairs: columns query, passage.
+        candidates: columns query, passage, rank.
+    """
+    last = settings.range_max or int(candidates["rank"].max()) + 1  # type: ignore[arg-type]
+    chosen = candidates.filter(pl.col("rank").is_between(settings.range_min, last, closed="left"))
+    return to_examples(examples_from_candidates(pairs, chosen), n_passages)
 
 
 class CrossEncoderTask:
@@ -103,7 +70,9 @@ class CrossEncoderTask:
     compare, and not how relevant each of them is.
 
     Args:
-        score: its dev score.
+        seed: of the batches.
+        dev: a DEV_CANDIDATES table that gives its dev score, and tokens of the dev queries.
+        batch_tokens: padded tokens that the model reads at a time.
     """
 
     def __init__(
@@ -112,38 +81,31 @@ class CrossEncoderTask:
         queries: TextTokens,
         passages: TextTokens,
         examples: Examples,
+        settings: TrainCrossEncoder,
         *,
-        max_length: int,
-        loss: Literal["pointwise", "listwise"],
-        epochs: float,
-        batch_size: int,
-        negatives: int,
         seed: int,
-        score: DevScore,
+        dev: tuple[pl.DataFrame, TextTokens],
         batch_tokens: int,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"cross_encoder": model}
-        self.evaluate = score
+        self.evaluate = partial(
+            reranking_score, model, *dev, passages, max_length=settings.max_length, batch_tokens=batch_tokens
+        )
         self._model, self._queries, self._passages, self._examples = model, queries, passages, examples
-        self._max_length, self._negatives, self._batch_size, self._seed = max_length, negatives, batch_size, seed
-        self._batch_tokens, self._loss = batch_tokens, loss
-        self._per_epoch = len(self._epoch(0))
-        self._epochs = epochs
+        self._settings, self._batch_tokens = settings, batch_tokens
+        self._batches = Batches(len(examples), settings.epochs, settings.batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
-        return steps_of(self._epochs, self._per_epoch)
+        return len(self._batches)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
-        epoch, within = divmod(number, self._per_epoch)
-        items = local_share(self._epoch(epoch)[within])
-        generator = np.random.default_rng([self._seed, number, distributed.rank()])
-        batch = draw_batch(self._examples, items, self._negatives, generator)
+        batch = self._batches.draw(self._examples, number, self._settings.negatives)
         # A query without candidates gets random passages; those that happen to be relevant are left out.
         left_out = contains(self._examples.known, batch.asked * self._examples.n_passages + batch.passages)
-        left_out[: len(items)] = False
-        return (self._pointwise if self._loss == "pointwise" else self._listwise)(batch, left_out)
+        left_out[: len(batch.queries)] = False
+        return (self._pointwise if self._settings.loss == "pointwise" else self._listwise)(batch, left_out)
 
     def _pointwise(self, batch: TrainingBatch, left_out: Bools) -> float:
         rows = np.flatnonzero(~left_out)
@@ -158,7 +120,7 @@ class CrossEncoderTask:
     def _listwise(self, batch: TrainingBatch, left_out: Bools) -> float:
         count = len(batch.queries)
         rows = np.arange(len(batch.passages))
-        lists = np.column_stack([rows[:count], rows[count:].reshape(count, self._negatives)])
+        lists = np.column_stack([rows[:count], rows[count:].reshape(count, -1)])
         losses = []
         for part in chunks(np.arange(count), max(1, PAIRS_AT_A_TIME // lists.shape[1])):
             logits = self._logits(batch, lists[part].reshape(-1)).view(len(part), -1)
@@ -170,7 +132,7 @@ class CrossEncoderTask:
     def _logits(self, batch: TrainingBatch, rows: Rows) -> torch.Tensor:
         """Logits of some of the batch's pairs. *Shape:* (n,) -> (n,)."""
         texts = self._queries, batch.asked[rows], self._passages, batch.passages[rows]
-        pairs = pair_batch(*texts, self._model.template, self._max_length)
+        pairs = pair_batch(*texts, self._model.template, self._settings.max_length)
         return encode_by_length(self._model.logits, pairs, self._batch_tokens)
 
     @staticmethod
@@ -179,6 +141,3 @@ class CrossEncoderTask:
         share = loss / (of * distributed.world_size())
         share.backward()
         return share.item()
-
-    def _epoch(self, epoch: int) -> list[Rows]:
-        return epoch_batches(np.arange(len(self._examples)), self._batch_size, [self._seed, epoch])

@@ -1,6 +1,7 @@
 """The dev sample that trainings are scored on: a fixed sample of dev queries, which rank a fixed pool of passages."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.records import DEV_CANDIDATES, open_table
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.pipeline import project
 from gnn_encoder.training.params import Dev
 
 
@@ -49,9 +49,9 @@ def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -
     return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
 
 
-def read_dev_candidates() -> pl.DataFrame:
-    """The DEV_CANDIDATES table of the stage `positives`."""
-    return pl.DataFrame(open_table(project.DEV_CANDIDATES, DEV_CANDIDATES).read())
+def read_dev_candidates(path: Path) -> pl.DataFrame:
+    """A DEV_CANDIDATES table."""
+    return pl.DataFrame(open_table(path, DEV_CANDIDATES).read())
 
 
 def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
@@ -71,9 +71,12 @@ def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer
     return DevSample(queries, pool, relevant)
 
 
-def read_dev_sample(n_passages: int, dev: Dev) -> DevSample:
-    """The sample of trainings that have no passage matrix of their start: a pool of the stage `positives`."""
-    found = read_dev_candidates()
+def pooled_sample(found: pl.DataFrame, n_passages: int, dev: Dev) -> DevSample:
+    """The sample of trainings that have no passage matrix of their start.
+
+    Args:
+        found: a DEV_CANDIDATES table, whose passages are the pool.
+    """
     queries = found["query"].unique().sort().to_numpy().astype(np.int64)
     return dev_sample(queries, found.filter("relevant"), ranked(found["passage"].to_numpy(), n_passages, dev.passages))
 

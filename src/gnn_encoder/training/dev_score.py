@@ -16,7 +16,6 @@ from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -67,37 +66,20 @@ def reranking_score(
     max_length: int,
     batch_tokens: int,
 ) -> float:
-    """RR@10 of the sampled queries, each of which ranks its own candidates by M_ce. Arguments: `reranking_logits`."""
-    limits = {"max_length": max_length, "batch_tokens": batch_tokens}
-    logits = reranking_logits(model, candidates, queries, passages, **limits)
-    return reranked_reciprocal_rank(candidates.with_columns(score=logits))
-
-
-def reranking_logits(
-    model: CrossEncoder,
-    candidates: pl.DataFrame,
-    queries: TextTokens,
-    passages: TextTokens,
-    *,
-    max_length: int,
-    batch_tokens: int,
-) -> NDArray[np.float32]:
-    """M_ce's logits of the dev sample's candidates. *Shape:* (candidates,).
+    """RR@10 of the sampled queries, each of which ranks its own candidates by M_ce.
 
     Args:
         candidates: a DEV_CANDIDATES table.
         queries: tokens of the dev queries.
         max_length: most tokens of a pair.
     """
-    of_queries, of_passages = (candidates[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
-    pairs = Pairs(first=queries, first_rows=of_queries, second=passages, second_rows=of_passages)
-
-    def encode(batch: Batch) -> Tensor:
-        return model.logits(batch).unsqueeze(1)
-
+    pairs = Pairs.of(candidates, queries, passages)
     with no_grad_eval(model):
-        found = encode_pairs(model, pairs, pairs.windows, encode, max_length=max_length, batch_tokens=batch_tokens)
-        return np.concatenate([part[:, 0] for _, part in found])
+        found = encode_pairs(
+            model, pairs, pairs.windows, model.column_of_logits, max_length=max_length, batch_tokens=batch_tokens
+        )
+        logits = np.concatenate([part[:, 0] for _, part in found])
+    return reranked_reciprocal_rank(candidates.with_columns(score=logits))
 
 
 def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:

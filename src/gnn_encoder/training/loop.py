@@ -1,13 +1,16 @@
 """The training loop of all models: resumable from checkpoints, with early stopping, keeping the best weights."""
 
+import ctypes
 import logging
 import math
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import polars as pl
 import torch
 from torch import nn
 from tqdm import tqdm
@@ -15,14 +18,25 @@ from tqdm import tqdm
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.training import checkpoints
-from gnn_encoder.training.allocator import keep_freed_memory
 from gnn_encoder.training.collectives import sum_gradients, sum_value
+from gnn_encoder.training.params import Contrastive, TrainCrossEncoder
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most
 CLIP = 1.0
+M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, 2**31 - 1  # <malloc.h>
 
 History = list[dict[str, Any]]
+COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10": pl.Float64}
+
+
+def write_history(path: Path, history: History) -> None:
+    """Write a learning curve as CSV, a row for each optimiser step or evaluation.
+
+    The loss is in nats per query, `dev_rr10` in 0..1.
+    """
+    if distributed.is_first():
+        pl.DataFrame(history, schema=COLUMNS).write_csv(path)
 
 
 class Task(Protocol):
@@ -110,6 +124,38 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
             bar.set_postfix(loss=f"{loss:.3f}", dev=run.best)
     run.finish()
     return run.history
+
+
+def fit_evenly(
+    task: Task,
+    module: nn.Module,
+    folder: Path,
+    settings: Contrastive | TrainCrossEncoder,
+    *,
+    name: str,
+    title: str,
+    seed: int,
+    evaluations: int,
+) -> History:
+    """As `fit`, of one module, with `evaluations` dev scores spread evenly over the steps, none of which stops it."""
+    every, warmup = evenly(len(task), evaluations), settings.warmup
+    how = Settings(name=name, title=title, warmup=warmup, seed=seed, evaluate_every=every, patience=evaluations)
+    return fit(task, [parameter_group(module, settings.learning_rate)], how, folder)
+
+
+def keep_freed_memory() -> bool:
+    """Make this process reuse freed memory from now on. Results do not change. Returns False if there is no glibc.
+
+    The tensors of a step are so large that glibc gives each a memory mapping of its own, which it zeroes page by page
+    on first touch. On a CPU these are tens of thousands of page faults per step and a fifth of its time.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except AttributeError:  # musl
+        return False
+    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, NEVER))
 
 
 class _Run:

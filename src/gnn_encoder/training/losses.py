@@ -47,21 +47,3 @@ def passage_centric_loss(passages: Tensor, queries: Tensor, positive: Tensor, ma
     """
     own = F.one_hot(positive, passages.shape[1]).bool()
     return contrastive_loss(torch.where(own, queries.unsqueeze(1), passages), positive, masked)
-
-
-def passage_centric_loss_of_queries(queries: Tensor, negatives: Tensor, query: Tensor, masked: Tensor) -> Tensor:
-    """The same against the other queries of the batch and the hard negatives, summed over positives.
-
-    L_P = -log( e^{s(p+,q)} / (e^{s(p+,q)} + sum_{q'} e^{s(p+,q')} + sum_{p-} e^{s(p+,p-)}) )
-
-    So it is in the code that PAIR's authors released: queries q' are in the place that the other queries' positives
-    have in Eq. 5, and of passages only hard negatives count.
-
-    Args:
-        queries: s(p+, q') between each query's positive and every query. *Shape:* (queries, all queries).
-        negatives: s(p+, p-) between each query's positive and every hard negative. *Shape:* (queries, negatives).
-        query: column of each positive's own query. *Shape:* (queries,).
-        masked: True where a query must not count, because the positive is known to be relevant for it too, or a hard
-            negative, as in `contrastive_loss`. *Shape:* (queries, all queries + negatives).
-    """
-    return contrastive_loss(torch.cat([queries, negatives], dim=1), query, masked)

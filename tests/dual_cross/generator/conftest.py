@@ -85,7 +85,7 @@ def passages_table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def passages(passages_table: Path, model: QueryGenerator) -> TextTokens:
-    return open_tokens(passages_table, model.tokenizer, 64)
+    return open_tokens(passages_table, model.tokenizer, passages_table.parent, 64)
 
 
 @pytest.fixture

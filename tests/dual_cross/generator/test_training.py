@@ -27,7 +27,9 @@ LENGTHS = {"query_length": 8, "passage_length": 16}
 @pytest.fixture
 def texts(fresh: QueryGenerator, passages_table: Path, queries_table: Path) -> PairTexts:
     pairs = pl.DataFrame({"query": QUERIES, "passage": PASSAGES})
-    queries, passages = (open_tokens(table, fresh.tokenizer, 64) for table in (queries_table, passages_table))
+    queries, passages = (
+        open_tokens(table, fresh.tokenizer, table.parent, 64) for table in (queries_table, passages_table)
+    )
     return PairTexts(fresh, pairs, queries, passages, **LENGTHS)
 
 

@@ -19,7 +19,7 @@ from gnn_encoder.models.pretrained import Source, load_model
 
 @pytest.fixture
 def texts(passages_table: Path, fresh: QueryGenerator) -> TextTokens:
-    return open_tokens(passages_table, fresh.tokenizer, 64)
+    return open_tokens(passages_table, fresh.tokenizer, passages_table.parent, 64)
 
 
 def test_both_halves_begin_as_the_encoder(fresh: QueryGenerator, tiny_model: Path) -> None:

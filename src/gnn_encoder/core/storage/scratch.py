@@ -10,18 +10,18 @@ WORK = ".work"  # subfolder of an unfinished artifact, for files that only a res
 DAY = 24 * 60 * 60  # seconds
 
 
-def cached(kind: str, name: str, key: str, *, keep: int) -> Path:
-    """Where a cache for some `key` lies: SCRATCH/kind/name-key. Of the caches of a name, only those used last stay.
+def cached(place: Path, name: str, key: str, *, keep: int) -> Path:
+    """Where a cache for some `key` lies: place/name-key. Of the caches of a name, only those used last stay.
 
     Args:
-        kind: what is cached, such as tokens.
+        place: the folder of such caches.
         name: what it is made of, such as a table's name.
         key: a fingerprint of all that decides the content.
         keep: caches that a name may have.
 
     Whoever makes it writes beside it first, under the same name with a suffix; such a folder goes after a day.
     """
-    folder = SCRATCH / kind / f"{name}-{key}"
+    folder = place / f"{name}-{key}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.is_dir():
         os.utime(folder)

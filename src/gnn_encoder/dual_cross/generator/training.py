@@ -15,17 +15,15 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.dual_cross.generator.model import QueryGenerator
 from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
-from gnn_encoder.encoding.texts import open_passages, open_queries
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.collectives import sum_value
-from gnn_encoder.training.contrastive import chunks, local_share
-from gnn_encoder.training.examples import epoch_batches, steps_of
-from gnn_encoder.training.history import write_history
-from gnn_encoder.training.loop import Settings, fit, parameter_group
+from gnn_encoder.training.contrastive import Batches, chunks
+from gnn_encoder.training.loop import Settings, fit, parameter_group, write_history
 
 log = logging.getLogger(__name__)
 QRELS = {"train": project.qrels("train"), "dev": project.POSITIVES}
@@ -74,18 +72,16 @@ class GeneratorTask:
 
     def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: float, batch_size: int, seed: int) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
-        self._model, self._texts, self._batch_size, self._seed = model, texts, batch_size, seed
-        self._per_epoch = len(self._epoch(0))
-        self._epochs = epochs
+        self._model, self._texts = model, texts
+        self._batches = Batches(len(texts), epochs, batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
-        return steps_of(self._epochs, self._per_epoch)
+        return len(self._batches)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
-        epoch, within = divmod(number, self._per_epoch)
-        parts = [self._texts.batch(items) for items in chunks(local_share(self._epoch(epoch)[within]), PAIRS_AT_A_TIME)]
+        parts = [self._texts.batch(items) for items in chunks(self._batches.share(number), PAIRS_AT_A_TIME)]
         tokens = sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in parts)
         everywhere = sum_value(tokens)
         total = 0.0
@@ -98,9 +94,6 @@ class GeneratorTask:
     def evaluate(self) -> float:
         """Never called: the generator trains for all its epochs and keeps its last weights."""
         raise NotImplementedError
-
-    def _epoch(self, epoch: int) -> list[Rows]:
-        return epoch_batches(np.arange(len(self._texts)), self._batch_size, [self._seed, epoch])
 
 
 def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[str, object]]:

@@ -8,24 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.baselines.choice import Choice, Setting, read_choice
+from gnn_encoder.baselines.choice import Setting, read_choice
 from gnn_encoder.baselines.fusion import Fusion
 from gnn_encoder.baselines.rankings import best
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import HYBRID, LEXICAL
-
-
-def chosen() -> Choice:
-    """What the system `hybrid` chose: the fusion, and in `facts` the dense system and the candidates of each side.
-
-    Raises:
-        UserError: it has not been made.
-    """
-    return read_choice(project.runs(HYBRID))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,27 +34,29 @@ class HybridIndex:
     dense_rows: Rows
 
     @classmethod
-    def open(cls, dense: PassageIndex, rows: Path | None = None) -> Self:
+    def open(cls, dense: PassageIndex, lexical: Path, chosen: Path, rows: Path | None = None) -> Self:
         """Open BM25's index beside the dense one, with the fusion that was chosen.
 
         Args:
             dense: the dense index.
+            lexical: folder of BM25's index.
+            chosen: folder with the choice of the system `hybrid`.
             rows: an array of the row of each of its passages in BM25's index, -1 where that has none; None: the same.
 
         Raises:
             UserError: a file is missing, or both indexes are of different passages.
         """
-        choice, lexical = chosen(), BM25Index.open(project.index(LEXICAL))
+        choice, bm25 = read_choice(chosen), BM25Index.open(lexical)
         of_lexical = np.arange(dense.passages) if rows is None else np.load(rows)
-        if (lexical.passages != dense.passages) if rows is None else (lexical.passages <= of_lexical.max()):
+        if (bm25.passages != dense.passages) if rows is None else (bm25.passages <= of_lexical.max()):
             raise UserError(
-                f"{project.index(LEXICAL)}: holds {lexical.passages} passages, {dense.folder} has {dense.passages}; "
+                f"{lexical}: holds {bm25.passages} passages, {dense.folder} has {dense.passages}; "
                 "make it again (`dvc repro bm25`)"
             )
-        dense_rows = np.full(lexical.passages, -1)
+        dense_rows = np.full(bm25.passages, -1)
         dense_rows[of_lexical[of_lexical >= 0]] = np.flatnonzero(of_lexical >= 0)
         setting, depth = choice.chosen.setting, int(choice.facts["depth"])
-        return cls(dense=dense, lexical=lexical, setting=setting, depth=depth, dense_rows=dense_rows)
+        return cls(dense=dense, lexical=bm25, setting=setting, depth=depth, dense_rows=dense_rows)
 
     @cached_property
     def _deleted(self) -> int:

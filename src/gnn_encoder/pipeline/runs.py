@@ -1,0 +1,21 @@
+"""Searching a system's index for the judged queries, where all of them lie."""
+
+from pathlib import Path
+
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_queries
+from gnn_encoder.pipeline.params import Params
+
+
+def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) -> None:
+    """Write the runs of the dev and test queries, encoded by `encoder` and searched in the index of a folder."""
+    opened = PassageIndex.open(index)
+    for split in project.JUDGED:
+        table = project.queries(split)
+        queries = embed_queries(encoder, open_queries(table, encoder), params.encoder.batch_tokens)
+        target = folder / project.run_file(opened.system, split).name
+        opened.write_run(queries, read_column(table, "qid").to_pylist(), params.retrieve.depth, target)

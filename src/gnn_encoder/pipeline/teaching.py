@@ -1,0 +1,51 @@
+"""Opening what the teacher reads, where it lies."""
+
+from pathlib import Path
+
+import polars as pl
+
+from gnn_encoder.answers.pairs import with_answered
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_table, load_encoder, open_passages, open_queries
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.training.denoise import Ranks
+from gnn_encoder.training.dev import sample_queries
+from gnn_encoder.training.lists import Scorers, chosen_of, dev_lists
+
+
+def open_scorers(model: Path, max_length: int, params: Params) -> Scorers:
+    """The models that the teacher's score is made of.
+
+    Args:
+        model: folder of M_ce.
+        max_length: most tokens of a pair.
+    """
+    teacher = CrossEncoder.load(model, precision=params.encoder.precision).for_inference()
+    retriever = None
+    if params.teacher.score == "sum":
+        retriever = load_encoder("retriever", params.encoder), open_matrix(project.embeddings("retriever"))
+    return Scorers(
+        cross_encoder=teacher,
+        max_length=max_length,
+        retriever=retriever,
+        batch_tokens=params.encoder.batch_tokens,
+        passages=open_passages(teacher),
+        queries=open_queries,
+    )
+
+
+def open_dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:
+    """The candidates of the sampled dev queries that `ranks` chooses, as `dev_lists`, and the table of the queries."""
+    queries = project.queries("dev")
+    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+    rows = sample_queries(pairs, params.dev.queries, params.seed)
+    asked = embed_table("retriever", queries, params.encoder, rows)
+    depth = min(ranks.last, count_rows(project.PASSAGES))
+    retrieved, _ = exact_top_k(project.embeddings("retriever"), asked, depth)
+    chosen = chosen_of(rows, retrieved, ranks)
+    return dev_lists(chosen, with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)), queries

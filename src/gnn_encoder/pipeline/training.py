@@ -1,0 +1,65 @@
+"""Opening what trainings read, where it lies."""
+
+from pathlib import Path
+
+import polars as pl
+
+from gnn_encoder.core.judgements import pair_counts, relevant_pairs
+from gnn_encoder.core.storage.scratch import WORK
+from gnn_encoder.core.storage.tables import count_rows, read_candidates
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.training.cross_encoder import CrossEncoderTask, candidate_examples, new_cross_encoder
+from gnn_encoder.training.dev import DevSample, pooled_sample, read_dev_candidates
+from gnn_encoder.training.examples import stream
+from gnn_encoder.training.loop import fit_evenly, write_history
+from gnn_encoder.training.params import Dev, TrainCrossEncoder
+
+
+def logged_counts(queries: Path) -> pl.DataFrame:
+    """How often the labelled pairs of a table of queries were logged: columns query, passage, count."""
+    return pair_counts(queries, project.COUNTS, project.PASSAGES)
+
+
+def open_dev(encoder: DualEncoder, dev: Dev) -> tuple[DevSample, TextTokens]:
+    """The dev sample of a dual-encoder, and the dev queries as it reads them."""
+    sample = pooled_sample(read_dev_candidates(project.DEV_CANDIDATES), count_rows(project.PASSAGES), dev)
+    return sample, open_queries(project.queries("dev"), encoder)
+
+
+def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
+    """Train on labelled pairs against mined candidates, and write the model and its learning curve.
+
+    Args:
+        section: the section of params.yaml that holds `settings`.
+        title: what is trained, in the log.
+    """
+    queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
+    pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
+    examples = candidate_examples(pairs, pl.DataFrame(read_candidates(project.CANDIDATES)), settings, n_passages)
+    model = new_cross_encoder(settings, params.encoder, section, params.seed)
+    task = CrossEncoderTask(
+        model,
+        open_queries(queries, model),
+        open_passages(model),
+        examples.weighed(logged_counts(queries)),
+        settings,
+        seed=stream(params.seed, section),
+        dev=(read_dev_candidates(project.DEV_CANDIDATES), open_queries(project.queries("dev"), model)),
+        batch_tokens=params.encoder.batch_tokens,
+    )
+    history = fit_evenly(
+        task,
+        model,
+        folder / WORK,
+        settings,
+        name="cross-encoder",
+        title=title,
+        seed=params.seed,
+        evaluations=params.dev.evaluations,
+    )
+    model.save(folder)
+    write_history(folder / "history.csv", history)
