@@ -15,7 +15,7 @@ from gnn_encoder.baselines.rankings import best
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks
-from gnn_encoder.estimator.files import Vectors, read_pairs, writing
+from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
 from gnn_encoder.estimator.inputs import LENGTH_ERROR, check_vectors, labelled_pairs
 from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k, block_top_k
@@ -80,6 +80,7 @@ def inform(
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all passages have length 1.
     """
     told, asking, dev_asking = (Vectors.read(path) for path in (passages, queries, dev_queries))
+    check_target(out, told)
     more = Vectors.read(unlabelled).matrix if unlabelled is not None else None
     matrix, m = check_vectors("passages", told.matrix), len(told.matrix)
     params.setdefault("similarity", "cosine" if has_length_1(matrix) else "dot")

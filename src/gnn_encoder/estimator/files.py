@@ -69,6 +69,18 @@ def read_pairs(path: Path, queries: Vectors, passages: Vectors) -> Rows:
     return np.stack([side.rows_of(relevant[name], path) for side, name in sides], axis=1)
 
 
+def check_target(path: Path, like: Vectors) -> None:
+    """Refuse a file that `writing` cannot write, before the work is done.
+
+    Raises:
+        UserError: it is neither `.npy` nor, for passages with ids, `.parquet`.
+    """
+    if path.suffix == ".parquet" and like.ids is None:
+        raise UserError(f"{path}: the passages have no ids; read them from Parquet, or write .npy")
+    if path.suffix not in (".npy", ".parquet"):
+        raise UserError(f"{path}: must end in .npy or .parquet")
+
+
 @contextmanager
 def writing(path: Path, like: Vectors) -> Iterator[NDArray[Any]]:
     """A matrix to fill, mapped to a file beside `path`, which becomes the file that was asked for when it is full.
@@ -76,10 +88,7 @@ def writing(path: Path, like: Vectors) -> Iterator[NDArray[Any]]:
     Args:
         path: `.npy`, or `.parquet` with the ids of `like`.
     """
-    if path.suffix == ".parquet" and like.ids is None:
-        raise UserError(f"{path}: the passages have no ids; read them from Parquet, or write .npy")
-    if path.suffix not in (".npy", ".parquet"):
-        raise UserError(f"{path}: must end in .npy or .parquet")
+    check_target(path, like)
     path.parent.mkdir(parents=True, exist_ok=True)
     matrix, table = path.with_name(f".{path.name}.npy"), path.with_name(f".{path.name}.partial")
     try:
