@@ -42,7 +42,7 @@ ALIKE = (
     "minute: `.venv/bin/python scripts/combined.py prior dual_encoder no_gnn gnn_encoder`."
 )
 EXPORTED = (
-    "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss, elasticsearch, qdrant. "
+    "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss. "
     "Passages, queries and judgements: beir."
 )
 
@@ -406,7 +406,7 @@ def export(
       gnn-encoder export --to sentence-transformers exported/model
       gnn-encoder export --to onnx exported/onnx
       gnn-encoder export --to parquet exported/vectors
-      gnn-encoder export --to qdrant --system dual_encoder exported/qdrant
+      gnn-encoder export --to faiss --system dual_encoder exported/faiss
       gnn-encoder export --to beir exported/beir
     """  # noqa: D301
     with report_errors():
@@ -537,7 +537,7 @@ def serve(
       gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.serving.threads import use_threads
+        from gnn_encoder.serving.settings import Limits, use_threads
 
         use_threads(threads)
         try:
@@ -546,8 +546,6 @@ def serve(
             if (error.name or "").startswith("gnn_encoder"):
                 raise
             raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
-        from gnn_encoder.serving.settings import Limits
-
         _tell_other_data()
         bounds = {"query": max_query, "hits": max_k, "inputs": max_inputs, "body": max_body, "waiting": max_waiting}
         limits = Limits(**bounds, batch=max_batch, poll=poll, drain=drain)

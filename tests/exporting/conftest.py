@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -98,14 +97,3 @@ def searcher(root: Path) -> Iterator[Searcher]:
 def top(searcher: Searcher, text: str, k: int = 10) -> list[str]:
     """Ids of the best passages."""
     return [hit.pid for hit in searcher.search(text, k)]
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The address of a PostgreSQL with pgvector, which lies in a folder of its own and ends with the tests."""
-    pgserver = pytest.importorskip("pgserver", reason="pgserver is not installed: pgvector is not tried")
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pgvector is not tried")
-    with TemporaryDirectory(prefix="pg") as folder:  # a short path: it holds a socket, whose name is bounded
-        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        yield server.get_uri()
-        server.cleanup()

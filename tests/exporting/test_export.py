@@ -1,6 +1,5 @@
 """What `gnn-encoder export` writes, read by the tools that it is written for."""
 
-import json
 import os
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from gnn_encoder import cli
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.exporting import engines
 from gnn_encoder.exporting import vectors as module
 from gnn_encoder.index import search
 from gnn_encoder.index.build import build
@@ -81,24 +79,7 @@ def test_faiss_finds_what_the_index_finds(root: Path) -> None:
     assert [ids[row] for row in rows[0]] == [f"p{row}" for row in np.argsort(-(matrix("gnn_encoder") @ query[0]))[:3]]
 
 
-def test_elasticsearch(root: Path) -> None:
-    code, out = export("--to", "elasticsearch", "out")
-    assert code == 0 and out.split() == ["out/bulk-00000.ndjson", "out/mapping.json"]
-    lines = [json.loads(line) for line in Path("out/bulk-00000.ndjson").read_text().splitlines()]
-    assert [line["index"]["_id"] for line in lines[::2]] == [f"p{i}" for i in range(N)]
-    assert lines[3]["title"] == "T" and lines[3]["text"] == "text 1 é"
-    np.testing.assert_allclose([line["vector"] for line in lines[1::2]], matrix("gnn_encoder"))
-    fields = json.loads(Path("out/mapping.json").read_text())["mappings"]["properties"]
-    assert fields["vector"] == {
-        "type": "dense_vector",
-        "dims": D,
-        "index": True,
-        "similarity": "max_inner_product",
-        "index_options": {"type": "hnsw"},
-    }
-
-
-@pytest.mark.parametrize("to", ["npy", "parquet", "elasticsearch", "qdrant"])
+@pytest.mark.parametrize("to", ["npy", "parquet"])
 @pytest.mark.parametrize("ids", [["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]])
 def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: list[str]) -> None:
     columns = [ids, [""] * len(ids), ["text"] * len(ids)]
@@ -114,26 +95,6 @@ def test_ids_are_compared_whatever_the_parts_of_the_tables(root: Path, monkeypat
     search.check_ids(project.index("gnn_encoder"), project.PASSAGES)
 
 
-@pytest.mark.parametrize(("size", "files"), [(1, N), (10**9, 1)])
-def test_a_bulk_file_is_one_request(root: Path, monkeypatch: pytest.MonkeyPatch, size: int, files: int) -> None:
-    monkeypatch.setattr(engines, "REQUEST_BYTES", size)
-    export("--to", "elasticsearch", "out")
-    assert len(list(Path("out").glob("bulk-*.ndjson"))) == files
-
-
-@pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
-def test_qdrant(root: Path, system: str, views: int) -> None:
-    export("--to", "qdrant", "--system", system, "out")
-    points = [json.loads(line) for line in Path("out/points.jsonl").read_text().splitlines()]
-    assert [point["id"] for point in points] == list(range(N))
-    assert points[1]["payload"] == {"pid": "p1", "title": "T", "text": "text 1 é"}
-    vectors = np.array([point["vector"] for point in points])
-    assert vectors.shape == ((N, D) if views == 1 else (N, views, D))
-    np.testing.assert_allclose(vectors.reshape(-1, D), matrix(system))
-    several = {} if views == 1 else {"multivector_config": {"comparator": "max_sim"}}
-    assert json.loads(Path("out/collection.json").read_text()) == {"vectors": {"size": D, "distance": "Dot", **several}}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,7 +105,6 @@ def test_qdrant(root: Path, system: str, views: int) -> None:
             "error: systems.yaml/out: Not a directory; name a folder that can be made",
         ),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
-        (("--to", "elasticsearch", "--system", "dual_cross", "out"), "error: dual_cross has several vectors a passage"),
         (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair"),
         (
             ("--to", "sentence-transformers", "out"),

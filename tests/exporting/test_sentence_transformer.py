@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 from gnn_encoder.exporting import command
@@ -90,40 +88,6 @@ def test_files_of_text_embedding_servers(exported: tuple[DualEncoder, Path]) -> 
     assert pooling.pop("word_embedding_dimension") == 32
     assert [name for name, chosen in pooling.items() if chosen] == [mode] and len(pooling) == 6
     assert ("`normalize: false`" in (folder / "README.md").read_text()) == (not cosine)
-
-
-# What the router and the BERT of text-embeddings-inference cannot do without in config.json: the field and its type.
-OF_TEI = {
-    **dict.fromkeys(("architectures",), list),
-    **dict.fromkeys(("model_type", "hidden_act"), str),
-    **dict.fromkeys(("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"), int),
-    **dict.fromkeys(("intermediate_size", "max_position_embeddings", "type_vocab_size", "pad_token_id"), int),
-    **dict.fromkeys(("hidden_dropout_prob", "initializer_range", "layer_norm_eps"), float),
-}
-
-
-def test_what_text_embeddings_inference_reads(exported: tuple[DualEncoder, Path]) -> None:
-    """It is not run: the fields that its source reads are there, and lead to the same pooling, length and tokens."""
-    encoder, folder = exported
-    config = json.loads((folder / "config.json").read_text())
-    assert {name: type(config[name]) for name in OF_TEI} == OF_TEI
-    assert config["model_type"] == "bert" and config.get("position_embedding_type", "absolute") == "absolute"
-    assert not any(name.endswith(("Classification", "MaskedLM")) for name in config["architectures"])
-    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
-    assert [type(pooling[f"pooling_mode_{name}"]) for name in names] == [bool] * 4
-    chosen = "cls" if pooling["pooling_mode_cls_token"] else "mean" if pooling["pooling_mode_mean_tokens"] else None
-    assert chosen == encoder.settings.pooling
-    longest = json.loads((folder / "sentence_bert_config.json").read_text())["max_seq_length"]
-    assert longest == 16 <= config["max_position_embeddings"]
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    expected = encoder.tokenizer(TEXTS, truncation=True, max_length=16)["input_ids"]
-    tokenizer.no_padding()
-    assert [one.ids for one in tokenizer.encode_batch(TEXTS)] == expected
-    with safe_open(folder / "model.safetensors", framework="numpy") as file:
-        tensors = set(file.keys())
-    layers = [f"encoder.layer.{number}.attention.self.query.weight" for number in range(config["num_hidden_layers"])]
-    assert {"embeddings.word_embeddings.weight", "embeddings.LayerNorm.bias", *layers} <= tensors
 
 
 def test_a_length_that_another_call_left_behind_is_not_taken_over(tmp_path: Path, tiny_model: Path) -> None:

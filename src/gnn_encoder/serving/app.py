@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 
@@ -11,18 +10,13 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.embedding_routes import embedding_routes
 from gnn_encoder.serving.engine import Engine
-from gnn_encoder.serving.examples import example_queries
-from gnn_encoder.serving.explain_routes import explain_routes
 from gnn_encoder.serving.explainer import Explainer
-from gnn_encoder.serving.metrics import Metrics
-from gnn_encoder.serving.middleware import HEADERS, BodyLimit, Counted, KnownHosts
-from gnn_encoder.serving.page_routes import page_routes
+from gnn_encoder.serving.middleware import HEADERS, BodyLimit, Counted, KnownHosts, Metrics
 from gnn_encoder.serving.problems import tell_problems
-from gnn_encoder.serving.search_routes import search_routes
+from gnn_encoder.serving.routes import explain_routes, page_routes, search_routes, status_routes
 from gnn_encoder.serving.service import Service
 from gnn_encoder.serving.settings import Limits
-from gnn_encoder.serving.status_routes import status_routes
-from gnn_encoder.serving.systems import Systems
+from gnn_encoder.serving.systems import Systems, example_queries
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 DESCRIPTION = "Dense passage retrieval in which passage embeddings know the queries that retrieve them."
@@ -91,7 +85,7 @@ def open_service(systems: Sequence[str], *, hybrid: bool, explain: bool, limits:
     return Service(
         systems=opened,
         batches=MicroBatches(engine, waiting=limits.waiting, batch=limits.batch, observe=metrics.batch.observe),
-        explainer=Explainer(Path.cwd(), limits, started=metrics.explainers.inc),
+        explainer=Explainer(limits, started=metrics.explainers.inc),
         metrics=metrics,
         limits=limits,
         examples=example_queries(),

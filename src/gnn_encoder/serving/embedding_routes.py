@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from gnn_encoder.pipeline.systems import DenseSystem, GraphSystem
 from gnn_encoder.serving.engine import Work
 from gnn_encoder.serving.problems import Problem
-from gnn_encoder.serving.search_routes import EXAMPLE, PROBLEMS, question
+from gnn_encoder.serving.routes import EXAMPLE, PROBLEMS, question
 from gnn_encoder.serving.service import Service
 from gnn_encoder.serving.systems import Served
 

@@ -1,9 +1,10 @@
 """What the GNN did to one passage: which queries it listened to, how far its gate opened, how far it moved.
 
-It needs torch, and so it is computed in a process of its own: explain_worker.py.
+It needs torch, and so it is computed in a process of its own: explainer.py.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -153,21 +154,16 @@ def _rows_of(table: Path, columns: list[str], rows: list[int]) -> list[dict[str,
     return wanted.join(found, on="row", how="left", maintain_order="left").select(columns).to_dicts()
 
 
-class Explainers:
-    """The explainers of several systems, each opened when it is asked for first."""
+@cache
+def _opened(system: str) -> GraphExplainer:
+    return GraphExplainer(system)
 
-    def __init__(self) -> None:
-        self._open: dict[str, GraphExplainer] = {}
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer one message: `system` alone opens its explainer; with `row` and `pid`, a passage is explained."""
-        try:
-            explainer = self._opened(str(request["system"]))
-            return {"found": explainer.explain(request["row"], request["pid"]) if "row" in request else {}}
-        except UserError as error:
-            return {"error": str(error)}
+def explain(system: str, row: int | None = None, pid: str = "") -> dict[str, Any]:
+    """Explain a passage of a system, whose graph stays open; without a row, only open it.
 
-    def _opened(self, system: str) -> GraphExplainer:
-        if system not in self._open:
-            self._open[system] = GraphExplainer(system)
-        return self._open[system]
+    Raises:
+        UserError: an artifact is missing, or the row holds another passage.
+    """
+    explainer = _opened(system)
+    return {} if row is None else explainer.explain(row, pid)

@@ -16,7 +16,7 @@ from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Work
 from gnn_encoder.serving.explainer import Explainer
-from gnn_encoder.serving.metrics import Metrics
+from gnn_encoder.serving.middleware import Metrics
 from gnn_encoder.serving.problems import Problem
 from gnn_encoder.serving.settings import Limits
 from gnn_encoder.serving.systems import Served, Systems
@@ -67,7 +67,7 @@ class Service:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.to_thread(self.batches.close)
-            await self.explainer.close()
+            self.explainer.close()
 
     async def _keep_up(self) -> None:
         while True:

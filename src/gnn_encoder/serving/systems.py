@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.versions import pointer_of
 from gnn_encoder.index.build import INDEX, PIDS
@@ -29,12 +33,75 @@ from gnn_encoder.pipeline.systems import (
 )
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.engine import Encoders
-from gnn_encoder.serving.passages import PassageTable
 from gnn_encoder.serving.problems import Problem
-from gnn_encoder.serving.watch import Change
 
 log = logging.getLogger(__name__)
+SHOWN = 6
+FITTING = range(20, 61)  # characters of a query that is easy to read
 EVERY = "all"  # in place of names: every system that is built
+REMEMBERED = 65_536  # rows of passages that were asked for
+Signature = tuple[tuple[int, int, int] | None, ...]  # of each file: time of change, bytes, inode; None: no such file
+
+
+class PassageTable:
+    """Finds rows of a passages table by id. Safe to use from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open_table(path, PASSAGES)
+        self._reading = threading.Lock()
+        self._rows: OrderedDict[str, int] = OrderedDict()
+
+    def row(self, pid: str) -> int | None:
+        """The row of a passage, or None. Reads the column of ids, row group by row group, unless it is remembered."""
+        with self._reading:
+            row = self._rows.pop(pid, None)
+            if row is None and (row := self._scan(pid)) is None:
+                return None  # not remembered: whoever asks must not fill memory with ids of their own
+            self._rows[pid] = row
+            if len(self._rows) > REMEMBERED:
+                self._rows.popitem(last=False)
+            return row
+
+    def _scan(self, pid: str) -> int | None:
+        first = 0
+        for group in range(self._file.metadata.num_row_groups):
+            column = self._file.read_row_group(group, columns=["pid"]).column("pid")
+            place = pc.index(column, pid).as_py()
+            if place >= 0:
+                return first + int(place)
+            first += len(column)
+        return None
+
+
+def signature(paths: Iterable[Path]) -> Signature:
+    """What tells a new version of some files from the old one."""
+    return tuple(_state(path) for path in paths)
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:  # not there, or its folder is being moved
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Change:
+    """Tells once when files are new and at rest: two looks in a row must find the same new state."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+        self._taken = self._last = signature(paths)
+
+    def settled(self) -> bool:
+        """Whether the files differ from those that were taken last, and have not changed since the look before."""
+        found = signature(self.paths)
+        at_rest, self._last = found == self._last, found
+        return at_rest and found != self._taken
+
+    def take(self) -> None:
+        """Remember the state of the last look as the one in use, or as one that is no use."""
+        self._taken = self._last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,3 +272,16 @@ def _chosen(registry: Registry, names: Sequence[str]) -> list[str]:
         cure = "build it (`bash scripts/reproduce.sh`), or name a --system"
         raise UserError(f"{project.index(MAIN)}: no such index; {cure}")
     return list(dict.fromkeys(names)) or wanted
+
+
+def example_queries() -> list[str]:
+    """Up to six dev queries of readable length, evenly spread over the first rows; none where there is no table."""
+    path = project.queries("dev")
+    if not path.is_file():
+        return []
+    first = next(open_table(path, QUERIES).iter_batches(batch_size=2_000, columns=["text"]), None)
+    texts = [text for text in (first.column("text").to_pylist() if first is not None else []) if len(text) in FITTING]
+    if not texts:
+        return []
+    places = np.unique(np.linspace(0, len(texts) - 1, SHOWN).round().astype(int))
+    return [texts[place] for place in places]
