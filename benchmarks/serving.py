@@ -32,7 +32,7 @@ import polars as pl
 import psutil
 
 from gnn_encoder.core.errors import report_errors
-from gnn_encoder.exporting.command import MODELS, export
+from gnn_encoder.exporting.command import export
 from gnn_encoder.pipeline import project
 
 SYSTEM = "gnn_encoder"
@@ -180,7 +180,7 @@ def main() -> None:
         environment |= {"OMP_NUM_THREADS": str(options.threads)}
     with TemporaryDirectory() as folder:
         exported = Path(folder) / "model"
-        export(SYSTEM, MODELS[0], exported)
+        export(SYSTEM, "sentence-transformers", exported)
         ports = {side: free_port() for side in SIDES}
         commands = {"serve": ours(ports["serve"]), "peer": peer(ports["peer"], exported)}
         with (

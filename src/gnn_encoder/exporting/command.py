@@ -19,9 +19,6 @@ FORMATS = {
 }
 
 
-MODELS = ("sentence-transformers", "onnx")  # of these formats; the others hold passages
-
-
 def export(system: str, to: str, folder: Path) -> list[Path]:
     """Export a built system, and name the files.
 
