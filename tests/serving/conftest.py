@@ -60,7 +60,7 @@ def _build() -> None:
     shutil.copytree(project.embeddings("dual_encoder"), project.embeddings("query_mean"))
     for system in SYSTEMS:
         folders = project.embeddings(system), project.index(system)
-        build(*folders, factory="Flat", pids=project.PASSAGES, system=system, seed=0)
+        build(*folders, factory="Flat", pids=project.PASSAGES, system=system, seed=params.seed)
         Searcher.open(project.index(system))  # makes the encoder's graph, so that no server waits for it
 
 

@@ -143,7 +143,8 @@ def children(server: Server) -> list[int]:
     import psutil
 
     processes = psutil.Process(server.process.pid).children()  # and Python's own, which tracks what processes share
-    return [one.pid for one in processes if "spawn_main" in " ".join(one.cmdline())]
+    alive = [one for one in processes if one.status() != psutil.STATUS_ZOMBIE]
+    return [one.pid for one in alive if "spawn_main" in " ".join(one.cmdline())]
 
 
 def running(process: int) -> bool:
