@@ -32,13 +32,13 @@ def queries_table(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def passages(passages_table: Path, tiny_model: Path) -> TextTokens:
-    return open_tokens(passages_table, load_tokenizer(Source(str(tiny_model))), 128)
+def passages(passages_table: Path, tiny_model: Path, tmp_path: Path) -> TextTokens:
+    return open_tokens(passages_table, load_tokenizer(Source(str(tiny_model))), tmp_path / "tokens", 128)
 
 
 @pytest.fixture
-def queries(queries_table: Path, tiny_model: Path) -> TextTokens:
-    return open_tokens(queries_table, load_tokenizer(Source(str(tiny_model))), 128)
+def queries(queries_table: Path, tiny_model: Path, tmp_path: Path) -> TextTokens:
+    return open_tokens(queries_table, load_tokenizer(Source(str(tiny_model))), tmp_path / "tokens", 128)
 
 
 @pytest.fixture
@@ -47,4 +47,4 @@ def many(tmp_path: Path, tiny_model: Path) -> TextTokens:
     (tmp_path / "many").mkdir()
     texts = [text(i, 1 + (i * 11) % 37) for i in range(23)]
     table = write_passages(tmp_path / "many" / "passages.parquet", ["", "Title"] * 11 + [""], texts)
-    return open_tokens(table, load_tokenizer(Source(str(tiny_model))), 128)
+    return open_tokens(table, load_tokenizer(Source(str(tiny_model))), tmp_path / "tokens", 128)

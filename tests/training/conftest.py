@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core.storage import scratch
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
@@ -17,9 +16,8 @@ from ..texts import text, write_passages, write_queries
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tables(tmp_path: Path) -> Path:
     """12 passages and 8 queries, as the pipeline writes them."""
-    monkeypatch.setattr(scratch, "SCRATCH", tmp_path / "scratch")
     write_passages(tmp_path / "passages.parquet", [""] * 12, [text(i, 3 + i) for i in range(12)])
     write_queries(tmp_path / "train.parquet", [text(20 + i, 2 + i) for i in range(8)])
     return tmp_path
@@ -44,8 +42,8 @@ def tiny_encoder(model: Path, dropout: float = 0.0, shared: bool = True) -> Dual
 @pytest.fixture
 def texts(tables: Path, tiny_model: Path) -> Texts:
     encoder = tiny_encoder(tiny_model)
-    queries = open_tokens(tables / "train.parquet", encoder.tokenizer, 32)
-    return Texts(encoder, queries, open_tokens(tables / "passages.parquet", encoder.tokenizer, 32))
+    queries = open_tokens(tables / "train.parquet", encoder.tokenizer, tables, 32)
+    return Texts(encoder, queries, open_tokens(tables / "passages.parquet", encoder.tokenizer, tables, 32))
 
 
 @pytest.fixture
