@@ -16,8 +16,6 @@ from gnn_encoder.encoding.tokens import TextTokens, open_tokens, pair_batch, sin
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 
-from ..texts import write_queries
-
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:
     return AutoTokenizer.from_pretrained(tiny_model)
@@ -133,14 +131,6 @@ def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch
     np.testing.assert_array_equal(first.ids, second.ids)
     opened(queries_table, tokenizer, 21)
     assert len(made) == 2
-
-
-def test_tokens_of_an_earlier_content_are_deleted(tiny_model: Path, queries_table: Path) -> None:
-    tokenizer = load_tokenizer(Source(str(tiny_model)))
-    opened(queries_table, tokenizer, 20), opened(queries_table, tokenizer, 21)
-    write_queries(queries_table, ["another"])
-    assert len(opened(queries_table, tokenizer, 20)) == 1
-    assert len(list((queries_table.parent / "tokens").iterdir())) == 2
 
 
 def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, queries_table: Path) -> None:
