@@ -16,7 +16,7 @@ from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import UNTOUCHED, DenseSystem, GraphSystem, PlainSystem, ShiftedSystem, registry
+from gnn_encoder.pipeline.systems import REFERENCE, UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
@@ -143,7 +143,7 @@ def _parameters(system: str, params: Params) -> list[str]:
     names = ["encoder.model", "encoder.revision", "encoder.shared", "index.factory"]
     if system != UNTOUCHED:
         names += ["seed", "encoder.temperature", "data.train_queries"]
-    if _comes_from_reference(found):
+    if system == REFERENCE or isinstance(found, GraphSystem | ShiftedSystem):
         names.append("train_dual_encoder.epochs")
     if isinstance(found, GraphSystem):
         graph = ("k", "labelled", "unlabelled")
@@ -163,13 +163,6 @@ def _recorded(system: str) -> dict[str, object]:
         for name, value in recorded_params(folder).items():
             found |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
     return found
-
-
-def _comes_from_reference(found: DenseSystem) -> bool:
-    """Whether the encoder is M_de or was trained on from it, not from the base model."""
-    if isinstance(found, PlainSystem):
-        return Path(found.repeats) not in (project.PASSAGES, project.embeddings(UNTOUCHED))
-    return isinstance(found, GraphSystem | ShiftedSystem)
 
 
 def _shown(value: object) -> str:
