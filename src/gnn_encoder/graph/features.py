@@ -14,7 +14,7 @@ from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.scratch import cached
+from gnn_encoder.core.storage.scratch import SCRATCH, cached
 from gnn_encoder.core.storage.tables import count_rows
 
 Features = NDArray[np.float16]
@@ -70,7 +70,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     Raises:
         UserError: the tables do not fit the graph, or a feature is not a finite number.
     """
-    unpacked = cached("unpacked_features", folder.name, fingerprint(folder), keep=1)
+    unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), keep=1)
     if distributed.is_first() and not unpacked.exists():
         partial = unpacked.with_name(f"{unpacked.name}.{os.getpid()}")
         partial.mkdir(parents=True)
