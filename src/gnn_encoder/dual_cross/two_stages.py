@@ -9,13 +9,13 @@ from typing import Literal
 
 import numpy as np
 
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.dual_cross.views import QUERIES, check_queries, pool_of, view_inputs
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import WORK
 from gnn_encoder.pipeline.training import logged_counts, open_dev
 from gnn_encoder.training.contrastive import Generated, Texts
 from gnn_encoder.training.dev_score import Views
