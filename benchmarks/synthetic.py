@@ -18,7 +18,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel, P
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.arrays import iterate_blocks
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
-from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.mgt.phases import new_gnn

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params

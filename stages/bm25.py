@@ -7,8 +7,7 @@ relevant ones. Relevant are the judged passages or, in data that are judged by a
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.answers.positives import best_answered
+from gnn_encoder.answers.pairs import answered, best_answered, judged_by_answers
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
 from gnn_encoder.core.runs import read_run

@@ -1,6 +1,6 @@
 """encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
-from gnn_encoder.dual_cross.views import QUERIES, pool_of, view_inputs, write_means
+from gnn_encoder.dual_cross.views import pool_of, view_inputs, write_means
 from gnn_encoder.encoding.corpus import encode_corpus, origin_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -18,7 +18,7 @@ def main(stage: Stage) -> None:
     encoder = DualEncoder.load(model, precision=params.encoder.precision).for_inference()
     origin = origin_of(model, project.PASSAGES, project.GENERATED)
     matrix = stage.scratch / "views" if section.pool == "mean" else stage.scratch
-    queries, passages = open_queries(QUERIES, encoder), open_passages(encoder)
+    queries, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)
     encode_corpus(
         encoder,
         view_inputs(encoder, queries, passages, section.views, plain=section.plain_view),

@@ -8,7 +8,7 @@ import torch
 
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.evaluation.costs import QUERIES, measure_costs
+from gnn_encoder.evaluation.costs import QUERIES
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evidence.attention_by_kind import compare_attention, examples, neighbours, shares
 from gnn_encoder.evidence.encoding_times import GRAPH, encoding_milliseconds
@@ -17,6 +17,7 @@ from gnn_encoder.evidence.rank_one import describe_cases
 from gnn_encoder.evidence.summary import as_table, baselines, read_trials, summarise
 from gnn_encoder.models.device import processor, working_dtype
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.costs import costs_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.presenting.figures import write_png
 from gnn_encoder.presenting.paper_evidence import (
@@ -69,7 +70,7 @@ def times(stage: Stage) -> Table:
     """Table 4: ms per passage and ms per query, of M_de and of GNN-encoder, and what the times depend on."""
     params = stage.params
     systems = {
-        system: {"ms_a_passage": passage, "ms_a_question": measure_costs(system, params).latency_ms}
+        system: {"ms_a_passage": passage, "ms_a_question": costs_of(system, params).latency_ms}
         for system, passage in encoding_milliseconds(params, stage.work).items()
     }
     machine = {

@@ -4,23 +4,25 @@ They are q_j^i ~ P_QG(q|d_j) of Dual-Cross-Encoder, section 3.4 and Eq. 9. The n
 """
 
 import logging
-from dataclasses import asdict
 from pathlib import Path
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.dual_cross.choosing import choose_queries
-from gnn_encoder.dual_cross.generator.generation import generate_queries, sampling
-from gnn_encoder.dual_cross.generator.model import QueryGenerator
-from gnn_encoder.dual_cross.generator.quality import judge_generated
-from gnn_encoder.dual_cross.generator.training import train_generator
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.core.storage.scratch import WORK
+from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
+from gnn_encoder.dual_cross.model import QueryGenerator
+from gnn_encoder.dual_cross.quality import measure, tell
+from gnn_encoder.dual_cross.training import PairTexts, mean_loss, train_generator
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.training.loop import write_history
+
+log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
@@ -33,14 +35,29 @@ def main(stage: Stage) -> None:
 
 def train(params: Params, folder: Path) -> None:
     """Train on the labelled pairs; if dual_cross.generator.model names a model, only copy that one."""
-    given = params.dual_cross.generator
-    if given.model is None:
-        train_generator(params, folder)
+    base, section = params.encoder, params.dual_cross.generator
+    if section.model is not None:
+        given = QueryGenerator.load(Source(section.model, section.revision), precision=base.precision)
+        given.save(folder)
+        write_json(folder / "statistics.json", {"model": section.model, "revision": section.revision})
+        log.info("%s: used as it is, nothing is trained", section.model)
         return
-    model = QueryGenerator.load(Source(given.model, given.revision), precision=params.encoder.precision)
+    source = Source(base.model, base.revision, base.trust_remote_code)
+    model = QueryGenerator.from_encoder(source, base, seed=params.seed)
+
+    def texts(split: str, relevant: Path) -> PairTexts:
+        pairs = relevant_pairs(project.queries(split), relevant, project.PASSAGES)
+        return PairTexts(model, pairs, open_queries(project.queries(split), model), open_passages(model), section)
+
+    labelled, frozen = texts("train", project.qrels("train")), base.frozen_layers
+    history = train_generator(model, labelled, section, folder / WORK, seed=params.seed, frozen_layers=frozen)
+    dev = texts("dev", project.POSITIVES)
+    if distributed.is_first():
+        loss = mean_loss(model, dev)
+        log.info("generator: %d training pairs, dev loss %.3f nats a token", len(labelled), loss)
+        write_json(folder / "statistics.json", {"train_pairs": len(labelled), "dev_loss": loss})
     model.save(folder)
-    write_json(folder / "statistics.json", {"model": given.model, "revision": given.revision})
-    logging.getLogger(__name__).info("%s: used as it is, nothing is trained", given.model)
+    write_history(folder / "history.csv", history)
 
 
 def generate(stage: Stage, trained: Path, drafts: Path) -> None:
@@ -64,8 +81,7 @@ def generate(stage: Stage, trained: Path, drafts: Path) -> None:
 def choose(stage: Stage, drafts: Path) -> None:
     """Keep the best queries of each passage by the first retriever, then compare them with the dev queries."""
     params, section = stage.params, stage.params.dual_cross
-    target = stage.scratch / "queries.parquet"
-    encoder = DualEncoder.load(project.RETRIEVER, precision=params.encoder.precision).for_inference()
+    target, encoder = stage.scratch / "queries.parquet", load_encoder("retriever", params.encoder)
     choose_queries(
         encoder,
         drafts,
@@ -78,7 +94,11 @@ def choose(stage: Stage, drafts: Path) -> None:
         batch_tokens=params.encoder.batch_tokens,
     )
     if distributed.is_first():
-        write_json(stage.scratch / "quality.json", asdict(judge_generated(target, section.views)))
+        queries = project.queries("dev")
+        pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+        quality = measure(pairs, queries, project.PASSAGES, target, section.views)
+        tell(quality, pairs, queries, target, section.views)
+        write_json(stage.scratch / "quality.json", quality)
 
 
 if __name__ == "__main__":

@@ -2,36 +2,61 @@
 
 import logging
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from gnn_encoder.core import distributed
+from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES, TARGETS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.core.storage.tables import candidates_table, count_rows, read_candidates, write_table
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pair.labelling import Labelling, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
 from gnn_encoder.pipeline.training import train_cross_encoder
+from gnn_encoder.training.denoise import Ranks
+from gnn_encoder.training.lists import score_lists
 
 log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from, and queries.parquet, the queries of pre-training."""
-    params, queries = stage.params, project.queries("train")
-    teacher = (
-        stage.once("teacher", lambda folder: train(params, folder)) if params.pair.teacher else project.CROSS_ENCODER
-    )
-    labelled = label_labelled(params, teacher, stage.work / "labelled")
+    params, pair, queries = stage.params, stage.params.pair, project.queries("train")
+    teacher = stage.once("teacher", lambda folder: train(params, folder)) if pair.teacher else project.CROSS_ENCODER
+    length = (pair.teacher or params.train_cross_encoder).max_length
+
+    def score(lists: pl.DataFrame, queries: Path, part: str) -> pl.DataFrame:
+        return score_lists(
+            lists,
+            queries,
+            stage.work / part,
+            scorers=open_scorers(teacher, length, params),
+            section=params.teacher,
+            dev=partial(open_dev_lists, Ranks(0, pair.depth, pair.candidates), params),
+            title="pair_label",
+        )
+
+    candidates, pairs = pl.DataFrame(read_candidates(project.CANDIDATES)), relevant_pairs(*project.tables("train"))
+    labelled = label_labelled(candidates, pairs, pair, lambda lists: score(lists, project.queries("train"), "labelled"))
     _write(stage.scratch, "finetune", labelled)
     pretraining, quality = labelled, dict[str, Any]()
-    if params.pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
+    if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        pretraining = label_unlabelled(queries, params, teacher, stage.work / "unlabelled")
+        asked = embed_table("retriever", queries, params.encoder)
+        found = exact_top_k(project.embeddings("retriever"), asked, pair.depth, name="pair.depth")
+        # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
+        hidden, candidates = relevant_pairs(*project.tables(UNLABELLED)), pl.DataFrame(candidates_table(*found))
+        pretraining = label_unlabelled(candidates, hidden, pair, lambda lists: score(lists, queries, "unlabelled"))
         quality = pretraining.statistics
-    elif params.pair.pseudo_labels:
+    elif pair.pseudo_labels:
         log.info(
             "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
             "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"

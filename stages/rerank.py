@@ -1,27 +1,55 @@
 """rerank: M_de's top passages reordered by a cross-encoder, for a sample of the dev and test queries."""
 
+import logging
+
+import polars as pl
+
 from gnn_encoder.core import distributed
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.runs import read_run, write_run
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.evaluation.reranking import score_split, teacher_of, time_a_query, write_reranked
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.encoding.pairs import Pairs, score_pairs
+from gnn_encoder.evaluation.reranking import milliseconds, rerank, retrieved, teacher_of
+from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.systems import CEILING
+from gnn_encoder.pipeline.systems import CEILING, REFERENCE
 
 
 def main(stage: Stage) -> None:
     """Rerank the runs of both splits, and measure the time per query."""
     params = stage.params
-    model = project.CROSS_ENCODER
-    scored = {split: score_split(split, model, params, stage.work / split) for split in project.JUDGED}
-    teacher = teacher_of(scored["dev"], params)
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+    scored = {split: score(stage, split, model) for split in project.JUDGED}
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    teacher = teacher_of(scored["dev"], pairs, params.teacher, CEILING)
     for split, rows in scored.items():
-        write_reranked(rows, teacher, stage.scratch / project.run_file(CEILING, split).name)
+        qids, *ranking = rerank(rows, teacher)
+        target = stage.scratch / project.run_file(CEILING, split).name
+        write_run(target, qids, read_column(project.PASSAGES, "pid"), *ranking, CEILING)
     if distributed.is_first():
         with distributed.alone():
-            top = scored["dev"].drop_nulls("logit")
-            spent = time_a_query(top, model, params)
+            top, queries = scored["dev"].drop_nulls("logit"), open_queries(project.queries("dev"), model)
+            limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
+            spent = milliseconds(model, top, queries, open_passages(model), **limits)
+        logging.getLogger(__name__).info("%s: %.0f ms a query, beside M_de's search", CEILING, spent)
         most = top.group_by("query").len()["len"].max()  # below rerank.depth where the run has no more
         write_json(stage.metrics / "latency.json", {"passages": most, "rerank_ms": spent})
+
+
+def score(stage: Stage, split: str, model: CrossEncoder) -> pl.DataFrame:
+    """The rows of `retrieved` with M_ce's logits, which are null below `rerank.depth`."""
+    params, section, queries = stage.params, stage.params.rerank, project.queries(split)
+    found = read_run(project.run_file(REFERENCE, split))
+    rows = retrieved(found, queries, project.PASSAGES, sample=section.queries, seed=params.seed)
+    top = rows.filter(pl.col("rank") <= section.depth).select("query", "passage")
+    pairs = Pairs.of(top, open_queries(queries, model), open_passages(model))
+    length, batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
+    logits = score_pairs(model, pairs, stage.work / split, max_length=length, batch_tokens=batch_tokens)
+    scored = top.with_columns(logit=pl.Series(logits))
+    return rows.join(scored, on=["query", "passage"], how="left", maintain_order="left")
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def test_bm25_s_index_of_other_passages(hybrid: Path) -> None:
 
 
 def test_a_hybrid_search_imports_no_torch() -> None:
-    code = "import sys, gnn_encoder.baselines.hybrid_index; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    code = "import sys, gnn_encoder.baselines.hybrid; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

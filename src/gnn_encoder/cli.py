@@ -22,7 +22,7 @@ from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
-    from gnn_encoder.evaluation.foreign import Judge
+    from gnn_encoder.evaluation.runs_and_qrels import Judge
     from gnn_encoder.growing.commands import Outcome
     from gnn_encoder.pipeline.params import Params
 
@@ -320,25 +320,25 @@ def evaluate(
         for path in filter(None, [run, against, qrels, answers]):
             if not path.is_file():  # before scipy is loaded, which takes seconds
                 raise UserError(f"{path}: no such file; correct its path, or make it first (`dvc repro`)")
-        from gnn_encoder.evaluation import foreign
-        from gnn_encoder.evaluation.labels import read_labels
+        from gnn_encoder.evaluation import runs_and_qrels
+        from gnn_encoder.evaluation.slices import read_labels
         from gnn_encoder.presenting.quality import judged_table
         from gnn_encoder.presenting.slice_table import sliced_table
         from gnn_encoder.presenting.tables import markdown, titled
 
         judge, usual = _judge(qrels, answers, passages, regex)
         if per_query:
-            foreign.check_target(per_query)
+            runs_and_qrels.check_target(per_query)
         labels = read_labels(slices) if slices else None
-        judged = foreign.judge_runs([run, *([against] if against else [])], judge, measure or usual)
-        sliced = foreign.slice_runs(judged, labels, str(slices)) if labels is not None else {}
+        judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
+        sliced = runs_and_qrels.slice_runs(judged, labels, str(slices)) if labels is not None else {}
         if per_query:
-            foreign.write_values(judged, per_query)
+            runs_and_qrels.write_values(judged, per_query)
         for name, count in judged.missing.items():
             if count:
                 typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
         if as_json:
-            typer.echo(foreign.as_json(judged, sliced))
+            typer.echo(runs_and_qrels.as_json(judged, sliced))
             return
         typer.echo(markdown(judged_table(judged.means(), judged.comparisons())))
         for name, of in sliced.items():
@@ -351,15 +351,15 @@ def _judge(qrels: Path | None, answers: Path | None, passages: Path, regex: bool
     Raises:
         UserError: it is given twice or not at all, or an option of the other one is, or a file is wrong.
     """
-    from gnn_encoder.evaluation import foreign
+    from gnn_encoder.evaluation import runs_and_qrels
 
     if answers is not None and qrels is None:
-        return foreign.by_answers(answers, passages, "regex" if regex else "string"), foreign.BY_ANSWERS
+        return runs_and_qrels.by_answers(answers, passages, "regex" if regex else "string"), runs_and_qrels.BY_ANSWERS
     if qrels is None or answers is not None:
         raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
     if regex or passages != project.PASSAGES:
         raise UserError("--regex and --passages are for --answers: leave them out where QRELS judges")
-    return foreign.by_qrels(qrels), foreign.BY_QRELS
+    return runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
 
 
 @app.command()

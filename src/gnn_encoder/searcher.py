@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gnn_encoder.baselines.hybrid_index import HybridIndex
+    from gnn_encoder.baselines.hybrid import HybridIndex
     from gnn_encoder.index.search import PassageIndex
     from gnn_encoder.models.query_encoder import QueryEncoder
 
@@ -156,6 +156,7 @@ def load_encoder(folder: Path) -> "QueryEncoder":
 
 
 def _open_hybrid(index: "PassageIndex", rows: Path | None) -> "HybridIndex":
-    from gnn_encoder.baselines.hybrid_index import HybridIndex
+    from gnn_encoder.baselines.choice import read_choice
+    from gnn_encoder.baselines.hybrid import HybridIndex
 
-    return HybridIndex.open(index, project.index(LEXICAL), project.RUNS / HYBRID, rows)
+    return HybridIndex.open(index, project.index(LEXICAL), read_choice(project.RUNS / HYBRID), rows)

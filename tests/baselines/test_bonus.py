@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from gnn_encoder.baselines.bonus import prior, unit
-from gnn_encoder.baselines.choice import choose, plainest_first, read_choice
-from gnn_encoder.baselines.neighbours import with_neighbours
-from gnn_encoder.baselines.query_log import QueryLog
+from gnn_encoder.baselines.choice import best_of, plainest_first, read_choice
+from gnn_encoder.baselines.logged_neighbours import LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import NOTHING, best
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
@@ -59,10 +58,10 @@ LABELS = {0: [2], 2: [0, 5], 3: [2, 3], 4: [5]}
 ASKED = [[3.0, 0.5], [0.2, 1.0]]
 
 
-def log() -> QueryLog:
+def log() -> LabelledQueries:
     pairs = [(query, passage) for query, passages in LABELS.items() for passage in passages]
     schema = {"query": pl.Int32, "passage": pl.Int32}
-    return QueryLog.of(pl.DataFrame(pairs, schema=schema, orient="row"), np.array(LOGGED, np.float32))
+    return LabelledQueries.of(pl.DataFrame(pairs, schema=schema, orient="row"), np.array(LOGGED, np.float32))
 
 
 def oracle(counts: int, weight: float) -> list[dict[int, float]]:
@@ -95,7 +94,7 @@ def score(queries: Rows, passages: Rows) -> Scores:
 @pytest.mark.parametrize("weight", [0.0, 1.5, -2.0])
 def test_similar_logged_queries(tmp_path: Path, count: int, weight: float) -> None:
     log().save(tmp_path / "log")
-    opened = QueryLog.open(tmp_path / "log")
+    opened = LabelledQueries.open(tmp_path / "log")
     given = opened.look_up(np.array(ASKED, np.float32), 3)
     found = with_neighbours(RUN, given, [1, 3], score, corpus=6, unit=0.5)
     scores = found.scores({"weight": weight / 0.5, "neighbours": count})
@@ -106,7 +105,9 @@ def test_similar_logged_queries(tmp_path: Path, count: int, weight: float) -> No
 
 
 def test_a_log_without_queries() -> None:
-    empty = QueryLog.of(pl.DataFrame(schema={"query": pl.Int32, "passage": pl.Int32}), np.empty((0, 2), np.float32))
+    empty = LabelledQueries.of(
+        pl.DataFrame(schema={"query": pl.Int32, "passage": pl.Int32}), np.empty((0, 2), np.float32)
+    )
     found = with_neighbours(RUN, empty.look_up(np.array(ASKED, np.float32), 3), [1], score, corpus=6, unit=1.0)
     assert (found.scores({"weight": 3.0, "neighbours": 1}) == RUN[1]).all()
 
@@ -117,7 +118,7 @@ def test_more_neighbours_than_logged_queries() -> None:
 
 def test_a_missing_log_names_its_stage(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"vectors\.npy: no such file; run the stage that makes it first"):
-        QueryLog.open(tmp_path)
+        LabelledQueries.open(tmp_path)
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def test_the_first_of_equally_good_settings_is_chosen() -> None:
     assert plainest_first([0.5, -0.1, 0.1, 0, 0.1]) == [0, -0.1, 0.1, 0.5]
     values = {0.0: 0.5, -0.1: 0.75, 0.1: 0.75, 0.5: 0.25}
     settings = [{"weight": value} for value in values]
-    found = choose(settings, lambda each: [values[float(one["weight"])] for one in each], measure="RR@10", queries=7)
+    found = best_of(settings, list(values.values()), measure="RR@10", queries=7)
     assert found.chosen.setting == {"weight": -0.1} and found.chosen.value == 0.75
     assert [(one.setting["weight"], one.value) for one in found.tried] == list(values.items())
 

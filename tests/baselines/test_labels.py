@@ -1,8 +1,9 @@
 """The whole of each baseline on the tiny corpus and model: what it writes, and that it knows training labels alone."""
 
 import json
+import runpy
 import shutil
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,6 @@ import polars as pl
 import pytest
 
 from gnn_encoder.baselines.choice import read_choice
-from gnn_encoder.baselines.dev import DevQueries
-from gnn_encoder.baselines.hybrid import write_hybrid
-from gnn_encoder.baselines.label_prior import write_label_prior
-from gnn_encoder.baselines.logged_neighbours import write_logged_neighbours
-from gnn_encoder.baselines.shifting import write_query_mean
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.runs import as_run, read_run, write_run
 from gnn_encoder.core.storage.fingerprint import fingerprint
@@ -23,27 +19,36 @@ from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of
-from gnn_encoder.evaluation.judge import judged_queries, measure_rankings, measure_split
 from gnn_encoder.evaluation.measures import mean
 from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.judging import dev_queries, judgements
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import Stage
 
 from ..project import ROOT
 
 BASE = "dual_encoder"
-Write = Callable[[str, str, Params, Path], None]
-WRITERS: dict[str, Write] = {
-    "query_mean": write_query_mean,
-    "label_prior": write_label_prior,
-    "logged_neighbours": write_logged_neighbours,
-    "hybrid": lambda system, base, params, folder: write_hybrid(system, {base: project.runs(base)}, params, folder),
-}
+SYSTEMS = ("query_mean", "label_prior", "logged_neighbours", "hybrid")
 ONE_SETTING = {"query_mean": [0.3], "label_prior": [1.0], "neighbours": [2], "neighbour_weights": [1.0]}
 ONE_SETTING |= {"bm25_weights": [0.5], "reciprocal_ranks": []}
+
+
+def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BASE,)) -> None:
+    """What the stage `baselines` does for a system on a base, without DVC."""
+    make = runpy.run_path(str(ROOT / "stages" / "baselines.py"))
+    target.mkdir(exist_ok=True)
+    stage = Stage(key="", item=None, params=params, inputs=[], outputs=(target,), folder=target)
+    dev = dev_queries(params)
+    if system == "query_mean":
+        make["query_mean"](stage, system, BASE, dev, target)
+    elif system == "hybrid":
+        make["fuse"](stage, {name: project.runs(name) for name in dense}, dev)
+    else:
+        make[{"label_prior": "label_prior", "logged_neighbours": "neighbours"}[system]](stage, system, BASE, dev)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def written(system: str, params: Params) -> dict[str, str]:
     """What the baseline writes, file by file, apart from its choice."""
     target = Path("written")
     shutil.rmtree(target, ignore_errors=True)
-    WRITERS[system](system, BASE, params, target)
+    write(system, params, target)
     files = [path for path in sorted(target.rglob("*")) if path.is_file() and path.name != "choice.json"]
     return {path.relative_to(target).as_posix(): fingerprint(path) for path in files}
 
@@ -104,7 +109,7 @@ def shift_labels(split: str) -> None:
     write_table(project.qrels(split), QRELS, [table.with_columns(pl.col("pid").shift(-1, fill_value="p5")).to_arrow()])
 
 
-@pytest.mark.parametrize("system", WRITERS)
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_only_training_labels_are_used(folder: Path, params: Params, system: str) -> None:
     one = with_one_setting(params)
     before = written(system, one)
@@ -117,9 +122,9 @@ def test_only_training_labels_are_used(folder: Path, params: Params, system: str
 
 @pytest.mark.parametrize("system", ["label_prior", "logged_neighbours", "hybrid"])
 def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, system: str) -> None:
-    WRITERS[system](system, BASE, params, Path("written"))
+    write(system, params, Path("written"))
     choice = read_choice(Path("written"))
-    values = measure_split(read_run(Path("written/dev.trec.gz")), "dev", ["RR@10"], params.evaluate)
+    values = judgements("dev", params.evaluate).measure(read_run(Path("written/dev.trec.gz")), ["RR@10"])
     assert choice.chosen.value == pytest.approx(mean(values)["RR@10"], abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
     runs = {split: read_run(Path(f"written/{split}.trec.gz")) for split in ("dev", "test")}
@@ -131,7 +136,7 @@ def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, syste
 
 
 def test_the_value_of_the_shifted_matrix_is_that_of_searching_it(folder: Path, params: Params) -> None:
-    write_query_mean("query_mean", BASE, params, Path("written"))
+    write("query_mean", params, Path("written"))
     choice = read_choice(Path("written"))
     encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
     found, _ = exact_top_k(
@@ -141,7 +146,7 @@ def test_the_value_of_the_shifted_matrix_is_that_of_searching_it(folder: Path, p
         pl.Series(read_column(path, name))
         for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
     )
-    values = measure_split(as_run(found, qids, pids), "dev", ["RR@10"], params.evaluate)
+    values = judgements("dev", params.evaluate).measure(as_run(found, qids, pids), ["RR@10"])
     assert choice.chosen.value == pytest.approx(mean(values)["RR@10"], abs=1e-12)
     assert {one.setting["weight"] for one in choice.tried} == {0.0, -0.2, 0.2}
 
@@ -153,18 +158,18 @@ def test_doing_nothing_is_m_de(folder: Path, params: Params) -> None:
     expected = read_run(project.run_file(BASE, "test"))
     for system in ("label_prior", "logged_neighbours"):
         target = Path(system)
-        WRITERS[system](system, BASE, same, target)
+        write(system, same, target)
         found = read_run(target / "test.trec.gz")
         # Beyond M_de's run stand neighbours' passages that would be below its last one.
         assert found.filter(pl.col("rank") <= 40).equals(expected.filter(pl.col("rank") <= 40)), system
-    write_query_mean("query_mean", BASE, same, Path("shifted"))
+    write("query_mean", same, Path("shifted"))
     matrices = [path / "embeddings.npy" for path in (Path("shifted"), project.embeddings(BASE))]
     assert matrices[0].read_bytes() == matrices[1].read_bytes()
 
 
 def test_the_hybrid_takes_the_best_dense_side(folder: Path, params: Params) -> None:
     shutil.copytree(project.RUNS / "bm25", project.RUNS / "retriever")  # which finds nearly all on the tiny corpus
-    write_hybrid("hybrid", {name: project.runs(name) for name in (BASE, "retriever")}, params, Path("written"))
+    write("hybrid", params, Path("written"), dense=[BASE, "retriever"])
     facts = json.loads(Path("written/choice.json").read_text())["facts"]
     assert facts["dense"] == "retriever" and facts["dev_retriever"] > facts["dev_dual_encoder"]
     assert facts["depth"] == params.retrieve.depth
@@ -200,33 +205,35 @@ def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answ
     if by == "document":
         as_parts()
     random = np.random.default_rng(3)
-    rows = judged_queries("dev")
+    rows = judgements("dev", params.evaluate).judged_rows()
     assert len(rows) == 15
     rankings = [np.stack([random.permutation(120)[:25] for _ in rows]) for _ in range(3)]
     rankings[0][:, 7:] = -1
-    found = measure_rankings(rankings, rows, "dev", "RR@10", params.evaluate)
+    found = judgements("dev", params.evaluate).means(rankings, rows, "RR@10")
     qids, pids = pl.Series(read_column(project.queries("dev"), "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
     for value, ranking in zip(found, rankings, strict=True):
         run = as_run(ranking, qids.gather(rows), pids).filter(pl.col("pid").is_not_null())
         run = run.filter(pl.Series((ranking >= 0).reshape(-1))) if len(run) == ranking.size else run
-        assert value == pytest.approx(mean(measure_split(run, "dev", ["RR@10"], params.evaluate))["RR@10"], abs=1e-12)
+        assert value == pytest.approx(
+            mean(judgements("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"], abs=1e-12
+        )
     assert len(set(found)) > 1, "the rankings differ"
 
 
 def test_baselines_of_data_that_is_judged_by_answers(folder: Path, params: Params) -> None:
     for split in project.JUDGED:
         answered(split)
-    for system, write in WRITERS.items():
-        write(system, BASE, params, Path(system))
+    for system in SYSTEMS:
+        write(system, params, Path(system))
         assert len({one.value for one in read_choice(Path(system)).tried}) > 1, system
 
 
 def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
     few = params.model_copy(update={"baselines": params.baselines.model_copy(update={"dev_queries": 6})})
-    rows = DevQueries.sample(few).rows
+    rows = dev_queries(few).rows
     assert len(set(rows.tolist())) == 6 and rows.tolist() == sorted(rows.tolist())
-    assert rows.tolist() == DevQueries.sample(few).rows.tolist()
-    write_label_prior("label_prior", BASE, few, Path("written"))
+    assert rows.tolist() == dev_queries(few).rows.tolist()
+    write("label_prior", few, Path("written"))
     assert read_choice(Path("written")).queries == 6
 
 
@@ -235,6 +242,6 @@ def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
 )
 def test_how_deep_a_measure_looks(folder: Path, params: Params, measure: str, depth: int) -> None:
     section: Any = params.evaluate.model_copy(update={"significance": measure})
-    assert DevQueries.sample(params.model_copy(update={"evaluate": section})).depth == depth
+    assert dev_queries(params.model_copy(update={"evaluate": section})).depth == depth
     by_document = section.model_copy(update={"by": "document"})
-    assert DevQueries.sample(params.model_copy(update={"evaluate": by_document})).depth == params.retrieve.depth
+    assert dev_queries(params.model_copy(update={"evaluate": by_document})).depth == params.retrieve.depth

@@ -9,8 +9,8 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
-from gnn_encoder.dual_cross import choosing as module
-from gnn_encoder.dual_cross.choosing import choose_queries, cosines_to, nearest
+from gnn_encoder.dual_cross import generation as module
+from gnn_encoder.dual_cross.generation import choose_queries, cosines_to, nearest
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder

@@ -1,5 +1,6 @@
 """From generated queries to an index of views: the stages on the tiny corpus, against plain computations."""
 
+import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,7 @@ from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.dual_cross.curve import curve
-from gnn_encoder.dual_cross.two_stages import generated_examples, new_encoder, pretrain
+from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -88,6 +88,20 @@ def change(params: Params, stages: dict[str, Any] | None = None, **values: objec
     return params.model_copy(update={"dual_cross": section.model_copy(update={**both, **values})})
 
 
+def stage(name: str) -> dict[str, Any]:
+    """The functions of a stage's script."""
+    return runpy.run_path(str(ROOT / "stages" / f"{name}.py"))
+
+
+def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
+    found: DualEncoder = stage("train_dual_cross")["new_encoder"](params, paired=paired)
+    return found
+
+
+def pretrain(params: Params, folder: Path, *, paired: bool) -> None:
+    stage("train_dual_cross")["pretrain"](params, folder, paired=paired, title="a model")
+
+
 def batches_of(paired: bool, params: Params, folder: Path) -> list[TrainingBatch]:
     """What `pretrain` trains on, step by step."""
     seen: list[TrainingBatch] = []
@@ -95,7 +109,7 @@ def batches_of(paired: bool, params: Params, folder: Path) -> list[TrainingBatch
         patch.setattr(
             dual_encoder, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
         )
-        pretrain(params, folder, paired=paired, title="a model")
+        pretrain(params, folder, paired=paired)
     return seen
 
 
@@ -136,7 +150,7 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
 def test_a_stage_of_no_epochs_leaves_the_base_model(
     params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
 ) -> None:
-    pretrain(change(params, {"epochs": 0}, shared=shared), tmp_path, paired=paired, title="a model")
+    pretrain(change(params, {"epochs": 0}, shared=shared), tmp_path, paired=paired)
     found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
     assert (found.settings.pair_length, found.settings.shared) == (length, shared)
     assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
@@ -145,8 +159,10 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
 
 
 def test_generated_queries_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"240 queries, expected 360: dual_cross.views = 3 for each of 120 passages"):
-        pretrain(change(params, views=3), tmp_path, paired=True, title="a model")
+    with pytest.raises(
+        UserError, match=r"240 generated queries, expected 360: dual_cross.views = 3 for each of 120 passages"
+    ):
+        pretrain(change(params, views=3), tmp_path, paired=True)
 
 
 def test_a_pair_longer_than_the_model(params: Params) -> None:
@@ -177,7 +193,7 @@ def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             call_stage("build_index", system)
         work = Path("work")
         work.mkdir()
-        curve("dual_cross", load_params(), work).write_csv("curve.csv")
+        stage("compare")["views_curve"]("dual_cross", load_params(), work).write_csv("curve.csv")
     return folder
 
 

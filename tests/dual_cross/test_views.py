@@ -107,7 +107,7 @@ def test_queries_of_another_number_of_views(
     encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
     with pytest.raises(
-        UserError, match=r"36 queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
+        UserError, match=r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
     ):
         view_inputs(encoder, generated, passage_tokens, 4)
 

@@ -8,8 +8,7 @@ import torch
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.storage.arrays import Origin
-from gnn_encoder.dual_cross.two_stages import generated_examples
-from gnn_encoder.dual_cross.views import view_inputs
+from gnn_encoder.dual_cross.views import generated_examples, view_inputs
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import encode_corpus
 from gnn_encoder.encoding.tokens import TextTokens

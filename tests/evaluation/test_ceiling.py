@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 from pydantic import TypeAdapter
 
-from gnn_encoder.evaluation.ceiling import Ceiling, Share, measure_ceiling, on_shared_queries
+from gnn_encoder.evaluation.ceiling import Ceiling, Share
+from gnn_encoder.evaluation.ceiling import measure_ceiling as measure
+from gnn_encoder.evaluation.values import on_shared_queries
 
 SCHEMA = {"system": pl.String, "split": pl.String, "qid": pl.String, "measure": pl.String, "value": pl.Float64}
 
@@ -16,6 +18,10 @@ SCHEMA = {"system": pl.String, "split": pl.String, "qid": pl.String, "measure": 
 def values(systems: dict[str, list[float]], split: str = "test") -> pl.DataFrame:
     rows = [(name, split, f"q{i}", "RR@10", value) for name, of in systems.items() for i, value in enumerate(of)]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def measure_ceiling(table: pl.DataFrame, measured: str, seed: int) -> dict[str, Ceiling]:
+    return measure(table, measured, seed, base="dual_encoder", ceiling="reranked")
 
 
 def test_shares_by_hand() -> None:

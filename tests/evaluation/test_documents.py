@@ -7,9 +7,7 @@ import pytest
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.evaluation.documents import best_passages, judged_documents
-from gnn_encoder.evaluation.judge import measure_split
-from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.evaluation.judge import Judgements, best_passages, judged_documents
 from gnn_encoder.pipeline import project
 
 RUN = pl.DataFrame(
@@ -45,12 +43,9 @@ def test_judged_documents() -> None:
     assert judged_documents(qrels).rows() == [("q1", "b", 1), ("q1", "b#1", 2), ("q2", "b", 1)]
 
 
-def section(by: str) -> Evaluate:
-    return Evaluate.model_validate({"measures": ["RR@10"], "significance": "RR@10", "answers": "string", "by": by})
-
-
 def values(by: str, names: list[str]) -> dict[tuple[str, str], float]:
-    table = measure_split(RUN, "test", names, section(by))
+    tables = dict(zip(("queries", "qrels", "passages"), project.tables("test"), strict=True))
+    table = Judgements(**tables, by_document=by == "document").measure(RUN, names)
     return {(qid, name): value for qid, name, value in table.rows()}
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.evaluation.labels import read_labels
+from gnn_encoder.evaluation.slices import read_labels
 
 
 @pytest.mark.parametrize(("name", "separator"), [("labels.csv", ","), ("labels.tsv", "\t")])

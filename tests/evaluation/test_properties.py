@@ -1,4 +1,4 @@
-"""Labels of queries judged by qrels and by answers, by hand; those of stage `evaluate`, from the texts themselves."""
+"""Labels of queries judged by qrels and by answers, by hand; those of stage `slices`, from the texts themselves."""
 
 import json
 import runpy
@@ -14,8 +14,8 @@ import yaml
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.evaluation.labels import About, read_about
 from gnn_encoder.evaluation.properties import label_queries
+from gnn_encoder.evaluation.slices import About, read_labelled
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
@@ -44,8 +44,16 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_qrels(project.qrels("train"), [("t0", "p1", 1), ("t1", "p2", 2), ("t1", "p0", 0)])
 
 
-def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
-    table, about = label_queries(split, np.array(similarities), lambda rows: np.array(WORDS)[rows] > 5, 5)
+def label(split: str, relevant: Path | None, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
+    table, about = label_queries(
+        project.queries(split),
+        relevant,
+        project.PASSAGES,
+        labelled=np.array([1, 2]),
+        similarities=np.array(similarities),
+        is_cut=lambda rows: np.array(WORDS)[rows] > 5,
+        passage_length=5,
+    )
     assert table.columns[:2] == ["qid", "similarity"]
     return table.rows(), about
 
@@ -55,7 +63,7 @@ def test_judged_by_qrels() -> None:
     write_queries("test", ["a", "b", "none", "c", "d"])
     rows = [("b", "p0", 1), ("a", "p3", 1), ("a", "p2", 1), ("c", "p0", 0), ("c", "p1", 2), ("d", "p0", 1)]
     write_qrels(project.qrels("test"), [*rows, ("none", "p0", 0)])
-    found, about = label("test", [0.2, 0.9, 0.0, 0.3, 0.5])
+    found, about = label("test", project.qrels("test"), [0.2, 0.9, 0.0, 0.3, 0.5])
     assert found == [
         ("a", "lower third", "yes", "yes"),  # p2 is labelled, p3 is long
         ("b", "upper third", "no", "no"),
@@ -71,12 +79,12 @@ def test_judged_by_answers() -> None:
         write_queries(split, ["a", "b", "c"], ["words"])
         write_qrels(project.qrels(split), [("a", "p0", 0)])
     write_qrels(project.POSITIVES, [("c", "p1", 1), ("a", "p0", 1)])
-    assert label("dev", [0.3, 0.2, 0.1])[0] == [
+    assert label("dev", project.POSITIVES, [0.3, 0.2, 0.1])[0] == [
         ("a", "upper third", "no", "no"),
         ("b", "middle third", None, None),
         ("c", "lower third", "yes", "yes"),
     ]
-    found, about = label("test", [0.3, 0.2, 0.1])
+    found, about = label("test", None, [0.3, 0.2, 0.1])
     assert found == [("a", "upper third"), ("b", "middle third"), ("c", "lower third")]
     assert about.left_out == ("labelled", "cut")
 
@@ -86,7 +94,7 @@ def test_nothing_is_judged() -> None:
     write_queries("test", ["a"])
     write_qrels(project.qrels("test"), [("a", "p0", 0)])
     with pytest.raises(UserError, match=r"qrels/test.parquet: no query has a passage with a grade above 0"):
-        label("test", [0.5])
+        label("test", project.qrels("test"), [0.5])
 
 
 def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus: Path, tiny_params: Params) -> None:
@@ -113,8 +121,7 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
     texts = {pid: f"{title} [SEP] {text}" if title else text for pid, title, text in passages.iter_rows()}
     taught = set(judged["train"]["pid"])
     for split in ("dev", "test"):
-        found = pl.read_parquet(f"labels/{split}.parquet")
-        about = read_about(Path("labels"))[split]
+        found, about = read_labelled(Path("labels"))[split]
         assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
         for qid, third, labelled, cut in found.iter_rows():
             (text,) = queries[split].filter(qid=qid)["text"]

@@ -17,7 +17,7 @@ import pytrec_eval
 from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.evaluation import measures
 from gnn_encoder.evaluation.measures import mean, per_query
-from gnn_encoder.evaluation.qrels import read_qrels
+from gnn_encoder.evaluation.runs_and_qrels import read_qrels
 
 NAMES = [
     *("RR@10", "RR", "R@5", "R@50", "R@1000", "R(rel=2)@1000", "R(rel=2)@50", "nDCG@10", "nDCG@100", "Success@5"),
@@ -77,7 +77,7 @@ def write(folder: Path, grades: Grades, scores: Scores) -> tuple[pl.DataFrame, p
     return read_scored_run(folder / "run.trec"), read_qrels(folder / "qrels.txt")
 
 
-@pytest.fixture(params=[0, 1, 2])
+@pytest.fixture(params=[0, 1])
 def task(request: pytest.FixtureRequest) -> tuple[Grades, Scores]:
     return random_task(request.param)
 

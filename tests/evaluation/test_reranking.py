@@ -15,8 +15,8 @@ from transformers import AutoModelForSequenceClassification
 from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.encoding import pairs
 from gnn_encoder.encoding.tokens import pair_batch
-from gnn_encoder.evaluation.labels import About, write_about
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
+from gnn_encoder.evaluation.slices import About, write_labelled
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.pipeline import project
@@ -108,12 +108,11 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
 
 def write_labels(folder: Path, params: Params) -> None:
     """In the place of what needs a model."""
-    folder.mkdir()
+    found, about = {}, About(thirds=(0, 1), passage_length=8, left_out=())
     for split in ("dev", "test"):
         qids = pl.read_parquet(project.queries(split))["qid"]
-        labels = pl.DataFrame({"qid": qids, "cut": ["yes", *["no"] * (len(qids) - 1)]})
-        labels.write_parquet(folder / f"{split}.parquet")
-    write_about(folder, dict.fromkeys(("dev", "test"), About(thirds=(0, 1), passage_length=8, left_out=())))
+        found[split] = (pl.DataFrame({"qid": qids, "cut": ["yes", *["no"] * (len(qids) - 1)]}), about)
+    write_labelled(folder, found)
 
 
 @pytest.fixture
@@ -190,18 +189,6 @@ def test_runs_are_in_the_cross_encoders_order(folder: Path) -> None:
         assert before["pid"].to_list() != after["pid"].to_list()
 
 
-def test_it_tells_the_time_of_a_query(folder: Path) -> None:
-    call_stage("rerank")
-    told = json.loads((project.METRICS / "reranked" / "latency.json").read_text())
-    assert told["passages"] == DEPTH and 0.1 < told["rerank_ms"] < 60_000
-
-
-def test_all_queries(folder: Path) -> None:
-    set_rerank(folder, queries=None)
-    call_stage("rerank")
-    assert read_run(project.run_file("reranked", "test"))["qid"].n_unique() == 15
-
-
 def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "WINDOW", 50)
     call_stage("rerank")
@@ -227,6 +214,8 @@ def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_measured_on_the_sample_and_compared_on_it(folder: Path) -> None:
     call_stage("rerank")
+    told = json.loads((project.METRICS / "reranked" / "latency.json").read_text())
+    assert told["passages"] == DEPTH and 0.1 < told["rerank_ms"] < 60_000
     for branch in ("gnn_encoder", "reranked"):
         for system in registry().of_branch(branch):
             for split in ("dev", "test"):

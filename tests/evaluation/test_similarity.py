@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from gnn_encoder.evaluation import similarity
-from gnn_encoder.evaluation.similarity import THIRDS, nearest_similarity, thirds
+from gnn_encoder.evaluation import properties
+from gnn_encoder.evaluation.properties import THIRDS, nearest_similarity, thirds
 
 
 @pytest.mark.parametrize("products", [1, 17, 2**22])
 def test_nearest_is_the_best_of_all_cosines(monkeypatch: pytest.MonkeyPatch, products: int) -> None:
-    monkeypatch.setattr(similarity, "PRODUCTS", products)
+    monkeypatch.setattr(properties, "PRODUCTS", products)
     generator = np.random.default_rng(0)
     queries, training = (generator.normal(size=(n, 5)).astype(np.float32) for n in (11, 23))
     training[7] = 3 * queries[2]

@@ -9,8 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 from scipy import stats
 
-from gnn_encoder.evaluation.labels import About
-from gnn_encoder.evaluation.slices import Sliced, slice_systems
+from gnn_encoder.evaluation.slices import About, Sliced, slice_systems
 
 BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
 SYSTEM = [0.5, 0.5, 1.0, 1.0, 0.25, 1.0]

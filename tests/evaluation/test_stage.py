@@ -14,7 +14,7 @@ import yaml
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.evaluation.labels import About, write_about
+from gnn_encoder.evaluation.slices import About, write_labelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
@@ -44,12 +44,10 @@ def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedP
 
 def write_labels(folder: Path, params: Params) -> None:
     """In the place of what needs a model."""
-    folder.mkdir()
-    for split in ("dev", "test"):
-        thirds = ["lower third", "middle third", "upper third"]
-        labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
-        pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels}).write_parquet(folder / f"{split}.parquet")
-    write_about(folder, dict.fromkeys(("dev", "test"), ABOUT))
+    thirds = ["lower third", "middle third", "upper third"]
+    labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
+    table = pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels})
+    write_labelled(folder, dict.fromkeys(("dev", "test"), (table, ABOUT)))
 
 
 def write_queries(root: Path, answers: list[list[str]]) -> None:

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
-from gnn_encoder.evaluation.claim import measure_claim, write_claim
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.judging import claim_of_main
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.stored import read_choices, read_claim
@@ -34,7 +35,7 @@ def values(**others: list[float]) -> pl.DataFrame:
 
 
 def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -> None:
-    found = measure_claim(values(untouched=[0.0, 0.0, 0.0]), tiny_params.evaluate)
+    found = claim_of_main(values(untouched=[0.0, 0.0, 0.0]), tiny_params.evaluate)
     assert (found.best, found.better) == ("label_prior", {})
     assert found.against["dev"].difference == pytest.approx(1 / 6)
     assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
@@ -47,7 +48,8 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -
 
 
 def test_what_is_better_names_what_to_try(empty: Path, tiny_params: Params) -> None:
-    written = write_claim(project.METRICS / "gnn_encoder", values(bm25=[1.0, 1.0, 1.0]), tiny_params.evaluate)
+    written = claim_of_main(values(bm25=[1.0, 1.0, 1.0]), tiny_params.evaluate)
+    write_json(project.METRICS / "gnn_encoder" / "claim.json", written)
     assert read_claim() == written
     assert written.best == "untouched" and list(written.better) == ["bm25", "untouched"]
     lexical, untouched = advice(written).split(" base model", 1)
@@ -63,7 +65,7 @@ def test_significant_differences_are_called_so(tiny_params: Params) -> None:
             shown = of if sign > 0 or system == "gnn_encoder" else [1.0, 1.0] * 20
             table = {"system": system, "split": split, "qid": [f"q{i}" for i in range(40)], "measure": "RR@10"}
             rows = pl.concat([rows, pl.DataFrame(table | {"value": shown})])
-    sentence = claim_sentence(measure_claim(rows, tiny_params.evaluate))
+    sentence = claim_sentence(claim_of_main(rows, tiny_params.evaluate))
     assert "(worse), dev +32.5" in sentence and "(better). Weights" in sentence
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.presenting.cost_table import costs_table, paint_latency
 from gnn_encoder.presenting.quality import Mean
 from gnn_encoder.presenting.tables import markdown

@@ -10,9 +10,8 @@ import pytest
 
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.evaluation.claim import write_claim
-from gnn_encoder.evaluation.values import read_values
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.judging import claim_of_main, read_values
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.presenting.page import render
 
@@ -137,7 +136,7 @@ def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Para
 
 def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
     values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
-    write_claim(project.METRICS / "gnn_encoder", values, params.evaluate)
+    write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, params.evaluate))
     half = Tried(setting={"weight": -0.25}, value=0.5)
     write_choice(project.RUNS / "label_prior", Choice(measure="RR@10", queries=3, chosen=half, tried=[half]))
     page = render(params)

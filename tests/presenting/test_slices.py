@@ -4,9 +4,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.evaluation.labels import About
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.evaluation.slices import Slice, Sliced
+from gnn_encoder.evaluation.slices import About, Slice, Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting.page import render

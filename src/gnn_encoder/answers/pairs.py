@@ -1,9 +1,13 @@
-"""Finds the pairs of a query and a passage where the passage holds an answer, in several processes."""
+"""Finds the pairs of a query and a passage where the passage holds an answer, in several processes.
+
+So DPR finds relevant passages of queries that have only answers (Karpukhin et al. 2020, section 4.2).
+"""
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +19,11 @@ from tqdm import tqdm
 
 from gnn_encoder.answers.matching import KINDS, Kind
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.core.rows import Rows
 
+DEPTH = 100  # passages of BM25 that are looked at for a query
 PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than starting another process
 
 
@@ -73,6 +79,27 @@ def with_answered(
     if not judged_by_answers(queries):
         return pairs
     return pl.concat([pairs, answered(retrieved, queries, passages, kind)]).unique()
+
+
+def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
+    """For each query, BM25's best passage that holds one of its answers, as judgements (qid, pid, grade).
+
+    A query is left out when none of BM25's first passages holds an answer.
+
+    Args:
+        run: BM25's run, columns qid, pid, rank.
+
+    Raises:
+        UserError: no passage holds an answer of any query, or what `answered` raises.
+    """
+    top = with_rows(run.filter(pl.col("rank") <= DEPTH), queries, passages)
+    hits = answered(top, queries, passages, kind).sort("query", "rank")
+    if hits.is_empty():
+        raise UserError(
+            f"{queries}: BM25's first {DEPTH} passages hold an answer of no query; correct the answers, or "
+            "evaluate.answers, which says what they are"
+        )
+    return hits.unique("qid", keep="first", maintain_order=True).select("qid", "pid", grade=pl.lit(1, pl.Int32))
 
 
 class Worker:
@@ -132,18 +159,12 @@ def _workers(worker: Worker, pairs: int) -> Iterator[Callable[[Iterator[Task]], 
         yield lambda tasks: map(worker.match, tasks)
         return
     # Spawned: this process may run threads, whose locks a fork would copy.
-    context = get_context("spawn")
-    with ProcessPoolExecutor(processes, context, _start, worker.settings) as pool:
-        yield lambda tasks: pool.map(_match, tasks)
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        yield lambda tasks: pool.map(partial(_match, worker.settings), tasks)
 
 
-def _start(*settings: Any) -> None:
-    global _worker
-    _worker = Worker(*settings)
+def _match(settings: tuple[Path, Path, Kind], task: Task) -> NDArray[np.bool_]:
+    return _opened(*settings).match(task)
 
 
-def _match(task: Task) -> NDArray[np.bool_]:
-    return _worker.match(task)
-
-
-_worker: Worker  # set by `_start` in each worker process
+_opened = cache(Worker)  # once in each process

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.choice import Setting
-from gnn_encoder.baselines.rankings import NOTHING, best
+from gnn_encoder.baselines.rankings import NOTHING, Ranking, best
 from gnn_encoder.core.rows import Rows, Scores
 
 
@@ -71,8 +71,15 @@ def last_scores(passages: Rows, scores: Scores, corpus: int) -> Scores:
     return np.where(found.sum(axis=1) == corpus, NOTHING, last).astype(np.float32)
 
 
-def prior(run: tuple[Rows, Scores], labelled: NDArray[np.bool_], unit: float) -> Bonus:
-    """A run in which every labelled passage has the bonus 1. *Shape:* run (n, k) both, labelled (m,)."""
+def prior(run: Ranking, labelled: NDArray[np.bool_], unit: float) -> Bonus:
+    """A run in which every labelled passage has the bonus 1: the system `label_prior`.
+
+    s'(q, p) = s(q, p) + c for passages that are labelled for a training query; c may be negative. It tells what is
+    gained by nothing but knowing which passages have been answers before. It is an inner product with one vector per
+    passage: h_p with one more column, c or 0, and the query's vector with one more column, 1.
+
+    *Shape:* run (n, k) both, labelled (m,).
+    """
     passages, scores = run
     bonus = (labelled[passages] & (passages >= 0)).astype(np.float32)
     last = last_scores(passages, scores, len(labelled))

@@ -1,6 +1,7 @@
 """What a baseline chose on dev: every setting that it tried, and the best one, as JSON in its artifact."""
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -9,13 +10,14 @@ from pydantic import TypeAdapter
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.pipeline import project
 
+CHOICE = "choice.json"
 CLEARLY = 0.001  # a tenth of a point: less is no reason to try more
 Value = float | int | str
 Setting = dict[str, Value]  # such as {"weight": 0.1}
 Limits = Mapping[str, tuple[float, ...]]  # values of a setting beyond which there is none, such as a share of 1
 NO_LIMITS: Limits = MappingProxyType({})
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,14 @@ class Choice:
     tried: list[Tried]
     facts: Setting = field(default_factory=dict)
 
+    @property
+    def setting(self) -> Setting:
+        """The chosen setting."""
+        return self.chosen.setting
+
     def open_ends(self, limits: Limits = NO_LIMITS) -> list[str]:
         """The settings whose chosen number ends a list that could go on, and is clearly better than the one before."""
-        numbers = {name: value for name, value in self.chosen.setting.items() if not isinstance(value, str)}
+        numbers = {name: value for name, value in self.setting.items() if not isinstance(value, str)}
         return [name for name, value in numbers.items() if value not in limits.get(name, ()) and self._ends(name)]
 
     def _ends(self, name: str) -> bool:
@@ -52,9 +59,33 @@ class Choice:
         for one in self.tried:
             if name in one.setting:
                 best[one.setting[name]] = max(one.value, best.get(one.setting[name], 0.0))
-        values, chosen = sorted(best, key=float), self.chosen.setting[name]
+        values, chosen = sorted(best, key=float), self.setting[name]
         before = {values[0]: values[1:2], values[-1]: values[-2:-1]}.get(chosen, [])
         return any(best[chosen] > best[value] + CLEARLY for value in before)
+
+    def tell(self, system: str, limits: Limits = NO_LIMITS) -> None:
+        """Log what was chosen, of how many settings, and how good it is on dev.
+
+        Args:
+            limits: values that end their list because there is none beyond.
+        """
+        told = ", ".join(f"{name} {value}" for name, value in self.setting.items())
+        points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
+        log.info("%s: %s, the best of %d settings: %s", system, told, len(self.tried), points)
+        for name in self.open_ends(limits):
+            value = self.setting[name]
+            log.warning("%s: %s %s ends the list that was tried; lengthen it (section baselines)", system, name, value)
+
+
+def best_of(settings: list[Setting], values: list[float], *, measure: str, queries: int) -> Choice:
+    """The choice of the setting with the highest value; of equally good ones the first.
+
+    Args:
+        values: of each setting on dev.
+        measure, queries: what the values are of.
+    """
+    tried = [Tried(setting=one, value=value) for one, value in zip(settings, values, strict=True)]
+    return Choice(measure=measure, queries=queries, chosen=max(tried, key=lambda one: one.value), tried=tried)
 
 
 def plainest_first(values: Iterable[float]) -> list[float]:
@@ -62,22 +93,9 @@ def plainest_first(values: Iterable[float]) -> list[float]:
     return sorted(set(values), key=lambda value: (abs(value), value))
 
 
-def choose(
-    settings: list[Setting], judge: Callable[[list[Setting]], list[float]], *, measure: str, queries: int
-) -> Choice:
-    """Judge all settings and take the best; of equally good ones the first.
-
-    Args:
-        judge: the value of each setting on dev.
-        measure, queries: what the values are of.
-    """
-    tried = [Tried(setting=one, value=value) for one, value in zip(settings, judge(settings), strict=True)]
-    return Choice(measure=measure, queries=queries, chosen=max(tried, key=lambda one: one.value), tried=tried)
-
-
 def write_choice(folder: Path, choice: Choice) -> None:
     """Write the choice into an artifact's folder."""
-    write_json(folder / project.CHOICE, asdict(choice))
+    write_json(folder / CHOICE, asdict(choice))
 
 
 def read_choice(folder: Path) -> Choice:
@@ -86,7 +104,7 @@ def read_choice(folder: Path) -> Choice:
     Raises:
         UserError: it is missing or not a choice.
     """
-    path = folder / project.CHOICE
+    path = folder / CHOICE
     if not path.is_file():
         raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
     try:

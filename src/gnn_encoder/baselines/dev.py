@@ -1,19 +1,31 @@
-"""The dev queries that choose a baseline's setting, and the value of rankings of these queries."""
+"""The dev queries that choose a baseline's setting."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import numpy as np
 
-from gnn_encoder.baselines.choice import Choice, Setting, choose
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.baselines.choice import NO_LIMITS, Choice, Limits, Setting, best_of
+from gnn_encoder.baselines.rankings import Ranking, best
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.evaluation.judge import judged_queries, measure_rankings
+from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import cutoff, parse
-from gnn_encoder.evaluation.params import Evaluate
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
+
+
+class Candidates(Protocol):
+    """The passages that may be ranked for each query of a split, and their scores with each setting."""
+
+    @property
+    def passages(self) -> Rows:
+        """*Shape:* (n, c), -1 where there is none."""
+
+    def scores(self, setting: Setting) -> Scores:
+        """*Shape:* (n, c), `NOTHING` where there is no passage."""
+
+    def facts(self, setting: Setting, depth: int) -> Setting:
+        """What else to know of a setting, and of the first `depth` ranks with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,33 +34,69 @@ class DevQueries:
 
     Attributes:
         rows: their rows in the dev table, sorted. *Shape:* (n,).
-        measure: that of `evaluate.significance`.
+        measure: name of the measure that decides.
         depth: passages per query that decide the measure.
     """
 
     rows: Rows
     measure: str
     depth: int
-    section: Evaluate
+    judgements: Judgements
 
     @classmethod
-    def sample(cls, params: Params) -> Self:
-        """Draw at most `baselines.dev_queries` of the dev queries that count, without replacement."""
-        (measure,) = parse([params.evaluate.significance], "evaluate.significance")
-        judged = judged_queries("dev")
-        drawn = np.random.default_rng(params.seed).permutation(judged)[: params.baselines.dev_queries]
+    def sample(cls, judgements: Judgements, *, measure: str, size: int, depth: int, seed: int) -> Self:
+        """Draw at most `size` of the dev queries that count, without replacement.
+
+        Args:
+            judgements: of the dev split.
+            depth: passages that a system retrieves for a query.
+        """
+        (name,) = parse([measure], "evaluate.significance")
+        drawn = np.random.default_rng(seed).permutation(judgements.judged_rows())[:size]
         # Of documents that are judged by their best passage, the first k may stand anywhere in the ranking.
-        decisive = None if params.evaluate.by == "document" else cutoff(measure)
-        depth = min(decisive or params.retrieve.depth, count_rows(project.PASSAGES))
-        return cls(rows=np.sort(drawn), measure=measure, depth=depth, section=params.evaluate)
+        decisive = None if judgements.by_document else cutoff(name)
+        depth = min(decisive or depth, count_rows(judgements.passages))
+        return cls(rows=np.sort(drawn), measure=name, depth=depth, judgements=judgements)
 
     def values(self, rankings: Iterable[Rows]) -> list[float]:
         """The measure's mean for each of several rankings.
 
         *Shape:* each ranking (n, k), rows of passages of the sampled queries, best first, -1 where there is none.
         """
-        return measure_rankings(rankings, self.rows, "dev", self.measure, self.section)
+        return self.judgements.means(rankings, self.rows, self.measure)
 
     def choose(self, settings: list[Setting], rankings: Iterable[Rows]) -> Choice:
         """The setting whose ranking is best. `rankings`: one for each setting, as for `values`."""
-        return choose(settings, lambda _: self.values(rankings), measure=self.measure, queries=len(self.rows))
+        return best_of(settings, self.values(rankings), measure=self.measure, queries=len(self.rows))
+
+    def rank(
+        self,
+        system: str,
+        candidates: Mapping[str, Candidates],
+        settings: list[Setting],
+        *,
+        depth: int,
+        facts: Setting,
+        limits: Limits = NO_LIMITS,
+    ) -> tuple[Choice, dict[str, Ranking]]:
+        """Rank the passages that systems found anew, with the setting that ranks those of the dev queries best.
+
+        Args:
+            system: what the setting is chosen for, in the log.
+            candidates: split -> its candidates; `dev` is among the splits.
+            settings: what to try; of equally good ones the first is taken.
+            depth: passages per query.
+            facts: what is written beside the choice, after the facts that the candidates tell.
+            limits: values that end their list because there is none beyond.
+
+        Returns:
+            The choice, and split -> ranking of all its queries.
+        """
+        dev = candidates["dev"]
+        passages = dev.passages[self.rows]
+        tops = (best(passages, dev.scores(setting)[self.rows], self.depth)[0] for setting in settings)
+        choice = self.choose(settings, tops)
+        choice = replace(choice, facts={**dev.facts(choice.setting, self.depth), **facts})
+        choice.tell(system, limits)
+        rankings = {split: best(of.passages, of.scores(choice.setting), depth) for split, of in candidates.items()}
+        return choice, rankings

@@ -14,8 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.baselines.rankings import NOTHING, best
-from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.baselines.rankings import NOTHING, Ranking, best
+from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import iterate_blocks, read_manifest
 from gnn_encoder.index.exact import block_top_k
 
@@ -111,7 +111,7 @@ class Shift:
         return [passages for passages, _ in tops]
 
 
-def _search(vectors: Matrix, queries: Matrix, k: int, rows: NDArray[Any]) -> tuple[Rows, Scores]:
+def _search(vectors: Matrix, queries: Matrix, k: int, rows: NDArray[Any]) -> Ranking:
     """The best of a few vectors, named by their `rows`. *Shape:* (r, d), (n, d), (r,) -> (n, min(k, r)) both."""
     if len(vectors) == 0:
         return _nothing(len(queries), 0)
@@ -119,5 +119,5 @@ def _search(vectors: Matrix, queries: Matrix, k: int, rows: NDArray[Any]) -> tup
     return rows[places], scores
 
 
-def _nothing(queries: int, k: int) -> tuple[Rows, Scores]:
+def _nothing(queries: int, k: int) -> Ranking:
     return np.full((queries, k), -1, dtype=np.int64), np.full((queries, k), NOTHING, dtype=np.float32)

@@ -1,33 +1,40 @@
-"""Rankings as matrices of passages and scores: read from runs, joined, cut to the best."""
+"""What the baselines are made of: rankings as matrices of passages and scores, and the queries that have a label."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.runs import as_matrices, read_run
-from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.pipeline import project
+from gnn_encoder.core.runs import as_matrices, read_run, write_run
+from gnn_encoder.core.storage.tables import count_rows, read_column
 
+Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores
 NOTHING = np.float32(-np.inf)  # the score where there is no passage
 
 
-def read_ranked(runs: Path, split: str) -> tuple[Rows, Scores]:
-    """A run in a system's folder of runs: passages and scores of every query of the split, -1 after shorter rankings.
+def read_ranking(run: Path, queries: Path, passages: Path) -> Ranking:
+    """A system's run of all queries of a table. *Shape:* (queries, longest ranking) both."""
+    found = with_rows(read_run(run), queries, passages)
+    rows, scores = as_matrices(found, np.arange(count_rows(queries)))
+    scores[rows < 0] = NOTHING
+    return rows, scores
 
-    *Shape:* (queries of the split, longest ranking) both.
+
+def labelled_rows(pairs: pl.DataFrame) -> tuple[Rows, pl.DataFrame]:
+    """Rows of the queries that have a label, and the labels with a query's place among them. *Shape:* (n,).
+
+    Args:
+        pairs: columns query and passage.
     """
-    queries = project.queries(split)
-    run = with_rows(read_run(runs / f"{split}.trec.gz"), queries, project.PASSAGES)
-    passages, scores = as_matrices(run, np.arange(count_rows(queries)))
-    scores[passages < 0] = NOTHING
-    return passages, scores
+    rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
+    return rows, pairs.with_columns(query=pl.Series(places))
 
 
-def best(passages: NDArray[Any], scores: Scores, depth: int) -> tuple[Rows, Scores]:
+def best(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:
     """Each query's `depth` best passages, the lower row first among equals.
 
     *Shape:* (n, k) both, in any order, passages -1 with score `NOTHING` -> (n, min(k, depth)) both.
@@ -42,30 +49,6 @@ def best(passages: NDArray[Any], scores: Scores, depth: int) -> tuple[Rows, Scor
     return np.take_along_axis(passages, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:
-    """The passages that either of two rankings has, each once a query.
-
-    *Shape:* (n, a), (n, b) -> (n, a + b) three times: passages, padded with -1 anywhere; their columns in `first`; in
-    `second`. A column is -1 where the ranking does not have the passage.
-    """
-    passages = np.concatenate([first, second], axis=1)
-    order = np.argsort(passages, axis=1, kind="stable")  # a passage of both stands first as that of `first`
-    passages, width = np.take_along_axis(passages, order, axis=1), first.shape[1]
-    in_first = np.where(order < width, order, -1)
-    in_second = np.where(order >= width, order - width, -1)
-    again = np.zeros(passages.shape, dtype=bool)
-    again[:, 1:] = (passages[:, 1:] == passages[:, :-1]) & (passages[:, 1:] >= 0)
-    in_second[:, :-1] = np.where(again[:, 1:], in_second[:, 1:], in_second[:, :-1])
-    passages[again] = -1
-    return passages, in_first, in_second
-
-
-def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
-    """`values` at `columns`; `otherwise` where a column is -1.
-
-    *Shape:* (n, c), (n, a), (n,) -> (n, c).
-    """
-    if values.shape[1] == 0:
-        return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
-    found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
-    return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)
+def write_ranking(path: Path, ranking: Ranking, queries: Path, passages: Path, tag: str) -> None:
+    """Write the ranking of all queries of a table as a run; `tag` is the system's name. *Shape:* (queries, k) both."""
+    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)

@@ -1,4 +1,4 @@
-"""Views of the corpus: every passage is encoded together with each of its generated queries (Eq. 9, 10)."""
+"""Generated queries: views of passages in the index (Eq. 9, 10), and what pre-training learns from (section 3.5)."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,9 +18,7 @@ from gnn_encoder.encoding.tokens import TextTokens, stacked
 from gnn_encoder.index.views import check_views, iterate_views
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.pipeline import project
-
-QUERIES = project.GENERATED / "queries.parquet"
+from gnn_encoder.training.examples import Examples, Ragged
 
 
 def pool_of(section: DualCross) -> Pool:
@@ -114,8 +112,8 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
     """
     if len(queries) != n_passages * views:
         raise UserError(
-            f"{QUERIES}: {len(queries)} queries, expected {n_passages * views}: dual_cross.views = {views} for each of "
-            f"{n_passages} passages; generate them again (`dvc repro`)"
+            f"there are {len(queries)} generated queries, expected {n_passages * views}: dual_cross.views = {views} "
+            f"for each of {n_passages} passages; generate them again (`dvc repro`)"
         )
 
 
@@ -143,3 +141,26 @@ def write_means(
                         writer.write(first, np.einsum("pvd,v->pd", block, pool.weights(block.shape[1])))
             writer.finish(manifest)
     distributed.barrier()
+
+
+def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:
+    """Examples of generated queries: the positive of query r is the passage that it was generated from, r // views.
+
+    There are no hard negatives. If a batch holds several queries of one passage, the passage counts as relevant for
+    each of them, so that it is not a negative for any.
+
+    Args:
+        queries: number of generated queries to draw at random; None: all.
+    """
+    total = n_passages * views
+    rows = np.arange(total)
+    if queries is not None and queries < total:
+        rows = np.sort(np.random.default_rng(seed).choice(total, size=queries, replace=False))
+    passages = rows // views
+    return Examples(
+        queries=rows,
+        positives=Ragged(passages, np.arange(len(rows) + 1)),
+        negatives=Ragged(np.empty(0, dtype=np.int64), np.zeros(len(rows) + 1, dtype=np.int64)),
+        known=rows * n_passages + passages,
+        n_passages=n_passages,
+    )

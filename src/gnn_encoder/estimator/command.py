@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.baselines.logged_neighbours import of_length_1
 from gnn_encoder.baselines.nudge import GAMMAS, Asked, best_gamma_m, nudge_m, nudge_n
-from gnn_encoder.baselines.query_log import of_length_1
 from gnn_encoder.baselines.rankings import best
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows, Scores

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.evaluation.qrels import read_qrels
+from gnn_encoder.evaluation.runs_and_qrels import read_qrels
 
 ROWS_AT_A_TIME = 8_192
 COLUMNS = "columns `id` and `vector`, a list of numbers of the same length in each row"

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from gnn_encoder.evaluation.bootstrap import resampled_means
-from gnn_encoder.pipeline.systems import CEILING, REFERENCE
+from gnn_encoder.evaluation.significance import Floats, resampled_means
+from gnn_encoder.evaluation.values import by_split, on_shared_queries
 
 RESAMPLES = 10_000
 RESAMPLES_AT_A_TIME = 500
@@ -39,28 +38,21 @@ class Ceiling:
     systems: dict[str, Share]
 
 
-def measure_ceiling(values: pl.DataFrame, measure: str, seed: int) -> dict[str, Ceiling]:
-    """Split -> shares of all systems other than M_de and the ceiling, on the queries that all systems have.
+def measure_ceiling(values: pl.DataFrame, measure: str, seed: int, *, base: str, ceiling: str) -> dict[str, Ceiling]:
+    """Split -> shares of all systems but M_de and the ceiling, on the queries that all systems have.
 
     Args:
-        values: columns system, split, qid, measure, value; M_de and the ceiling are among the systems.
+        values: columns system, split, qid, measure, value.
+        base, ceiling: M_de and the ceiling; both are among the systems.
     """
     chosen = on_shared_queries(values.filter(pl.col("measure") == measure))
-    return {
-        str(split): _of_split(part, measure, seed) for (split,), part in chosen.group_by("split", maintain_order=True)
-    }
+    return {split: _of_split(part, measure, seed, [base, ceiling]) for split, part in by_split(chosen).items()}
 
 
-def on_shared_queries(values: pl.DataFrame) -> pl.DataFrame:
-    """The rows of queries that every system of the table has: some systems are judged on a sample of the queries."""
-    systems = values["system"].n_unique()
-    return values.filter(pl.col("system").n_unique().over("split", "qid") == systems)
-
-
-def _of_split(values: pl.DataFrame, measure: str, seed: int) -> Ceiling:
+def _of_split(values: pl.DataFrame, measure: str, seed: int, ends: list[str]) -> Ceiling:
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    names = [name for name in wide.columns if name not in ("qid", REFERENCE, CEILING)]
-    columns = wide.select(REFERENCE, CEILING, *names).to_numpy()
+    names = [name for name in wide.columns if name not in ("qid", *ends)]
+    columns = wide.select(*ends, *names).to_numpy()
     means = columns.mean(axis=0)
     drawn = resampled_means(columns, resamples=RESAMPLES, seed=seed, at_a_time=RESAMPLES_AT_A_TIME)
     systems = {name: _share(means[[0, 1, i]], drawn[:, [0, 1, i]]) for i, name in enumerate(names, 2)}
@@ -69,7 +61,7 @@ def _of_split(values: pl.DataFrame, measure: str, seed: int) -> Ceiling:
     )
 
 
-def _share(means: NDArray[np.float64], drawn: NDArray[np.float64]) -> Share:
+def _share(means: Floats, drawn: Floats) -> Share:
     """*Shape:* means (3,), drawn (resamples, 3): M_de, ceiling, system."""
     base, ceiling, mean = (float(value) for value in means)
     if ceiling <= base:

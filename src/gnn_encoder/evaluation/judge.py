@@ -1,7 +1,13 @@
-"""Measures a run: passages are judged by qrels or, where queries have answers, by whether they hold an answer."""
+"""Judges runs: a passage is relevant by qrels or, where queries have answers, if it holds one of them.
+
+Where texts are cut into passages, `D#3` is a part of document D, and documents can be judged instead.
+"""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -13,71 +19,92 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import QRELS, open_table
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.evaluation.documents import as_documents, best_passages, judged_documents
 from gnn_encoder.evaluation.measures import answer_depth, cutoff, mean, per_query
 from gnn_encoder.evaluation.params import Evaluate
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import registry
+
+DOCUMENT = pl.col("pid").str.replace(r"#[0-9]+$", "")
 
 
-def measure_split(run: pl.DataFrame, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
-    """Measure a run of a split's queries; the values have the form of `per_query`.
+@dataclass(frozen=True, kw_only=True)
+class Judgements:
+    """What judges the runs of a split.
 
-    With `evaluate.by: document` the run is one of documents, each with the rank of its best passage. A document is
-    relevant if it is judged so or, where answers judge the split, if its best passage holds one.
-
-    Raises:
-        UserError: what `per_query` and `measure_by_answers` raise.
+    Attributes:
+        queries, qrels, passages: tables; the qrels are not read where the queries have answers.
+        answers: how answers are written.
+        by_document: whether documents are ranked and judged, each by its best passage. A document is relevant if it is
+            judged so or, where answers judge, if its best passage holds one.
     """
-    queries, by_document = project.queries(split), section.by == "document"
-    if by_document:
-        run = best_passages(run)
-    if judged_by_answers(queries):
-        return measure_by_answers(run, names, queries, project.PASSAGES, section.answers)
-    qrels = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-    if by_document:
-        run, qrels = as_documents(run), judged_documents(qrels)
-    return per_query(run, qrels, names)
 
+    queries: Path
+    qrels: Path
+    passages: Path
+    answers: Kind = "string"
+    by_document: bool = False
 
-def judged_queries(split: str) -> Rows:
-    """Rows of the queries of a split that count: those with a relevant passage; all, where answers judge it."""
-    queries = project.queries(split)
-    if judged_by_answers(queries):
-        return np.arange(count_rows(queries))
-    rows: Rows = relevant_pairs(queries, project.qrels(split), project.PASSAGES)["query"].unique().sort().to_numpy()
-    return rows
+    @classmethod
+    def of(cls, section: Evaluate, queries: Path, qrels: Path, passages: Path) -> Self:
+        """Judgements as section `evaluate` says."""
+        by_document = section.by == "document"
+        return cls(queries=queries, qrels=qrels, passages=passages, answers=section.answers, by_document=by_document)
 
+    @cached_property
+    def by_answers(self) -> bool:
+        """Whether answers judge the split."""
+        return judged_by_answers(self.queries)
 
-def measure_rankings(rankings: Iterable[Rows], rows: Rows, split: str, name: str, section: Evaluate) -> list[float]:
-    """The mean of one measure over some queries of a split, for each of several rankings.
+    def judged_rows(self) -> Rows:
+        """Rows of the queries that count: those with a relevant passage; all, where answers judge. *Shape:* (n,)."""
+        if self.by_answers:
+            return np.arange(count_rows(self.queries))
+        rows: Rows = relevant_pairs(self.queries, self.qrels, self.passages)["query"].unique().sort().to_numpy()
+        return rows
 
-    The values are those of `measure_split`, but whether a passage holds an answer is looked up once for all rankings.
+    def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+        """Measure a run; the values have the form of `per_query`.
 
-    Args:
-        rankings: rows of passages, best first, -1 where there is none. *Shape:* (n, k) each.
-        rows: the queries, among those that `judged_queries` lists. *Shape:* (n,).
+        Args:
+            run: columns qid, pid, rank.
 
-    Raises:
-        UserError: what `measure_split` raises.
-    """
-    queries, by_document = project.queries(split), section.by == "document"
-    qids = pl.Series(read_column(queries, "qid")).gather(rows)
-    pids = read_column(project.PASSAGES, "pid")
-    runs = [_run(ranking, qids, pids, cutoff(name), by_document) for ranking in rankings]
-    if judged_by_answers(queries):
-        answer_depth([name], "evaluate.significance")
-        held = pl.concat(runs).select("qid", "pid").unique(maintain_order=True)
-        hits = answered(with_rows(held, queries, project.PASSAGES), queries, project.PASSAGES, section.answers)
-        qrels, asked = hits.select("qid", "pid", grade=1), qids
-    else:
-        qrels = pl.DataFrame(open_table(project.qrels(split), QRELS).read())
-        qrels, asked = qrels.filter(pl.col("qid").is_in(qids.implode())), None
-        if by_document:
-            runs, qrels = [as_documents(run) for run in runs], judged_documents(qrels)
-    return [mean(per_query(run, qrels, [name], queries=asked))[name] for run in runs]
+        Raises:
+            UserError: what `per_query` and `measure_by_answers` raise.
+        """
+        if self.by_document:
+            run = best_passages(run)
+        if self.by_answers:
+            return measure_by_answers(run, names, self.queries, self.passages, self.answers)
+        return per_query(as_documents(run) if self.by_document else run, self._qrels(), names)
+
+    def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
+        """The mean of one measure over some queries, for each of several rankings.
+
+        The values are those of `measure`, but whether a passage holds an answer is looked up once for all rankings.
+
+        Args:
+            rankings: rows of passages, best first, -1 where there is none. *Shape:* (n, k) each.
+            rows: the queries, among `judged_rows`. *Shape:* (n,).
+
+        Raises:
+            UserError: what `measure` raises.
+        """
+        qids = pl.Series(read_column(self.queries, "qid")).gather(rows)
+        pids = read_column(self.passages, "pid")
+        runs = [_run(ranking, qids, pids, cutoff(name), self.by_document) for ranking in rankings]
+        if self.by_answers:
+            answer_depth([name], "evaluate.significance")
+            held = pl.concat(runs).select("qid", "pid").unique(maintain_order=True)
+            pairs = with_rows(held, self.queries, self.passages)
+            hits = answered(pairs, self.queries, self.passages, self.answers)
+            qrels, asked = hits.select("qid", "pid", grade=1), qids
+        else:
+            qrels, asked = self._qrels().filter(pl.col("qid").is_in(qids.implode())), None
+            runs = [as_documents(run) for run in runs] if self.by_document else runs
+        return [mean(per_query(run, qrels, [name], queries=asked))[name] for run in runs]
+
+    def _qrels(self) -> pl.DataFrame:
+        qrels = pl.DataFrame(open_table(self.qrels, QRELS).read())
+        return judged_documents(qrels) if self.by_document else qrels
 
 
 def _run(ranking: Rows, qids: pl.Series, pids: pa.ChunkedArray, depth: int | None, by_document: bool) -> pl.DataFrame:
@@ -87,18 +114,6 @@ def _run(ranking: Rows, qids: pl.Series, pids: pa.ChunkedArray, depth: int | Non
     run = pl.DataFrame({"qid": qids.gather(query), "pid": found, "rank": place + 1})
     run = best_passages(run) if by_document else run
     return run if depth is None else run.filter(pl.col("rank") <= depth)
-
-
-def measure_run(system: str, split: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
-    """Measure a system's run on disk: columns system, split, qid, measure, value.
-
-    For a system that is judged on a sample of the queries, only the queries of its run are measured.
-    """
-    found = read_run(project.run_file(system, split))
-    table = measure_split(found, split, names, section)
-    if registry().is_sampled(system):
-        table = table.filter(pl.col("qid").is_in(found["qid"].unique().implode()))
-    return table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
 
 
 def measure_by_answers(
@@ -128,3 +143,29 @@ def measure_by_answers(
         )
     hits = answered(pairs, queries, passages, kind)
     return per_query(run, hits.select("qid", "pid", grade=1), names, queries=qids)
+
+
+def best_passages(run: pl.DataFrame) -> pl.DataFrame:
+    """Keep the best passage of each document. Its rank becomes the document's, so that no document fills two ranks.
+
+    Args:
+        run: columns qid, pid, rank, among others.
+    """
+    best = run.sort("rank", maintain_order=True).unique(
+        [pl.col("qid"), DOCUMENT.alias("document")], keep="first", maintain_order=True
+    )
+    return best.with_columns(rank=pl.int_range(1, pl.len() + 1).over("qid").cast(run.schema["rank"]))
+
+
+def as_documents(table: pl.DataFrame) -> pl.DataFrame:
+    """A run or judgements with the documents' ids in place of the passages'."""
+    return table.with_columns(pid=DOCUMENT)
+
+
+def judged_documents(qrels: pl.DataFrame) -> pl.DataFrame:
+    """Judgements of documents: a document has the best grade of its passages.
+
+    Args:
+        qrels: columns qid, pid, grade, of passages.
+    """
+    return as_documents(qrels).group_by("qid", "pid", maintain_order=True).agg(pl.col("grade").max())

@@ -5,7 +5,9 @@ labelled    yes: at least one of its relevant passages is labelled for a trainin
 cut         yes: at least one of its relevant passages is longer than what the encoder reads
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,49 +17,54 @@ from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.evaluation.labels import CUT, LABELLED, SIMILARITY, About
-from gnn_encoder.evaluation.similarity import thirds
-from gnn_encoder.pipeline import project
+from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About
+
+THIRDS = ("lower third", "middle third", "upper third")
+DECIMALS = 3  # of a similarity: equal queries must not differ by the noise of the arithmetic
+PRODUCTS = 2**22  # similarities in memory at a time
 
 
 def label_queries(
-    split: str, similarities: NDArray[np.float64], is_cut: Callable[[Rows], NDArray[np.bool_]], passage_length: int
+    queries: Path,
+    relevant: Path | None,
+    passages: Path,
+    *,
+    labelled: Rows,
+    similarities: NDArray[np.float64],
+    is_cut: Callable[[Rows], NDArray[np.bool_]],
+    passage_length: int,
 ) -> tuple[pl.DataFrame, About]:
     """Label the judged queries of a split: column qid, and a column for each property.
 
-    Of queries that answers judge, the relevant passages are those of stage `bm25`, which knows the dev queries
-    alone: a query without one has no label, and the test queries have no column that depends on them.
+    A query without a relevant passage has no label.
 
     Args:
+        relevant: a table of qrels. None: answers judge, and nobody knows which passages are relevant; then no column
+            depends on them.
+        labelled: rows of the passages that are labelled for a training query.
         similarities: to the nearest training query. *Shape:* (queries of the split,).
         is_cut: which of some passages are longer than `passage_length`. *Shape:* rows (n,) -> (n,).
 
     Raises:
         UserError: no query of the split is judged.
     """
-    queries = project.queries(split)
-    by_answers, known = judged_by_answers(queries), project.POSITIVES if split == "dev" else project.qrels(split)
-    pairs = relevant_pairs(queries, known, project.PASSAGES)
-    rows = np.arange(len(similarities)) if by_answers else pairs["query"].unique().sort().to_numpy()
+    pairs = relevant_pairs(queries, relevant, passages) if relevant else None
+    rows = np.arange(count_rows(queries))
+    if pairs is not None and not judged_by_answers(queries):
+        rows = pairs["query"].unique().sort().to_numpy()
     if len(rows) == 0:
-        raise UserError(f"{known}: no query has a passage with a grade above 0; there is nothing to measure")
+        raise UserError(f"{relevant}: no query has a passage with a grade above 0; there is nothing to measure")
     third, bounds = thirds(similarities[rows])
     table = pl.DataFrame({"qid": pl.Series(read_column(queries, "qid"))[rows], SIMILARITY: third})
-    if by_answers and split != "dev":
+    if pairs is None:
         return table, About(thirds=bounds, passage_length=passage_length, left_out=(LABELLED, CUT))
-    passages = pairs["passage"].to_numpy()
+    found = pairs["passage"].to_numpy()
     table = table.with_columns(
-        any_passage(rows, pairs["query"], np.isin(passages, labelled_passages())).alias(LABELLED),
-        any_passage(rows, pairs["query"], is_cut(passages)).alias(CUT),
+        any_passage(rows, pairs["query"], np.isin(found, labelled)).alias(LABELLED),
+        any_passage(rows, pairs["query"], is_cut(found)).alias(CUT),
     )
     return table, About(thirds=bounds, passage_length=passage_length, left_out=())
-
-
-def labelled_passages() -> Rows:
-    """Rows of the passages that are labelled as relevant for a training query."""
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    return pairs["passage"].unique().to_numpy()
 
 
 def any_passage(rows: Rows, queries: pl.Series, flags: NDArray[np.bool_]) -> pl.Series:
@@ -73,3 +80,43 @@ def any_passage(rows: Rows, queries: pl.Series, flags: NDArray[np.bool_]) -> pl.
     asked = pl.DataFrame({"query": pl.Series(rows, dtype=queries.dtype)})
     flag = asked.join(found, on="query", how="left", maintain_order="left")["flag"]
     return flag.replace_strict({True: "yes", False: "no"}, return_dtype=pl.String)
+
+
+def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
+    """Cosine of each query with the training query that is nearest to it, rounded to `DECIMALS`.
+
+    Args:
+        queries: *Shape:* (n, d).
+        blocks: the training queries, some of them at a time. *Shape:* each (any, d), with a row at least.
+
+    *Shape:* (n,).
+    """
+    queries = _unit(queries)
+    nearest = np.full(len(queries), -np.inf, dtype=np.float32)
+    for block in map(_unit, blocks):
+        size = max(1, PRODUCTS // len(block))
+        for first in range(0, len(queries), size):
+            part = slice(first, first + size)
+            np.maximum(nearest[part], (queries[part] @ block.T).max(axis=1), out=nearest[part])
+    return nearest.astype(np.float64).round(DECIMALS)
+
+
+def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[float, float]]:
+    """The third that each query is in, and the similarities from which on it is the middle and the upper one.
+
+    A third begins at the similarity that stands a third (two thirds) of the way up, so that equal similarities are
+    always in the same third, the higher of those that they could be in. With many equal ones thirds differ in size, and
+    the lower or the middle one may be empty.
+
+    *Shape:* (n,), with n of 1 or more -> (n,).
+    """
+    ordered, last = np.sort(similarities), len(similarities) - 1
+    middle, upper = (float(ordered[min(last, -(-part * len(ordered) // 3))]) for part in (1, 2))
+    names: NDArray[Any] = np.array(THIRDS)
+    return names[(similarities >= middle).astype(int) + (similarities >= upper)], (middle, upper)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length 1. *Shape:* (n, d) -> (n, d)."""
+    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit

@@ -1,4 +1,7 @@
-"""Whether two systems differ on the same queries: the paired t-test, with a correction for several comparisons."""
+"""Whether two systems differ on the same queries: the paired t-test, with a correction for several comparisons.
+
+Also the bootstrap over queries, for what has no t-test.
+"""
 
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 LEVEL = 0.95
+Floats = NDArray[np.float64]
 Key = TypeVar("Key")
 
 
@@ -28,7 +32,7 @@ class Comparison:
     queries: int
 
 
-def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: str = "") -> Comparison:
+def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
     """Paired t-test of two systems' values on the same queries, in the same order.
 
     Where the difference is the same for every query there is no spread to test against: both ends of the interval are
@@ -52,7 +56,7 @@ def compare(system: NDArray[np.float64], baseline: NDArray[np.float64], name: st
     return Comparison(baseline=name, difference=mean, low=low, high=high, p=p, p_holm=p, queries=len(differences))
 
 
-def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
+def holm(p: Floats) -> Floats:
     """Holm's step-down correction of n p-values.
 
     The i-th smallest p is multiplied by n - i + 1. The result is never below that of a smaller p, and never above 1.
@@ -84,7 +88,7 @@ def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, 
     return corrected({name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs})
 
 
-def interval(values: NDArray[np.float64]) -> tuple[float, float]:
+def interval(values: Floats) -> tuple[float, float]:
     """95% interval of a mean (t distribution); for fewer than two values, or equal ones, the mean itself twice.
 
     *Shape:* (queries,).
@@ -94,3 +98,25 @@ def interval(values: NDArray[np.float64]) -> tuple[float, float]:
         return mean, mean
     low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=stats.sem(values))
     return float(low), float(high)
+
+
+def resampled_means(values: Floats, *, resamples: int, seed: int, at_a_time: int) -> Floats:
+    """Column means of samples of the rows, each drawn with replacement and as large as `values`.
+
+    All columns share the draws.
+
+    Args:
+        resamples: number of samples.
+        at_a_time: resamples in memory together. The draws do not depend on it, but the means' last bits may: BLAS adds
+            up the rows at the edge of a matrix in another order. Each caller therefore always passes the same number.
+
+    *Shape:* (queries, columns) -> (resamples, columns).
+    """
+    rows = len(values)
+    generator = np.random.default_rng(seed)
+    means = np.empty((resamples, values.shape[1]))
+    for first in range(0, resamples, at_a_time):
+        size = min(at_a_time, resamples - first)
+        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each row is drawn
+        means[first : first + size] = counts @ values / rows
+    return means

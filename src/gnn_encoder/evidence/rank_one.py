@@ -11,7 +11,7 @@ from gnn_encoder.core.judgements import contains, pair_keys, with_rows
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import read_run
-from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evidence.attention_by_kind import labelled_pairs, read_attention, texts_of
 from gnn_encoder.evidence.params import FULL
 from gnn_encoder.index.search import TableRows
@@ -63,7 +63,9 @@ def compare_at_rank_one(
 def describe_cases(params: Params) -> tuple[AtRankOne, list[dict[str, Any]]]:
     """The dev queries won at rank 1, and everything that is shown of the first `evidence.cases` of them."""
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
-    found = compare_at_rank_one(ours, theirs, lambda run: measure_split(run, "dev", ["P@1"], params.evaluate))
+    found = compare_at_rank_one(
+        ours, theirs, lambda run: Judgements.of(params.evaluate, *project.tables("dev")).measure(run, ["P@1"])
+    )
     depth = theirs["rank"].max()
     shown = with_rows(found.won.head(params.evidence.cases), project.queries("dev"), project.PASSAGES)
     heard = informed_by(read_attention(FULL), shown["passage"].to_list())

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.core.records import open_parquet
-from gnn_encoder.evaluation.bootstrap import Floats, resampled_means
-from gnn_encoder.evaluation.significance import LEVEL, Comparison, compare, corrected, interval
+from gnn_encoder.evaluation.significance import LEVEL, Comparison, Floats, compare, corrected, interval, resampled_means
 from gnn_encoder.evidence.params import ABLATIONS, BETA, FULL, K
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params

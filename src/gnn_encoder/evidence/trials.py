@@ -15,7 +15,7 @@ from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of, same_encoder
-from gnn_encoder.evaluation.judge import measure_split
+from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import cutoff, parse
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
@@ -128,7 +128,7 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
     passages, _ = exact_top_k(matrix, queries, depth, name="evidence.measures")
     qids, pids = read_column(project.queries(split), "qid"), read_column(project.PASSAGES, "pid")
     run = as_run(passages, pl.Series(qids), pl.Series(pids))
-    values = measure_split(run, split, names, params.evaluate)
+    values = Judgements.of(params.evaluate, *project.tables(split)).measure(run, names)
     return values.select(pl.lit(split).alias("split"), *values.columns)
 
 

@@ -63,6 +63,11 @@ class PassageIndex:
         del fields["fingerprint"]
         return cls(folder=folder, index=index, **fields)
 
+    @property
+    def bytes(self) -> int:
+        """Size of the index on the disk."""
+        return (self.folder / build.INDEX).stat().st_size
+
     def search(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
         """Find k passages a query, best first.
 

@@ -1,28 +1,23 @@
-"""PAIR's training examples: the teacher pseudo-labels candidates of labelled and unlabelled queries (section 3.3)."""
+"""PAIR's training examples: the teacher pseudo-labels candidates of queries (PAIR, sections 3.3 and 4.6)."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import TARGETS, UNLABELLED
-from gnn_encoder.core.storage.tables import candidates_table, read_candidates
-from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import TARGETS
 from gnn_encoder.pair.params import Pair
-from gnn_encoder.pair.pseudo_labels import THRESHOLDS, accuracy, check_found, pseudo_label
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_table
-from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
 from gnn_encoder.training.denoise import Ranks, denoise, spread
-from gnn_encoder.training.examples import examples_from_candidates
-from gnn_encoder.training.lists import score_lists
+from gnn_encoder.training.examples import examples_from_candidates, examples_table
 
 log = logging.getLogger(__name__)
+THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
+# Adds the teacher's columns `combined` (log odds) and `score` (0..1) to columns query, passage, listed; those that are
+# listed are among the candidates.
+Score = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -40,77 +35,97 @@ class Labelling:
     statistics: dict[str, Any]
 
 
-def label_labelled(params: Params, teacher: Path, work: Path) -> Labelling:
+def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, score: Score) -> Labelling:
     """Examples of the labelled queries, and the counts of `denoise`.
 
     Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives, and there are
     neither targets nor counts.
+
+    Args:
+        candidates: the first retriever's, a CANDIDATES table.
+        pairs: labelled pairs, columns query, passage; the teacher scores them too.
     """
-    pair = params.pair
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
-    if not pair.pseudo_labels:
+    if not section.pseudo_labels:
         return Labelling(examples_from_candidates(pairs, candidates), pl.DataFrame(TARGETS.empty_table()), {})
-    scored = _score(candidates, project.queries("train"), params, teacher, work, pairs)
-    table, counts = denoise(scored, pairs, positive_threshold=pair.s_pos, negative_threshold=pair.s_neg)
+    lists = _listed(candidates, section)
+    others = pairs.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
+    scored = score(pl.concat([lists, others]).sort("query", "passage"))
+    table, counts = denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
     return Labelling(table, _targets(scored), counts)
 
 
-def label_unlabelled(queries: Path, params: Params, teacher: Path, work: Path) -> Labelling:
+def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, score: Score) -> Labelling:
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
+    A candidate scored above `pair.s_pos` is a positive, one scored below `pair.s_neg` is a hard negative, and the
+    others are neither.
+
     Args:
-        queries: the table of the unlabelled queries.
-        teacher: folder of the cross-encoder that labels.
+        candidates: the first retriever's, a CANDIDATES table.
+        hidden: pairs of those of the queries whose labels are hidden, columns query, passage.
 
     Raises:
         UserError: no candidate scored above `pair.s_pos`.
     """
-    pair = params.pair
-    asked = embed_table("retriever", queries, params.encoder)
-    found = exact_top_k(project.embeddings("retriever"), asked, pair.depth, name="pair.depth")
-    scored = _score(pl.DataFrame(candidates_table(*found)), queries, params, teacher, work)
-    examples = pseudo_label(scored, s_pos=pair.s_pos, s_neg=pair.s_neg)
-    check_found(scored, examples, pair)
-    return Labelling(examples, _targets(scored), _judge(scored, examples, pair))
+    scored = score(_listed(candidates, section))
+    examples = pseudo_label(scored, s_pos=section.s_pos, s_neg=section.s_neg)
+    if examples.is_empty():
+        raise UserError(
+            f"pair.s_pos is {section.s_pos}: no candidate of {scored['query'].n_unique()} unlabelled queries scores "
+            f"above it; the highest score is {scored['score'].to_numpy().max():.2f}; lower pair.s_pos, or train the "
+            "teacher longer (pair.teacher)"
+        )
+    return Labelling(examples, _targets(scored), _judge(scored, examples, hidden, section))
+
+
+def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.DataFrame:
+    """Turn scored candidates of unlabelled queries into the EXAMPLES table.
+
+    Args:
+        scored: columns query, passage, score (the teacher's, 0..1).
+    """
+    ordered = scored.sort("query", "passage")
+    return examples_table(ordered.filter(pl.col("score") > s_pos), ordered.filter(pl.col("score") < s_neg))
+
+
+def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: float) -> dict[str, Any]:
+    """How many pseudo-labels there are at a pair of thresholds, and which share of them is right (Table 5).
+
+    A pseudo-positive is right if it is judged relevant, a pseudo-negative if it is not. Judgements are incomplete, so
+    that the accuracy of positives is a lower bound and the accuracy of negatives is an upper bound.
+
+    Args:
+        scored: candidates of queries whose labels are known, columns query, passage, score.
+        pairs: judged-relevant pairs of these queries, columns query, passage.
+    """
+    judged = scored.join(pairs.with_columns(relevant=pl.lit(True)), on=["query", "passage"], how="left")
+    relevant = judged["relevant"].fill_null(False)
+    positive, negative = judged["score"] > s_pos, judged["score"] < s_neg
+    return {
+        "s_pos": s_pos,
+        "s_neg": s_neg,
+        "positives": int(positive.sum()),
+        "accuracy_of_positives": _share(positive & relevant, positive),
+        "negatives": int(negative.sum()),
+        "accuracy_of_negatives": _share(negative & ~relevant, negative),
+    }
+
+
+def _listed(candidates: pl.DataFrame, section: Pair) -> pl.DataFrame:
+    """`pair.candidates` of each query's first `pair.depth` candidates."""
+    ranks = Ranks(0, section.depth, section.candidates)
+    return spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
 
 
 def _targets(scored: pl.DataFrame) -> pl.DataFrame:
     return scored.select("query", "passage", logit="combined").sort("query", "passage")
 
 
-def _score(
-    candidates: pl.DataFrame,
-    queries: Path,
-    params: Params,
-    teacher: Path,
-    work: Path,
-    labelled: pl.DataFrame | None = None,
-) -> pl.DataFrame:
-    """`pair.candidates` of each query's first `pair.depth` candidates, and its labelled passages, scored."""
-    ranks = Ranks(0, params.pair.depth, params.pair.candidates)
-    lists = spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
-    if labelled is not None:
-        others = labelled.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
-        lists = pl.concat([lists, others]).sort("query", "passage")
-    return score_lists(
-        lists,
-        queries,
-        work,
-        scorers=open_scorers(teacher, (params.pair.teacher or params.train_cross_encoder).max_length, params),
-        section=params.teacher,
-        dev=partial(open_dev_lists, ranks, params),
-        title="pair_label",
-    )
-
-
-def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, pair: Pair) -> dict[str, Any]:
+def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, hidden: pl.DataFrame, section: Pair) -> dict[str, Any]:
     """How many pseudo-labels there are, and how often they are right on the queries whose labels are hidden."""
-    pairs = relevant_pairs(project.queries(UNLABELLED), project.qrels(UNLABELLED), project.PASSAGES)
-    # The queries with hidden labels stand first in the table of unlabelled queries, and so have the same rows in both.
-    known = scored.join(pairs.select("query").unique(), on="query", how="semi")
-    thresholds = dict.fromkeys([(pair.s_pos, pair.s_neg), *THRESHOLDS])
-    quality = [accuracy(known, pairs, s_pos=p, s_neg=n) for p, n in thresholds]
+    known = scored.join(hidden.select("query").unique(), on="query", how="semi")
+    thresholds = dict.fromkeys([(section.s_pos, section.s_neg), *THRESHOLDS])
+    quality = [accuracy(known, hidden, s_pos=p, s_neg=n) for p, n in thresholds]
     counts = {
         "queries": scored["query"].n_unique(),
         "queries_with_a_pseudo_positive": len(pseudo),
@@ -122,3 +137,8 @@ def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, pair: Pair) -> dict[str, 
     for row in quality:
         log.info("%s", ", ".join(f"{k.replace('_', ' ')} {v:.3g}" if v is not None else k for k, v in row.items()))
     return counts | {"quality": quality}
+
+
+def _share(part: pl.Series, whole: pl.Series) -> float | None:
+    count = int(whole.sum())
+    return int(part.sum()) / count if count else None

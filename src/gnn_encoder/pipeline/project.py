@@ -26,6 +26,7 @@ TARGETS = EXAMPLES.with_name("targets.parquet")
 PAIR_LABELS = DATA / "pair_labels"
 EMBEDDINGS = DATA / "embeddings"
 GENERATED = DATA / "generated"
+GENERATED_QUERIES = GENERATED / "queries.parquet"
 GENERATOR = GENERATED / "generator"
 COMPARISON = DATA / "comparison"
 TRIALS = DATA / "trials"
@@ -34,7 +35,6 @@ QUERY_ENCODERS = Path(".scratch") / "query_encoders"  # graphs of encoders, made
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
-CHOICE = "choice.json"  # what a baseline chose on dev, in its artifact
 VALUES = "values.parquet"  # table of every query's measures, in folders of measured systems
 JUDGED = ("dev", "test")  # splits on which systems are measured
 
@@ -53,6 +53,11 @@ def queries(split: str) -> Path:
 def qrels(split: str) -> Path:
     """Judgements of a split."""
     return PREPARED / "qrels" / f"{split}.parquet"
+
+
+def tables(split: str) -> tuple[Path, Path, Path]:
+    """Queries and judgements of a split, and the passages."""
+    return queries(split), qrels(split), PASSAGES
 
 
 def slices(split: str) -> Path:

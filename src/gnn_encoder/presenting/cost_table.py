@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.figures import Panel, system_style, wrapped
 from gnn_encoder.presenting.formats import NOTHING

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from gnn_encoder.evaluation.ceiling import Ceiling
-from gnn_encoder.evaluation.cost_record import Costs
+from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.pipeline import project

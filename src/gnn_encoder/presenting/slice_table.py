@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from gnn_encoder.evaluation.labels import CUT, LABELLED, SIMILARITY, About
-from gnn_encoder.evaluation.similarity import THIRDS
-from gnn_encoder.evaluation.slices import Slice, Sliced, Slices
+from gnn_encoder.evaluation.properties import THIRDS
+from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About, Slice, Sliced, Slices
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.formats import BETTER, NOTHING, WORSE, comparison, count, points
 from gnn_encoder.presenting.tables import Table

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import polars as pl
 from pydantic import TypeAdapter
 
-from gnn_encoder.baselines.choice import Choice, read_choice
+from gnn_encoder.baselines.choice import CHOICE, Choice, read_choice
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.evaluation.ceiling import on_shared_queries
 from gnn_encoder.evaluation.claim import Claim
-from gnn_encoder.evaluation.values import Comparisons, Means, read_values
+from gnn_encoder.evaluation.values import Comparisons, Means, on_shared_queries
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import repro
+from gnn_encoder.pipeline.judging import read_values
 from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.presenting.quality import Mean, Measured, Results, means_of
 
@@ -51,7 +51,7 @@ def read_choices() -> dict[str, Choice]:
     """System -> what it chose on dev, for the systems without training that have been made."""
     places = {name: project.embeddings(name) for name in registry().shifted}
     places |= {name: project.RUNS / name for name in (*registry().reordered, *registry().fused)}
-    return {name: read_choice(place) for name, place in places.items() if (place / project.CHOICE).is_file()}
+    return {name: read_choice(place) for name, place in places.items() if (place / CHOICE).is_file()}
 
 
 def histories() -> dict[str, Path]:

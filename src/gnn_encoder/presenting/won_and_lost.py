@@ -8,7 +8,7 @@ import polars as pl
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.core.runs import read_run
 from gnn_encoder.core.storage.tables import ROW_GROUP
-from gnn_encoder.evaluation.documents import DOCUMENT
+from gnn_encoder.evaluation.judge import DOCUMENT
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gnn_encoder.baselines.choice import CHOICE
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.core.storage.fingerprint import MANIFEST
@@ -155,7 +156,7 @@ def watched(system: str, hybrid: bool) -> list[Path]:
         return files
     from gnn_encoder.index.bm25 import SETTINGS  # only here: it loads what a server without BM25 does not need
 
-    return [*files, project.index(LEXICAL) / SETTINGS, project.runs(HYBRID) / project.CHOICE]
+    return [*files, project.index(LEXICAL) / SETTINGS, project.runs(HYBRID) / CHOICE]
 
 
 @dataclass

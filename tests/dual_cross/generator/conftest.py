@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source

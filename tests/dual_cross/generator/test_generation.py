@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from gnn_encoder.core.records import QUERIES
-from gnn_encoder.dual_cross.generator import generation as module
-from gnn_encoder.dual_cross.generator.decoding import write_queries
-from gnn_encoder.dual_cross.generator.generation import generate_queries, sampling
-from gnn_encoder.dual_cross.generator.model import QueryGenerator
+from gnn_encoder.dual_cross import generation as module
+from gnn_encoder.dual_cross.decoding import write_queries
+from gnn_encoder.dual_cross.generation import generate_queries, sampling
+from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 
 LENGTH = 24

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.dual_cross.generator.quality import first_sentence, measure, rouge_l, self_bleu, texts_of_rows
+from gnn_encoder.dual_cross.quality import first_sentence, measure, rouge_l, self_bleu, texts_of_rows
 
 from ...texts import write_passages, write_queries
 

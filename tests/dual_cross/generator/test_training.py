@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gnn_encoder.dual_cross.generator import training as module
-from gnn_encoder.dual_cross.generator.decoding import write_queries
-from gnn_encoder.dual_cross.generator.generation import sampling
-from gnn_encoder.dual_cross.generator.model import IGNORED, QueryGenerator, shifted
-from gnn_encoder.dual_cross.generator.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
+from gnn_encoder.dual_cross import training as module
+from gnn_encoder.dual_cross.decoding import write_queries
+from gnn_encoder.dual_cross.generation import sampling
+from gnn_encoder.dual_cross.model import IGNORED, QueryGenerator, shifted
+from gnn_encoder.dual_cross.params import Generator
+from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.training import loop
@@ -22,6 +23,7 @@ from ...texts import text
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
 LENGTHS = {"query_length": 8, "passage_length": 16}
+SECTION = Generator(model=None, revision=None, epochs=1, batch_size=2, learning_rate=1e-3, warmup=0.0, **LENGTHS)
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def texts(fresh: QueryGenerator, passages_table: Path, queries_table: Path) -> P
     queries, passages = (
         open_tokens(table, fresh.tokenizer, table.parent, 64) for table in (queries_table, passages_table)
     )
-    return PairTexts(fresh, pairs, queries, passages, **LENGTHS)
+    return PairTexts(fresh, pairs, queries, passages, SECTION)
 
 
 def test_shifted_by_hand() -> None:

@@ -10,8 +10,8 @@ from safetensors import safe_open
 from transformers import AutoModelForSeq2SeqLM
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.dual_cross.generator.model import QueryGenerator
-from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
+from gnn_encoder.dual_cross.model import QueryGenerator
+from gnn_encoder.dual_cross.warm_start import set_word_frequencies
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens, single_batch
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from gnn_encoder.core import distributed
@@ -57,6 +58,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented JSON with a final newline, whole. Of several ranks the first one writes."""
+    """Write `value` as indented JSON with a final newline, whole; a dataclass as an object of its fields.
+
+    Of several ranks the first one writes.
+    """
     if distributed.is_first():
-        write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n")

@@ -15,9 +15,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.pipeline import project
-
 log = logging.getLogger(__name__)
 NGRAMS = 4
 SHOWN = 5  # passages whose queries are logged as examples
@@ -102,17 +99,13 @@ def texts_of_rows(table: Path, rows: NDArray[np.integer]) -> list[str]:
     return [texts[int(place)] for place in inverse]
 
 
-def judge_generated(generated: Path, views: int) -> Quality:
-    """The quality of the queries generated for passages that are relevant for dev queries; logged with examples."""
-    queries = project.queries("dev")
-    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-    quality = measure(pairs, queries, project.PASSAGES, generated, views)
+def tell(quality: Quality, pairs: pl.DataFrame, asked_queries: Path, generated: Path, views: int) -> None:
+    """Log the quality, and the generated queries of some passages; the arguments are those of `measure`."""
     best = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(quality.rouge_l))
     log.info("ROUGE-L %s; a passage's first sentence: %.3f", best, quality.rouge_l_first_sentence)
     log.info("self-BLEU-4 %.3f", quality.self_bleu)
     shown = pairs.head(SHOWN)
-    asked = texts_of_rows(queries, shown["query"].to_numpy())
+    asked = texts_of_rows(asked_queries, shown["query"].to_numpy())
     for query, passage in zip(asked, shown["passage"].to_list(), strict=True):
         rows = np.arange(passage * views, (passage + 1) * views)
         log.info("asked: %s; generated: %s", query, " | ".join(texts_of_rows(generated, rows)))
-    return quality

@@ -1,22 +1,25 @@
-"""Judges and compares runs of any tool, as `gnn-encoder evaluate` does."""
+"""Judges and compares runs of any software by qrels or answers, as `gnn-encoder evaluate` does.
+
+Qrels stand as TREC writes them (`qid 0 pid grade`), as BEIR does (`qid pid grade`), as pairs
+of relevant ones (`qid pid`), or in a table of stage prepare.
+"""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import TypeAdapter
 
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
-from gnn_encoder.core.runs import read_scored_run
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
+from gnn_encoder.core.runs import numbered_lines, read_scored_run
 from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
-from gnn_encoder.evaluation.qrels import read_qrels
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
 from gnn_encoder.evaluation.slices import Slices, slice_systems
 
@@ -24,6 +27,43 @@ Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names o
 OPTION = "--measure"
 BY_QRELS = ("RR@10", "nDCG@10", "R@50", "R@1000")
 BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
+
+FORMS = "a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, with white space between them"
+HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")  # nine digits at most: an int32 holds them
+SCHEMA = pl.Schema({"line": pl.Int64(), "qid": pl.String(), "pid": pl.String(), "grade": pl.Int32()})
+
+
+def read_qrels(path: Path) -> pl.DataFrame:
+    """Read judgements: text, plain or gzip, or a table as stage prepare writes it.
+
+    Returns:
+        Columns qid, pid, grade; lines in the file's order.
+
+    Raises:
+        UserError: the file is missing or truncated, a line is malformed, or a pair is judged twice.
+    """
+    if path.suffix == ".parquet":
+        return pl.DataFrame(open_table(path, QRELS).read())
+    rows: list[tuple[int, str, str, int]] = []
+    width = None
+    for number, line in numbered_lines(path):
+        fields = line.removeprefix("\ufeff").split()
+        width = width or (len(fields) if len(fields) in (2, 3, 4) else None)
+        if not rows and fields == HEADER:
+            continue
+        if len(fields) != width:
+            raise UserError(f"{path}, line {number}: {len(fields)} fields; {FORMS}, the same in the whole file")
+        qid, pid, grade = (*fields, "1") if width == 2 else (fields[0], fields[-2], fields[-1])
+        if not GRADE.fullmatch(grade):
+            raise UserError(f"{path}, line {number}: grade is {grade!r}; must be a whole number, 0 for not relevant")
+        rows.append((number, qid, pid, int(grade)))
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    repeated = table.filter(~pl.struct("qid", "pid").is_first_distinct())
+    if len(repeated):
+        number, qid, pid, _ = repeated.row(0)
+        raise UserError(f"{path}, line {number}: query {qid!r} and passage {pid!r} were judged before; keep one line")
+    return table.drop("line")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +167,10 @@ def as_json(judged: Judged, slices: dict[str, Slices]) -> str:
     found: dict[str, Any] = {"queries": judged.values["qid"].n_unique(), "missing": judged.missing}
     found |= {"measures": means["value"]}
     if "against" in means:
-        comparisons = {name: asdict(comparison) for name, comparison in judged.comparisons().items()}
-        found |= {"against": means["against"], "comparisons": comparisons}
+        found |= {"against": means["against"], "comparisons": judged.comparisons()}
     if slices:
-        found |= {"slices": TypeAdapter(dict[str, Slices]).dump_python(slices)}
-    return json.dumps(found, indent=2, ensure_ascii=False)
+        found |= {"slices": slices}
+    return json.dumps(found, indent=2, ensure_ascii=False, default=asdict)
 
 
 def check_target(path: Path) -> None:

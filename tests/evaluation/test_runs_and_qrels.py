@@ -17,7 +17,7 @@ from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.records import QRELS as QRELS_TABLE
 from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.evaluation.qrels import read_qrels
+from gnn_encoder.evaluation.runs_and_qrels import read_qrels
 
 RUN = "q1 Q0 a 0 1.0 t\nq1 Q0 b 0 2.0 t\nq2 Q0 c 0 5 t\nq2 Q0 a 0 5 t\nq2 Q0 b 0 4 t\n"
 OTHER = "q1 Q0 a 1 9 t\nq2 Q0 b 1 9 t\nq3 Q0 a 1 9 t\n"

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from gnn_encoder.baselines.fusion import RANKS, SCORES, Fusion, settings
-from gnn_encoder.baselines.rankings import NOTHING, best, union
+from gnn_encoder.baselines.hybrid import RANKS, SCORES, Fusion, settings, union
+from gnn_encoder.baselines.rankings import NOTHING, best
 from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.pipeline.params import Params
 
 # Two queries. The first one's passages 7 and 2 are found by both, the second one's by the dense system alone.
 DENSE = (np.array([[7, 2, 5], [1, 0, -1]]), np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING]], np.float32))
@@ -120,8 +121,9 @@ def test_best_equals_a_full_sort(depth: int) -> None:
         assert (found[query][len(expected) :] == -1).all()
 
 
-def test_settings_have_the_least_of_bm25_first() -> None:
-    assert settings([1.0, 0.0], [60, 10]) == [
+def test_settings_have_the_least_of_bm25_first(tiny_params: Params) -> None:
+    section = tiny_params.baselines.model_copy(update={"bm25_weights": [1.0, 0.0], "reciprocal_ranks": [60, 10]})
+    assert settings(section) == [
         *({"by": "scores", "weight": 0.0}, {"by": "scores", "weight": 1.0}),
         *({"by": "reciprocal ranks", "k": 10}, {"by": "reciprocal ranks", "k": 60}),
     ]

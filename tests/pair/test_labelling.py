@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from gnn_encoder.pair.pseudo_labels import accuracy, pseudo_label
+from gnn_encoder.pair.labelling import accuracy, pseudo_label
 
 SCORED = pl.DataFrame(
     [

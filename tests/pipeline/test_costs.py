@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.evaluation.costs import training_seconds
+from gnn_encoder.pipeline.costs import training_seconds
 from gnn_encoder.pipeline.stage import TIMES
 
 

@@ -11,7 +11,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from gnn_encoder.core import distributed
-from gnn_encoder.dual_cross.generator.warm_start import prediction_head, warm_start
+from gnn_encoder.dual_cross.warm_start import prediction_head, warm_start
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.device import autocast, device, working_dtype
 from gnn_encoder.models.params import Encoder

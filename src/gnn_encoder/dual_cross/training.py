@@ -1,6 +1,5 @@
 """Training P_QG(q|d) on labelled pairs: the model reads the positive passage and learns to write its query."""
 
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -8,25 +7,17 @@ import polars as pl
 import torch
 from torch import nn
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.scratch import WORK
-from gnn_encoder.dual_cross.generator.model import QueryGenerator
-from gnn_encoder.dual_cross.generator.warm_start import set_word_frequencies
+from gnn_encoder.dual_cross.model import QueryGenerator
+from gnn_encoder.dual_cross.params import Generator
+from gnn_encoder.dual_cross.warm_start import set_word_frequencies
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.pretrained import Source, check_length
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.models.pretrained import check_length
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import Batches, chunks
-from gnn_encoder.training.loop import Settings, fit, parameter_group, write_history
+from gnn_encoder.training.loop import History, Settings, fit, parameter_group
 
-log = logging.getLogger(__name__)
-QRELS = {"train": project.qrels("train"), "dev": project.POSITIVES}
 FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
@@ -40,13 +31,11 @@ class PairTexts:
         pairs: pl.DataFrame,
         queries: TextTokens,
         passages: TextTokens,
-        *,
-        query_length: int,
-        passage_length: int,
+        section: Generator,
     ) -> None:
         self._template, self._queries, self._passages = model.template, queries, passages
         self._query_rows, self._passage_rows = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
-        self._query_length, self._passage_length = query_length, passage_length
+        self._query_length, self._passage_length = section.query_length, section.passage_length
 
     def __len__(self) -> int:
         return len(self._query_rows)
@@ -121,40 +110,19 @@ def mean_loss(model: QueryGenerator, texts: PairTexts) -> float:
     return total / tokens
 
 
-def train_generator(params: Params, scratch: Path) -> None:
-    """Warm-start from the encoder, train, and write the model into `scratch`, with `history.csv` and `statistics.json`.
+def train_generator(
+    model: QueryGenerator, texts: PairTexts, section: Generator, folder: Path, *, seed: int, frozen_layers: int
+) -> History:
+    """Train a warm-started model on labelled pairs. No dev score stops training or selects weights.
 
-    The dev queries' loss is only reported; it neither stops training nor selects weights.
+    Args:
+        folder: scratch folder of checkpoints; if they are there, training resumes.
+        frozen_layers: how many of the encoder's lowest layers do not learn.
     """
-    base, settings = params.encoder, params.dual_cross.generator
-    source = Source(base.model, base.revision, base.trust_remote_code)
-    model = QueryGenerator.from_encoder(source, base, seed=params.seed)
-    check_length(model.model.encoder, "dual_cross.generator.passage_length", settings.passage_length)
-    check_length(model.model.encoder, "dual_cross.generator.query_length", settings.query_length)
-    model.freeze_lower(base.frozen_layers)
-    texts = _read_pairs("train", model, params)
+    check_length(model.model.encoder, "dual_cross.generator.passage_length", section.passage_length)
+    check_length(model.model.encoder, "dual_cross.generator.query_length", section.query_length)
+    model.freeze_lower(frozen_layers)
     set_word_frequencies(model.model, texts.token_counts(model.model.config.decoder.vocab_size))
-    task = GeneratorTask(model, texts, epochs=settings.epochs, batch_size=settings.batch_size, seed=params.seed)
-    how = Settings(name="generator", warmup=settings.warmup, seed=params.seed)
-    history = fit(task, parameter_groups(model, settings.learning_rate), how, scratch / WORK)
-    dev_texts = _read_pairs("dev", model, params)
-    if distributed.is_first():
-        dev = mean_loss(model, dev_texts)
-        log.info("generator: %d training pairs, dev loss %.3f nats a token", len(texts), dev)
-        write_json(scratch / "statistics.json", {"train_pairs": len(texts), "dev_loss": dev})
-    model.save(scratch)
-    write_history(scratch / "history.csv", history)
-
-
-def _read_pairs(split: str, model: QueryGenerator, params: Params) -> PairTexts:
-    """A split's relevant pairs."""
-    pairs = relevant_pairs(project.queries(split), QRELS[split], project.PASSAGES)
-    lengths = params.dual_cross.generator
-    return PairTexts(
-        model,
-        pairs,
-        open_queries(project.queries(split), model),
-        open_passages(model),
-        query_length=lengths.query_length,
-        passage_length=lengths.passage_length,
-    )
+    task = GeneratorTask(model, texts, epochs=section.epochs, batch_size=section.batch_size, seed=seed)
+    how = Settings(name="generator", warmup=section.warmup, seed=seed)
+    return fit(task, parameter_groups(model, section.learning_rate), how, folder)

@@ -1,0 +1,95 @@
+"""What the project's systems cost: it opens them for measuring, and adds up the times of the stages."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnn_encoder.baselines.choice import read_choice
+from gnn_encoder.baselines.hybrid import HybridIndex
+from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, scorer, with_neighbours
+from gnn_encoder.baselines.rankings import Ranking, best
+from gnn_encoder.core.rows import Matrix
+from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.evaluation.costs import DEPTH, Costs, LookUp, measure_costs
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.stage import TIMES, artifact_name
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, registry
+
+
+def costs_of(
+    system: str, params: Params, *, depth: int = DEPTH, look_up: LookUp | None = None, look_up_bytes: int = 0
+) -> Costs:
+    """Costs of a dense system, on the first dev queries; see `measure_costs`."""
+    model = project.encoder(system)
+    return measure_costs(
+        PassageIndex.open(project.index(system)),
+        DualEncoder.load(model, precision=params.encoder.precision).for_inference(),
+        read_column(project.queries("dev"), "text").to_pylist(),
+        training_seconds=training_seconds(model),
+        depth=depth,
+        look_up=look_up,
+        look_up_bytes=look_up_bytes,
+    )
+
+
+def costs_with_labelled_queries(system: str, params: Params) -> Costs:
+    """Costs of searching the passages, then the labelled queries, and of adding what their passages get."""
+    base, folder = registry().reordered[system].base, project.runs(system)
+    choice, known = read_choice(folder), LabelledQueries.open(folder / LABELLED)
+    matrix, unit = open_matrix(project.embeddings(base)), float(choice.facts["unit"])
+    count = int(choice.setting["neighbours"])
+
+    def look_up(text: str, query: Matrix, found: Ranking) -> object:
+        given = known.look_up(query, count)
+        bonus = with_neighbours(found, given, [count], scorer(matrix, query), corpus=len(matrix), unit=unit)
+        return best(bonus.passages, bonus.scores(choice.setting), DEPTH)
+
+    return costs_of(base, params, look_up=look_up, look_up_bytes=known.bytes)
+
+
+def costs_of_hybrid(params: Params) -> Costs:
+    """Costs of searching the passages as deep as the hybrid does, then BM25's index, and of fusing both."""
+    choice, lexical = read_choice(project.runs(HYBRID)), project.index(LEXICAL)
+    dense = str(choice.facts["dense"])
+    both = HybridIndex.open(PassageIndex.open(project.index(dense)), lexical, choice)
+
+    def look_up(text: str, query: Matrix, found: Ranking) -> object:
+        return both.fuse(text, (found[0].astype(np.int64), found[1]), DEPTH)
+
+    size = sum(file.stat().st_size for file in lexical.iterdir())
+    return costs_of(dense, params, depth=both.depth, look_up=look_up, look_up_bytes=size)
+
+
+def training_seconds(model: Path) -> float | None:
+    """Seconds that it took to make a model and every artifact that it was made from; the prepared tables do not count.
+
+    None where an artifact was not made on this machine, or only after an interruption.
+    """
+    seconds, waiting, seen = 0.0, [model], set()
+    while waiting:
+        path = waiting.pop()
+        if project.PREPARED in path.parents or project.DATA not in path.parents:
+            continue
+        record = _record(path)
+        if record is None:
+            return None
+        found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+        if found["seconds"] is None:
+            return None
+        if record not in seen:
+            seen.add(record)
+            seconds += found["seconds"]
+            waiting += map(Path, found["inputs"])
+    return seconds
+
+
+def _record(path: Path) -> Path | None:
+    """The file in `TIMES` of the artifact that a path is or lies in; None if there is none."""
+    records = (TIMES / f"{artifact_name(folder)}.json" for folder in (path, *path.parents) if folder.parts)
+    return next((record for record in records if record.is_file()), None)
