@@ -10,7 +10,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from update_readme import provenance, quality
+from update_docs import provenance, quality
 
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import replacing

@@ -1,6 +1,6 @@
-"""Fill the marked sections of README.md, docs/ and results/ from what was measured. No number in them is typed in.
+"""Fill the marked sections of docs/ and results/ from what was measured. No number in them is typed in.
 
-    python scripts/update_readme.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
+    python scripts/update_docs.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
 
 Run it after `dvc repro`; the times are those of `dvc repro` and of all branches, the date the day.
 Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
@@ -26,7 +26,7 @@ from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_record, read_results
 from gnn_encoder.presenting.tables import Table, markdown, titled
 
-# What README.md shows: the systems that a user chooses between, some measures, of experiments whose metrics are kept.
+# What stands side by side: the systems that a user chooses between, some measures, of experiments that are kept.
 SYSTEMS = (
     *("bm25", "untouched", "dual_encoder", "no_gnn", "query_mean", "label_prior", "gnn_encoder", "hybrid"),
     *("dual_encoder_distilled", "gnn_encoder_distilled", "pair", "dual_cross"),
@@ -41,7 +41,7 @@ HOW_TO_READ = (
 
 
 def overview() -> Table:
-    """The systems of README.md, with the measures of each experiment on its test queries side by side."""
+    """The systems that a user chooses between, with the measures of each experiment on its test queries."""
     branches = [name for name, branch in registry().branches.items() if not branch.sampled]
     found = {
         name: {
@@ -103,8 +103,10 @@ def main() -> None:
     given = parser.parse_args()
     whole = f", all branches together {given.all_minutes:.1f}" if given.all_minutes else ""
     told = f"{provenance(given.date)} `dvc repro` took {given.minutes:.1f} minutes{whole}."
-    fill(Path("README.md"), {"results": f"{markdown(overview())}\n\nThe columns *default*: InsuranceQA, {told}"})
-    results = {"all-results": quality(f"InsuranceQA with the default `params.yaml`: {told}")}
+    results = {
+        "results": f"{markdown(overview())}\n\nThe columns *default*: InsuranceQA, {told}",
+        "all-results": quality(f"InsuranceQA with the default `params.yaml`: {told}"),
+    }
     if choices := read_choices():
         results["choices"] = titled(choices_table(choices))
     if costs := read_record(project.METRICS / "costs.json", dict[str, Costs]):
