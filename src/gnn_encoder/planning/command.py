@@ -18,7 +18,7 @@ from gnn_encoder.pipeline.stage import TIMES
 from gnn_encoder.planning.choice import Choice, best, choose, enough
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure
-from gnn_encoder.planning.plan import Plan, hurts, main_branch, plan
+from gnn_encoder.planning.plan import Plan, Planned, hurts, main_branch, plan
 from gnn_encoder.presenting.formats import seconds, size
 
 BUSY = 0.75  # load a core from which on a machine is no quiet one
@@ -124,15 +124,18 @@ def table(of: Plan) -> Iterator[str]:
     """A line a stage: seconds of its start and work, disk, memory; seconds that its work took where it has run here."""
     width = max(len(stage.address) for stage in of.stages)
     yield f"{'stage':{width}}  {'start':>7}  {'work':>9}  {'measured':>9}  {'disk':>9}  {'memory':>9}"
-    rows = [(one.address, one.start, one.seconds, one.measured, one.disk, one.memory) for one in of.stages]
-    starts, work = (sum(row[column] for row in rows) for column in (1, 2))
     measured = [one.measured for one in of.stages if one.measured is not None]
-    for name, start, spent, took, disk, memory in (
-        *rows,
-        ("total", starts, work, sum(measured) if measured else None, of.disk, of.memory),
-    ):
-        sizes = f"{size(int(disk)):>9}  {size(int(memory)):>9}"
-        yield f"{name:{width}}  {seconds(start):>7}  {seconds(spent):>9}  {seconds(took):>9}  {sizes}"
+    total = Planned(
+        address="total",
+        start=sum(one.start for one in of.stages),
+        seconds=sum(one.seconds for one in of.stages),
+        disk=of.disk,
+        memory=of.memory,
+        measured=sum(measured) if measured else None,
+    )
+    for one in (*of.stages, total):
+        times = f"{seconds(one.start):>7}  {seconds(one.seconds):>9}  {seconds(one.measured):>9}"
+        yield f"{one.address:{width}}  {times}  {size(int(one.disk)):>9}  {size(int(one.memory)):>9}"
 
 
 def summary(of: Plan) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Work:
     def seconds(self, speeds: Speeds) -> float:
         """How long it takes, without the start of its process."""
         kinds = (one.name for one in fields(speeds) if one.name != "start")
-        return self.other + sum(getattr(self, kind) * getattr(speeds, kind) for kind in kinds)
+        return self.other + float(sum(getattr(self, kind) * getattr(speeds, kind) for kind in kinds))
 
 
 @dataclass(frozen=True)
