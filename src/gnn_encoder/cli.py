@@ -382,7 +382,7 @@ def inform(
     has on the dev queries.
 
     \b
-    Example:
+    Examples:
       gnn-encoder inform --passages p.npy --queries q.npy --qrels qrels.tsv
         --dev-queries dq.npy --dev-qrels dqrels.tsv --out informed.npy
     """  # noqa: D301 (click reads the backspace as: keep these lines)

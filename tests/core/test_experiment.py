@@ -74,6 +74,7 @@ def test_a_reason_replaces_the_comment_beside_a_value_and_leaves_what_is_below()
     at = lines().index("  graph: full              # all edges")
     assert lines()[at + 1] == "  # mine"
     assert lines()[-1] == "  passages: 4              # few" and lines()[0] == f"{HEADER}--data beir"
+    assert lines()[-3].startswith("report:  ") and lines()[-2] == "  queries: 10"
     assert lines().count("") == DEFAULT.splitlines().count("")
 
 

@@ -166,14 +166,16 @@ def _leaves(name: str, value: Any, by: str) -> Iterator[Change]:
 
 
 def _set(section: CommentedMap, one: Change) -> None:
-    """Set a value; a section that it stands in is made if it is missing or null."""
+    """Set a value; a section that it stands in is made if it is missing or null, and with a reason has a line a key."""
     *outer, key = one.name.split(".")
     for name in outer:
         if not isinstance(section.get(name), CommentedMap):
             _put(section, name, CommentedMap())
         section = section[name]
     _put(section, key, one.value)
-    if one.why:  # ruamel.yaml keeps the comment beside a value in one token with what stands below, which stays
+    if one.why:
+        section.fa.set_block_style()
+        # ruamel.yaml keeps the comment beside a value in one token with what stands below.
         tokens = section.ca.items.setdefault(key, [None] * 4)
         below = tokens[2].value.partition("\n")[2] if tokens[2] else ""
         tokens[2] = CommentToken(f" # {one.why}\n{below}", CommentMark(COLUMN), None)
