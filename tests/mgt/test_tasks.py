@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,13 +14,16 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
+from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
+from gnn_encoder.mgt.params import MGT
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import reciprocal_ranks
 from gnn_encoder.training.examples import Examples, TrainingBatch
+from gnn_encoder.training.params import Dev
 
 from ..texts import text, write_queries
 from ..training.conftest import tiny_encoder
@@ -40,7 +44,7 @@ class World:
     """Everything a task needs, with caches that are no encoder's: what reads the wrong kind of embedding is caught."""
 
     def __init__(self, model: Path, texts: Texts, node_texts: Texts, examples: Examples, kind: str) -> None:
-        self.encoder = tiny_encoder(model).float()
+        self.encoder, queries = tiny_encoder(model).float(), texts.query_tokens
         self.texts, self.node_texts, self.examples = texts, node_texts, examples
         self.nodes = Nodes(training=0 if kind == "generated" else N, sources=np.array(SOURCES[kind], dtype=np.int32))
         n = len(self.nodes)
@@ -48,6 +52,21 @@ class World:
         graph = Graph(passages=passages, score=np.linspace(1, 0, n * K), n_passages=M)
         d = self.encoder.dimension
         self.cached = np.sin(np.arange(M * d, dtype=np.float32) * 0.7).reshape(M, d) / 4
+        self.given = Given(
+            encoder=self.encoder,
+            examples=examples,
+            queries=queries,
+            passages=texts.passage_tokens,
+            cached=self.cached,
+            dev_queries=queries,
+            dev_pairs=pl.DataFrame(),
+            answered=None,
+            dev=Dev.model_construct(),
+            mgt=MGT.model_construct(chunk_size=3),
+            seed=1,
+            frozen_layers=0,
+            batch_tokens=64,
+        )
         self.near, self.fewer = (
             Neighbourhood(
                 graph,
@@ -150,10 +169,8 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
 
 def joint_task(world: World, near: Neighbourhood | None = None) -> JointTask:
     """Trains on `near`, by default on the world's graph, and is scored on the world's."""
-    w = world
-    graphs = near or w.near, w.near
-    sides = w.texts, w.node_texts, w.texts.query_tokens
-    return JointTask(w.encoder, *sides, w.gnn, *graphs, w.supervision, chunk_size=3, batch_tokens=64)
+    graphs = near or world.near, world.near
+    return JointTask(world.given, world.node_texts.query_tokens, world.gnn, graphs, world.supervision)
 
 
 @pytest.mark.parametrize("number", STEPS)
@@ -169,18 +186,9 @@ def test_joint_step(world: World, number: int) -> None:
 
 
 def gnn_task(world: World, queries: Tensor, near: Neighbourhood | None = None) -> GNNTask:
-    dev = queries[world.supervision.dev.queries]
-    scale = world.encoder.scale
-    return GNNTask(
-        world.gnn,
-        near or world.near,
-        world.near,
-        world.supervision,
-        queries=queries,
-        node_queries=world.node_embeddings().detach(),
-        dev_queries=dev,
-        scale=scale,
-    )
+    graphs = near or world.near, world.near
+    embeddings = queries, world.node_embeddings().detach(), queries[world.supervision.dev.queries]
+    return GNNTask(world.gnn, graphs, world.supervision, *embeddings, scale=world.encoder.scale)
 
 
 @pytest.mark.parametrize("number", STEPS)
@@ -196,15 +204,9 @@ def test_step_of_the_gnn_alone(world: World, number: int) -> None:
     assert_same(found, gradients([world.gnn]))
 
 
-def control_task(world: World) -> NoGNNTask:
-    texts = world.texts
-    return NoGNNTask(world.encoder, texts, texts.query_tokens, world.supervision, chunk_size=3, batch_tokens=64)
-
-
 @pytest.mark.parametrize("number", STEPS)
 def test_step_of_the_control(world: World, number: int) -> None:
-    task = control_task(world)
-    loss = task.step(number)
+    loss = NoGNNTask(world.given, world.supervision).step(number)
     found = gradients([world.encoder])
     expected = world.loss(world.supervision.batch(number)[0], *world.embeddings())
     expected.backward()
@@ -224,8 +226,7 @@ def test_dev_scores(world: World) -> None:
         plain = world.dev_score(h_q, h_p)
     assert joint_task(world).evaluate() == pytest.approx(joint)
     assert gnn_task(world, h_q).evaluate() == pytest.approx(alone)
-    control = control_task(world)
-    assert control.evaluate() == pytest.approx(plain)
+    assert NoGNNTask(world.given, world.supervision).evaluate() == pytest.approx(plain)
     assert len({joint, alone, plain}) > 1
 
 

@@ -31,8 +31,9 @@ from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.mgt.given import draw_dev
 from gnn_encoder.mgt.params import MGT
-from gnn_encoder.mgt.phases import draw_dev, new_gnn, open_graphs, supervise, train_on_embeddings
+from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise, train_on_embeddings
 from gnn_encoder.models.device import device
 from gnn_encoder.training.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.training.loop import History

@@ -4,17 +4,20 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import ATTENTION
+from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.runs import as_run
+from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of, same_encoder
+from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, origin_of, same_encoder
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import cutoff, parse
 from gnn_encoder.index.exact import exact_top_k
@@ -26,7 +29,6 @@ from gnn_encoder.pipeline.graphs import (
     load_encoder,
     open_given,
     open_informer,
-    plain_embeddings,
 )
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
@@ -138,9 +140,14 @@ def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: 
     inform = open_informer(source, model, encoder, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
 
+    def embed(rows: Rows) -> Matrix:
+        if encoded is not None:
+            return gather(open_matrix(encoded), rows).astype(np.float32)
+        return embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
+
     def parts() -> Iterator[pa.Table]:
         for first in range(0, len(inform.retrieved), PASSAGES_AT_A_TIME):
             rows = inform.retrieved[first : first + PASSAGES_AT_A_TIME]
-            yield inform.explain(rows, plain_embeddings(encoder, encoded, rows, params))
+            yield inform.explain(rows, embed(rows))
 
     write_table(path, ATTENTION, parts())

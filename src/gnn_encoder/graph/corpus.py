@@ -1,12 +1,8 @@
 """Query-interactive embeddings h'_p of the whole corpus: the trained GNN over the full graph, window by window."""
 
-import logging
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
@@ -14,15 +10,8 @@ from torch import Tensor
 
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import gather
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.graph.effect import effect_of
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
-
-log = logging.getLogger(__name__)
-EFFECT = "effect.json"  # in the folder of the matrix
-SAMPLE = 2_000  # passages that the effect is measured on
 
 
 class CorpusGNN:
@@ -107,25 +96,3 @@ class CorpusGNN:
         queries = torch.from_numpy(subgraph.queries).to(self._near.device)
         h_p = torch.from_numpy(embeddings).to(self._near.device)
         return h_p, self._interactive[queries], self._queries[queries]
-
-
-def effect_sample(inform: CorpusGNN) -> Rows:
-    """The passages whose effect is measured: of those that some query retrieved, evenly spread over the corpus."""
-    rows = inform.retrieved
-    return rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).round().astype(np.int64))] if len(rows) else rows
-
-
-def write_effect(
-    inform: CorpusGNN, rows: Rows, before: NDArray[np.float32], matrix: NDArray[Any], folder: Path, title: str
-) -> None:
-    """Measure what the network does to some passages, log it and write `EFFECT`.
-
-    Args:
-        before: their h_p. *Shape:* (b, d).
-        matrix: h'_p of the whole corpus. *Shape:* (m, d).
-        title: what the log calls the system.
-    """
-    found = effect_of(pl.DataFrame(inform.explain(rows, before)), before, gather(matrix, rows).astype(np.float32))
-    write_json(folder / EFFECT, asdict(found))
-    for line in found.lines():
-        log.info("%s: %s", title, line)

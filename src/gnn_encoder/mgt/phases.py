@@ -1,90 +1,28 @@
 """Training GNN-encoder in two phases, and its control."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
-from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT
 from gnn_encoder.mgt.start import choose_start
 from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
+from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
-from gnn_encoder.training.params import Dev
 
 log = logging.getLogger(__name__)
-Answered = Callable[
-    [pl.DataFrame], pl.DataFrame
-]  # those of some pairs of a dev query and a passage that hold an answer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """What GNN-encoder and its control start from and train on.
-
-    Attributes:
-        encoder: M_de, which training changes.
-        cached: its passage embeddings. *Shape:* (m, d).
-        dev_pairs: judged-relevant pairs of the dev queries, columns query, passage.
-        answered: where answers judge; None: the pairs are all.
-        frozen_layers, batch_tokens: those of section `encoder`.
-    """
-
-    encoder: DualEncoder
-    examples: Examples
-    queries: TextTokens
-    passages: TextTokens
-    cached: NDArray[Any]
-    dev_queries: TextTokens
-    dev_pairs: pl.DataFrame
-    answered: Answered | None
-    dev: Dev
-    mgt: MGT
-    seed: int
-    frozen_layers: int
-    batch_tokens: int
-
-    def texts(self, queries: TextTokens) -> Texts:
-        """Some queries, and the passages."""
-        return Texts(self.encoder, queries, self.passages, batch_tokens=self.batch_tokens)
-
-    def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
-        """E_Q of some queries by the present weights. *Shape:* (n, d)."""
-        self.encoder.eval()
-        return embed_queries(self.encoder, queries, self.batch_tokens, rows)
-
-    def sample(self, *, whole: int, queries: int) -> DevSample:
-        """The dev sample; see `draw_dev`."""
-        return draw_dev(
-            self.dev_pairs,
-            lambda rows: self.embed(self.dev_queries, rows),
-            self.cached,
-            size=queries if len(self.cached) <= whole else self.dev.queries,
-            whole=whole,
-            depth=self.dev.depth,
-            seed=self.seed,
-            answered=self.answered,
-        )
 
 
 def train_gnn_encoder(
@@ -169,9 +107,8 @@ def train_on_embeddings(
         queries, node_queries, dev_queries, scale: as in `GNNTask`.
         folder: where what a killed run resumes from is kept.
     """
-    dev_queries = dev_queries.to(device())
-    inputs = {"queries": queries, "node_queries": node_queries, "dev_queries": dev_queries, "scale": scale}
-    task = GNNTask(gnn, *graphs, supervision, **inputs)  # type: ignore[arg-type]
+    embeddings = queries, node_queries, dev_queries.to(device())
+    task = GNNTask(gnn, graphs, supervision, *embeddings, scale=scale)
     if gnn.config.labelled:
         choose_start(gnn, task.reciprocal_ranks)
     _log_rounds("GNN alone", supervision)
@@ -191,17 +128,7 @@ def _train_jointly(
         return []
     encoder, mgt = given.encoder, given.mgt
     encoder.freeze_lower(given.frozen_layers)
-    task = JointTask(
-        encoder,
-        given.texts(given.queries),
-        given.texts(nodes),
-        given.dev_queries,
-        gnn,
-        *graphs,
-        supervision,
-        chunk_size=mgt.chunk_size,
-        batch_tokens=given.batch_tokens,
-    )
+    task = JointTask(given, nodes, gnn, graphs, supervision)
     _log_rounds("encoder and GNN", supervision)
     groups = [parameter_group(encoder, mgt.encoder_learning_rate), *gnn.groups(mgt.joint_gnn_learning_rate)]
     return fit(task, groups, _settings("joint", "encoder and GNN", mgt, given.seed), folder / "joint")
@@ -218,50 +145,9 @@ def train_control(given: Given, learning_rate: float, folder: Path, *, title: st
     epochs = mgt.gnn_epochs + mgt.epochs
     supervision = supervise(given.examples, dev, NO_NODES, mgt, given.seed, epochs=epochs, masked=False)
     encoder.freeze_lower(given.frozen_layers)
-    task = NoGNNTask(
-        encoder,
-        given.texts(given.queries),
-        given.dev_queries,
-        supervision,
-        chunk_size=mgt.chunk_size,
-        batch_tokens=given.batch_tokens,
-    )
+    task = NoGNNTask(given, supervision)
     groups = [parameter_group(encoder, learning_rate)]
     return fit(task, groups, _settings("no_gnn", title, mgt, given.seed), folder / "no_gnn")
-
-
-def draw_dev(
-    pairs: pl.DataFrame,
-    embed: Callable[[Rows], Matrix],
-    cached: NDArray[Any],
-    *,
-    size: int,
-    whole: int,
-    depth: int,
-    seed: int,
-    answered: Answered | None = None,
-) -> DevSample:
-    """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
-
-    In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
-    and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
-
-    Args:
-        pairs: judged-relevant pairs of the dev queries, columns query, passage.
-        embed: E_Q of some of these queries. *Shape:* (q,) -> (q, d).
-        cached: M_de's passage embeddings. *Shape:* (m, d).
-        size: most queries.
-        whole: a corpus of at most so many passages is ranked whole.
-        depth: passages that each query adds to a pool.
-    """
-    rows, m = sample_queries(pairs, size, seed), len(cached)
-    retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
-    if m > whole or answered is not None:
-        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="dev.depth")
-    if answered is not None:
-        hits = answered(retrieved_pairs(rows, retrieved))
-        pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
-    return dev_sample(rows, pairs, ranked(retrieved, m, whole))
 
 
 def new_gnn(

@@ -15,11 +15,10 @@ from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
+from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.models.device import device
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import (
-    Texts,
     batch_loss,
     contrastive_step,
     local_share,
@@ -77,8 +76,7 @@ class GNNTask:
     """Phase one: only the GNN learns. E_Q and E_P stay those of M_de, so that all embeddings come from a cache.
 
     Args:
-        neighbourhood: the graph that trains.
-        deployed: the graph that will inform the corpus, and by which the dev sample is scored.
+        graphs: the one that trains, and the one that will inform the corpus, by which the dev sample is scored.
         queries: E_Q of all training queries. *Shape:* (training queries, d).
         node_queries: E_Q of all queries that are nodes. *Shape:* (n, d).
         dev_queries: E_Q of the sampled dev queries. *Shape:* (q, d).
@@ -88,19 +86,18 @@ class GNNTask:
     def __init__(
         self,
         gnn: QueryPassageGNN,
-        neighbourhood: Neighbourhood,
-        deployed: Neighbourhood,
+        graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
-        *,
         queries: Tensor,
         node_queries: Tensor,
         dev_queries: Tensor,
+        *,
         scale: float,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"gnn": gnn}
-        self._gnn, self._neighbourhood, self._deployed, self._supervision = gnn, neighbourhood, deployed, supervision
-        self._queries, self._node_queries = queries, node_queries
-        self._dev_queries, self._scale = dev_queries, scale
+        self._gnn, self._supervision, self._scale = gnn, supervision, scale
+        self._neighbourhood, self._deployed = graphs
+        self._queries, self._node_queries, self._dev_queries = queries, node_queries, dev_queries
 
     def __len__(self) -> int:
         return len(self._supervision)
@@ -138,32 +135,23 @@ class JointTask:
     Eq. 6 still come from M_de's cache.
 
     Args:
-        neighbourhood, deployed: as in phase one.
-        texts: training queries and passages.
-        node_texts: the queries that are nodes, and passages.
-        dev_texts: dev queries.
+        nodes: texts of the queries that are nodes.
+        graphs: as in phase one.
     """
 
     def __init__(
         self,
-        encoder: DualEncoder,
-        texts: Texts,
-        node_texts: Texts,
-        dev_texts: TextTokens,
+        given: Given,
+        nodes: TextTokens,
         gnn: QueryPassageGNN,
-        neighbourhood: Neighbourhood,
-        deployed: Neighbourhood,
+        graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
-        *,
-        chunk_size: int,
-        batch_tokens: int,
     ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
-        self._encoder, self._texts, self._node_texts, self._gnn = encoder, texts, node_texts, gnn
-        self._dev_texts = dev_texts
-        self._neighbourhood, self._deployed, self._supervision = neighbourhood, deployed, supervision
-        self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
-        encoder.train()
+        self.modules: dict[str, nn.Module] = {"encoder": given.encoder, "gnn": gnn}
+        self._given, self._gnn, self._supervision = given, gnn, supervision
+        self._texts, self._node_texts = given.texts(given.queries), given.texts(nodes)
+        self._neighbourhood, self._deployed = graphs
+        given.encoder.train()
 
     def __len__(self) -> int:
         return len(self._supervision)
@@ -172,7 +160,7 @@ class JointTask:
         """Forward and backward of one batch by Algorithm 1, lines 7-11."""
         batch, masked = self._supervision.batch(number)
         subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
-        encoder, texts, size = self._encoder, self._texts, self._chunk_size
+        encoder, texts, size = self._given.encoder, self._texts, self._given.mgt.chunk_size
         queries = represent_queries(encoder, texts, batch.queries, size)
         passages = represent_passages(encoder, texts, subgraph.passages, size)
         sides = [queries, passages]
@@ -190,15 +178,14 @@ class JointTask:
 
     def evaluate(self) -> float:
         """Dev RR@10 with all queries in the graph, by the encoder being trained, except for Eq. 6's cached passages."""
-        dev = self._supervision.dev
-        with no_grad_eval(self._encoder):
-            asked = embed_queries(self._encoder, self._dev_texts, self._batch_tokens, dev.queries)
+        dev, encoder, batch_tokens = self._supervision.dev, self._given.encoder, self._given.batch_tokens
+        with no_grad_eval(encoder):
+            asked = embed_queries(encoder, self._given.dev_queries, batch_tokens, dev.queries)
             queries, parts = torch.from_numpy(asked).to(device()), []
             for rows in _parts(dev.pool):
                 subgraph = self._deployed.around(rows)
-                nodes = self._node_texts.query_tokens
-                h_q = embed_queries(self._encoder, nodes, self._batch_tokens, subgraph.queries)
-                h_p = embed_passages(self._encoder, self._texts.passage_tokens, self._batch_tokens, rows)
+                h_q = embed_queries(encoder, self._node_texts.query_tokens, batch_tokens, subgraph.queries)
+                h_p = embed_passages(encoder, self._given.passages, batch_tokens, rows)
                 parts.append(
                     self._deployed.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
                 )
@@ -208,33 +195,24 @@ class JointTask:
 class NoGNNTask:
     """The control: the dual-encoder alone learns by Eq. 1 and 2, on the same queries and dev sample."""
 
-    def __init__(
-        self,
-        encoder: DualEncoder,
-        texts: Texts,
-        dev_texts: TextTokens,
-        supervision: Supervision,
-        *,
-        chunk_size: int,
-        batch_tokens: int,
-    ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._dev_texts, self._supervision = encoder, texts, dev_texts, supervision
-        self._chunk_size, self._batch_tokens = chunk_size, batch_tokens
-        encoder.train()
+    def __init__(self, given: Given, supervision: Supervision) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": given.encoder}
+        self._given, self._texts, self._supervision = given, given.texts(given.queries), supervision
+        given.encoder.train()
 
     def __len__(self) -> int:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
-        batch, _ = self._supervision.batch(number)
-        return contrastive_step(self._encoder, self._texts, batch, self._supervision.examples, self._chunk_size)
+        (batch, _), given = self._supervision.batch(number), self._given
+        return contrastive_step(given.encoder, self._texts, batch, given.examples, given.mgt.chunk_size)
 
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""
-        read, given = Views(inputs=alone(self._encoder, self._texts.passage_tokens)), self._supervision
-        return retrieval_score(self._encoder, given.dev, self._dev_texts, read, self._batch_tokens)
+        given = self._given
+        read = Views(inputs=alone(given.encoder, given.passages))
+        return retrieval_score(given.encoder, self._supervision.dev, given.dev_queries, read, given.batch_tokens)
 
 
 def _on(like: Tensor, values: NDArray[Any]) -> Tensor:

@@ -4,24 +4,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import Origin, check_shape, gather, open_matrix
+from gnn_encoder.core.storage.arrays import Origin, check_shape, open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, same_encoder
-from gnn_encoder.graph.corpus import CorpusGNN, effect_sample, write_effect
+from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, same_encoder
+from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.phases import Given
+from gnn_encoder.mgt.given import Given
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
@@ -145,7 +140,7 @@ def deployed_neighbourhood(source: GraphArtifacts, config: GNNConfig, params: Pa
 
 
 def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
-    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix and its effect.
+    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix.
 
     Args:
         model: folder of the GNN and its encoder.
@@ -165,15 +160,3 @@ def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Par
         encoded=encoded,
         transform=inform,
     )
-    if distributed.is_first() and len(rows := effect_sample(inform)):
-        with distributed.alone():
-            before = plain_embeddings(encoder, encoded, rows, params)
-        write_effect(inform, rows, before, open_matrix(folder), folder, source.name)
-    distributed.barrier()
-
-
-def plain_embeddings(encoder: DualEncoder, encoded: Path | None, rows: Rows, params: Params) -> NDArray[np.float32]:
-    """h_p of some passages, read from the matrix `encoded` if the encoder computed one. *Shape:* (b,) -> (b, d)."""
-    if encoded is not None:
-        return gather(open_matrix(encoded), rows).astype(np.float32)
-    return embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
