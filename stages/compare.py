@@ -94,7 +94,8 @@ def draw_views(stage: Stage) -> None:
         found = views_curve(system, stage.params, stage.work)
         log_tables([views_table(found)])
         found.write_csv(stage.scratch / f"{system}.csv")
-        found.write_csv(stage.plots / system / "views.csv", mkdir=True)
+        (stage.plots / system).mkdir(parents=True, exist_ok=True)
+        found.write_csv(stage.plots / system / "views.csv")
 
 
 def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
