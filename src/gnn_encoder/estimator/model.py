@@ -26,6 +26,7 @@ from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, row_keys
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
+from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
@@ -39,7 +40,6 @@ from gnn_encoder.training.examples import Examples, examples_from_candidates, to
 from gnn_encoder.training.loop import History
 
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
-SCORES = 2**25  # scores of new passages that are held at a time
 EDGES_AT_A_TIME = 65_536  # whose features are asked for together
 Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
 
@@ -251,9 +251,8 @@ class GNNEncoder:
                 window = result[first : first + len(block)]
                 if len(known):
                     window[known] = self._corpus.inform(self._near.around(rows[known]), block[known])
-                size = max(1, SCORES // self.graph_.n)
-                for part in (new[start : start + size] for start in range(0, len(new), size)):
-                    window[part] = self._corpus.inform(self._link_new(block[part]), block[part])
+                if len(new):
+                    window[new] = self._corpus.inform(self._link_new(block[new]), block[new])
                 bar.update(len(block))
         return result
 
@@ -330,9 +329,7 @@ class GNNEncoder:
         self._near = Neighbourhood(graph, none, features, max_neighbours=most, labelled=types, device=device())
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
         self._by_key = np.argsort(self._keys, kind="stable")
-        last = graph.score.reshape(graph.n, graph.k)[:, -1]
-        full = self.labelled_.reshape(graph.n, graph.k)[:, -1] & self.labelled
-        self._reach = np.where(full, np.inf, last)  # what a new passage has to exceed to be among a query's k
+        self._reach = Reach.of(graph, self.labelled_ if self.labelled else None)
 
     def _rows_in_fit(self, first: int, block: Matrix) -> Rows:
         """The row of each passage in `fit`, the same as now if it may be; -1 where it was not there. *Shape:* (b,)."""
@@ -349,15 +346,10 @@ class GNNEncoder:
             raise UserError(
                 "passages: some were not there in fit, and nobody knows the features of their edges; fit again"
             )
-        scores = block @ self.queries_.T
-        passage, query = np.nonzero(scores > self._reach)
-        if self.max_neighbours is not None:
-            order = np.lexsort((-scores[passage, query], passage))
-            passage, query = passage[order], query[order]
-            near = np.arange(len(passage)) - np.searchsorted(passage, passage) < self.max_neighbours
-            passage, query = passage[near], query[near]
-        queries, place = np.unique(query, return_inverse=True)
-        return Subgraph(np.full(len(block), -1), queries, np.full(len(query), -1), place, passage)
+        edges = nearest(link(self.queries_, self._reach, block), self.max_neighbours)
+        queries, place = np.unique(edges["query"].to_numpy(), return_inverse=True)
+        passage = edges["passage"].to_numpy(writable=True)
+        return Subgraph(np.full(len(block), -1), queries, np.full(len(edges), -1), place, passage)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_corpus"):

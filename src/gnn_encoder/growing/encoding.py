@@ -33,7 +33,7 @@ class TokensInMemory(TextTokens):
 
 def passage_texts(passages: pl.DataFrame, tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """Passages as models read them. `passages`: columns title, text."""
-    return [with_title(*one, tokenizer) for one in passages.select("title", "text").iter_rows()]
+    return [with_title(title, text, tokenizer) for title, text in passages.select("title", "text").iter_rows()]
 
 
 def embed_new(encoder: DualEncoder, passages: pl.DataFrame, batch_tokens: int) -> Matrix:

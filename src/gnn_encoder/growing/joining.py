@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,7 @@ from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.corpus import embed_queries, same_encoder
+from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, embed_new, embed_new_pairs, passage_texts
 from gnn_encoder.growing.reading import rows_of
@@ -36,44 +37,18 @@ from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood, 
 from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params
 
-QUERIES_AT_A_TIME = 1_024  # whose scores of new passages are in memory
-# A passage that is added again is encoded in another batch than in the build, which moves its scores in bf16 by less.
-ROUNDING = 0.01
 
+class LayerTwo(TypedDict):
+    """What the second layer reads of new passages; as of `QueryPassageGNN.interactive_passages`."""
 
-def retrieving(queries: Matrix, needed: Matrix, passages: Matrix, labelled: Rows, before: Rows) -> pl.DataFrame:
-    """The queries that would retrieve new passages: these enter their k best passages by M_de.
-
-    Args:
-        queries: E_Q by M_de. *Shape:* (n, d).
-        needed: the score that a passage needs to enter, and the one that a passage needs which the query is labelled
-            with. *Shape:* (n, 2).
-        passages: E_P by M_de. *Shape:* (b, d).
-        labelled: pairs of a query and a new passage that it is labelled with. *Shape:* (any, 2).
-        before: pairs of a query and a new passage of which it retrieved a built version. *Shape:* (any, 2).
-
-    Returns:
-        Columns query, passage, score, sorted by passage, then score from the highest on, then query.
-    """
-    found = [pl.DataFrame(schema={"query": pl.Int64, "passage": pl.Int64, "score": pl.Float32})]
-    for first in range(0, len(queries), QUERIES_AT_A_TIME):
-        part = slice(first, first + QUERIES_AT_A_TIME)
-        scores = queries[part] @ passages.T
-        bound = np.repeat(needed[part, :1], len(passages), axis=1)
-        query, passage = _within(labelled, first).T
-        bound[query, passage] = needed[part, 1][query]
-        query, passage = _within(before, first).T
-        bound[query, passage] -= ROUNDING * np.abs(bound[query, passage])
-        query, passage = np.nonzero(scores > bound)
-        found.append(pl.DataFrame({"query": first + query, "passage": passage, "score": scores[query, passage]}))
-    return pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
-
-
-def _within(pairs: Rows, first: int) -> Rows:
-    """The pairs of a part of the queries, which are numbered from its first one on."""
-    there = (pairs[:, 0] >= first) & (pairs[:, 0] < first + QUERIES_AT_A_TIME)
-    found: Rows = pairs[there] - np.array([first, 0])
-    return found
+    h_p: Tensor
+    h_q_prime: Tensor
+    edge_query: Tensor
+    edge_passage: Tensor
+    edge_features: Tensor | None
+    loop_features: Tensor | None
+    h_q: Tensor
+    labelled: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -83,13 +58,12 @@ class Joined:
     Attributes:
         h_p: by the encoder that was trained with the GNN. *Shape:* (b, d).
         edges: columns query, passage, score, labelled: whether a training query is labelled with the passage.
-        inputs: what `QueryPassageGNN.interactive_passages` and `explain` read.
+        inputs: the same as tensors.
     """
 
     h_p: Matrix
     edges: pl.DataFrame
-    inputs: tuple[Tensor | None, ...]
-    named: dict[str, Tensor | None]
+    inputs: LayerTwo
 
 
 class GraphJoiner:
@@ -120,7 +94,7 @@ class GraphJoiner:
         """h'_p of new passages. *Shape:* passages (b,), columns pid, title, text -> (b, d)."""
         joined = self.join(passages)
         with torch.no_grad():
-            informed: Matrix = self.gnn.interactive_passages(*joined.inputs, **joined.named).cpu().numpy()
+            informed: Matrix = self.gnn.interactive_passages(**joined.inputs).cpu().numpy()
         return informed
 
     def join(self, passages: pl.DataFrame) -> Joined:
@@ -133,11 +107,18 @@ class GraphJoiner:
         edges = self._edges(passages["pid"], cached)
         queries, edge_query = np.unique(edges["query"].to_numpy(), return_inverse=True)
         edge_passage = edges["passage"].to_numpy(writable=True)
-        h_q, h_q_prime = (_tensor(self._queries[name][queries]) for name in ("h_q", "h_q_prime"))
-        inputs = (_tensor(h_p), h_q_prime, *(torch.from_numpy(one).to(device()) for one in (edge_query, edge_passage)))
-        features = self._features(passages, queries, edge_query, edge_passage)
-        labelled = _tensor(edges["labelled"].to_numpy()) if self.gnn.config.labelled else None
-        return Joined(h_p, edges, (*inputs, *features), {"h_q": h_q, "labelled": labelled})
+        features, loops = self._features(passages, queries, edge_query, edge_passage)
+        inputs = LayerTwo(
+            h_p=_tensor(h_p),
+            h_q_prime=_tensor(self._queries["h_q_prime"][queries]),
+            edge_query=torch.from_numpy(edge_query).to(device()),
+            edge_passage=torch.from_numpy(edge_passage).to(device()),
+            edge_features=features,
+            loop_features=loops,
+            h_q=_tensor(self._queries["h_q"][queries]),
+            labelled=_tensor(edges["labelled"].to_numpy()) if self.gnn.config.labelled else None,
+        )
+        return Joined(h_p, edges, inputs)
 
     def _edges(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
         """As `Joined.edges`; a graph of self-loops has none."""
@@ -147,16 +128,14 @@ class GraphJoiner:
         before = np.stack([edges // self._graph.k, built["place"].to_numpy()[at]], axis=1)
         labels = self._labels.join(built, left_on="passage", right_on="row")
         labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
-        found = retrieving(self._queries["m_de"], self._needed, cached, labels.to_numpy(), before)
+        found = link(self._queries["m_de"], self._reach, cached, labelled=labels.to_numpy(), before=before)
         found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
         found = found.with_columns(labelled=pl.col("known").fill_null(False) & (pl.col("query") < self._training))
         if not self._params.encode_corpus.labelled_edges:
             found = found.filter(pl.col("known").is_null())
         if self.gnn.config.graph == "self_loops":
             found = found.clear()
-        if (most := self._params.mgt.max_neighbours) is not None:
-            found = found.filter(pl.int_range(pl.len()).over("passage") < most)
-        return found.drop("known")
+        return nearest(found, self._params.mgt.max_neighbours).drop("known")
 
     def _features(
         self, passages: pl.DataFrame, queries: Rows, edge_query: Rows, edge_passage: Rows
@@ -176,12 +155,8 @@ class GraphJoiner:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         self._graph, self._training = graph, nodes.training
         self._labels = nodes.labelled_pairs(pairs)
-        last = graph.score.reshape(graph.n, graph.k)[:, -1]
-        known = graph.labelled_edges(pair_keys(self._labels, graph.m)).reshape(graph.n, graph.k)[:, -1]
-        self._needed = np.stack([last, last], axis=1)
-        if self._params.build_graph.labelled:  # labelled passages come first, whatever their score
-            self._needed = np.stack([np.where(known, np.inf, last), np.where(known, last, -np.inf)], axis=1)
-        self._needed = self._needed.astype(np.float32)
+        labels_first = self._params.build_graph.labelled
+        self._reach = Reach.of(graph, graph.labelled_edges(pair_keys(self._labels, graph.m)) if labels_first else None)
 
     def _open_queries(self, folder: Path) -> dict[str, Matrix]:
         """E_Q by M_de and by the encoder trained with the GNN, and h'_q, of all queries; computed once for each build.

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -174,6 +173,8 @@ def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.fl
 
 
 def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
+    import faiss  # only here: explaining needs torch, and both in one process crash on macOS
+
     scores, rows = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
     return by_score_then_row(rows, scores)
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
@@ -97,6 +96,10 @@ class PassageIndex:
 
         *Shape:* queries (n, dimension), qids (n,).
         """
+        from gnn_encoder.core.runs import (
+            write_run,
+        )  # only here: it loads polars
+
         if depth > self.passages:
             log.info("retrieve.depth %d exceeds the corpus: %s holds all %d passages", depth, path.name, self.passages)
         found = self.find(queries, min(depth, self.passages), name="retrieve.depth")

@@ -97,8 +97,8 @@ class GraphExplainer:
             self._join = GraphJoiner(self._system, load_params())
         joined = self._join.join(pl.DataFrame([passage]))
         with torch.no_grad():
-            after = self._join.gnn.interactive_passages(*joined.inputs, **joined.named).cpu().numpy()
-            heads, gate = self._join.gnn.explain(*joined.inputs, **joined.named)
+            after = self._join.gnn.interactive_passages(**joined.inputs).cpu().numpy()
+            heads, gate = self._join.gnn.explain(**joined.inputs)
         return Informed(
             queries=joined.edges["query"].to_numpy(),
             labelled=joined.edges["labelled"].to_numpy(),
