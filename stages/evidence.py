@@ -3,7 +3,6 @@
 import os
 from dataclasses import asdict
 
-import polars as pl
 import torch
 
 from gnn_encoder.core.storage.atomic import write_json, write_text
@@ -14,7 +13,7 @@ from gnn_encoder.evidence.attention_by_kind import compare_attention, examples, 
 from gnn_encoder.evidence.encoding_times import GRAPH, encoding_milliseconds
 from gnn_encoder.evidence.params import ABLATIONS, MODELS, TABLES
 from gnn_encoder.evidence.rank_one import describe_cases
-from gnn_encoder.evidence.summary import as_table, baselines, read_trials, summarise
+from gnn_encoder.evidence.summary import baselines, read_trials, summarise
 from gnn_encoder.models.device import processor, working_dtype
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.costs import costs_of
@@ -45,7 +44,6 @@ def trials(kind: str, stage: Stage) -> list[Table]:
         for (split,), rows in values.group_by("split", maintain_order=True)
     }
     write_json(stage.metrics / f"{kind}.json", {split: asdict(summary) for split, summary in found.items()})
-    as_table(found).write_csv(stage.plots / f"{kind}.csv")
     if kind != ABLATIONS:
         write_png(stage.plots / f"{kind}.png", sweep_panels(found, kind))
     return list(summary_tables(found, kind, tested))
@@ -56,11 +54,8 @@ def attention(stage: Stage) -> Table:
     table = compare_attention(stage.params, stage.work / "scores")
     table.write_parquet(stage.scratch / "attention.parquet")
     drawn = examples(table, DRAWN)
-    named = [neighbours(rows) for rows in drawn]
-    columns = len(MODELS) if drawn else 1
-    write_png(stage.plots / "attention.png", attention_panels(drawn, named), columns=columns, shared=True)
-    told = [rows.with_columns(text=pl.Series(names)) for rows, names in zip(drawn, named, strict=True)]
-    pl.concat(told or [table.clear().with_columns(text=pl.lit(""))]).write_csv(stage.plots / "attention.csv")
+    panels = attention_panels(drawn, [neighbours(rows) for rows in drawn])
+    write_png(stage.plots / "attention.png", panels, columns=len(MODELS) if drawn else 1, shared=True)
     found = shares(table)
     write_json(stage.metrics / "attention.json", found)
     return attention_table(found)
@@ -87,8 +82,6 @@ def times(stage: Stage) -> Table:
     }
     found = {"systems": systems, "machine": machine}
     write_json(stage.metrics / "times.json", found)
-    rows = [{"system": system, **row} for system, row in found["systems"].items()]
-    pl.DataFrame(rows).write_csv(stage.plots / "times.csv")
     return times_table(found)
 
 

@@ -259,9 +259,6 @@ def results(
         if not found:
             raise UserError(f"metrics/{first}: has not been evaluated; run `{repro(first)}` first")
         _tell_other_figures(registry().branches[first].baseline, params)
-        for stale in (table for table in found if table.outdated):
-            told = f"{stale.title}, {stale.split}: what has run here since has other figures"
-            _print_warning(f"{told}; `{stale.command}` renews the table")
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
         if first == MAIN and (claim := read_claim()):

@@ -1,7 +1,7 @@
 """The trials of a table, each run with several seeds on the same queries: means, intervals, paired differences."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -110,16 +110,6 @@ def middle(resampled: Floats) -> tuple[float, float]:
     """The interval that holds the middle 95% of resampled values. *Shape:* (resamples,)."""
     low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
-
-
-def as_table(found: dict[str, Summary]) -> pl.DataFrame:
-    """A row for each split, measure and system, with the fields of `SeedMean` other than `seeds`."""
-    return pl.DataFrame(
-        {"split": split, "measure": measure, "system": system, **asdict(replace(mean, seeds=[]))}
-        for split, summary in found.items()
-        for measure, means in summary.means.items()
-        for system, mean in means.items()
-    ).drop("seeds")
 
 
 def _mean(values: Floats, resampled: Floats, seeds: Floats) -> SeedMean:

@@ -42,8 +42,6 @@ class Results:
         means: of each system.
         against_reference: comparisons with M_de.
         against_own: comparisons with the baselines of the systems' branches.
-        command: the command that writes the files that these results were read from.
-        outdated: whether the queries' values have changed since then.
         sampled: whether only a sample of the split's queries was judged.
     """
 
@@ -52,8 +50,6 @@ class Results:
     means: Measured
     against_reference: Comparisons
     against_own: Comparisons
-    command: str = ""
-    outdated: bool = False
     sampled: bool = False
 
 

@@ -13,12 +13,11 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.values import Comparisons, Means, on_shared_queries
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.judging import read_values
 from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.presenting.quality import Mean, Measured, Results, means_of
 
-SAME = 1e-9  # a table is up to date if its means differ by at most this from the means of the queries' values
+SAME = 1e-9  # the means of a table and of the queries' values differ by at most this, or the values are newer
 Record = TypeVar("Record")
 
 
@@ -68,10 +67,11 @@ def read_measured() -> dict[str, Measured]:
 def read_results(measured: dict[str, Measured]) -> list[Results]:
     """The tables of all systems, test before dev, then those of branches; empty if nothing has been evaluated.
 
-    A branch has tables of its own if one of its systems is in no table of all systems that is up to date.
+    A branch has tables of its own if one of its systems is in no table of all systems. A table that is older than the
+    values of its systems' queries is left out.
     """
-    found = list(_read(project.METRICS, "all systems", "dvc repro pipelines/comparison/dvc.yaml", measured))
-    told = {system for table in found if not table.outdated for system in table.means}
+    found = list(_read(project.METRICS, "all systems", measured))
+    told = {system for table in found for system in table.means}
     for branch in registry().branches:
         if not told.issuperset(registry().of_branch(branch)):
             found += read_branch(branch, measured)
@@ -90,8 +90,7 @@ def read_branch(branch: str, measured: dict[str, Measured]) -> list[Results]:
     if sampled:
         title = f"{title_of(branch)}, on a sample of the queries"
         measured = means_of(on_shared_queries(_values(registry().shown_with(branch))))
-    command = repro(branch)
-    return list(_read(project.METRICS / branch, title, command, measured, sampled=sampled))
+    return list(_read(project.METRICS / branch, title, measured, sampled=sampled))
 
 
 def is_of_prepared(system: str) -> bool:
@@ -110,32 +109,26 @@ def _values(systems: Iterable[str]) -> pl.DataFrame:
     return read_values(there) if there else pl.DataFrame(schema=["split", "system", "measure", "value", "qid"])
 
 
-def _read(
-    folder: Path, title: str, command: str, measured: dict[str, Measured], *, sampled: bool = False
-) -> Iterator[Results]:
+def _read(folder: Path, title: str, measured: dict[str, Measured], *, sampled: bool = False) -> Iterator[Results]:
     tested = read_record(folder / "significance.json", dict[str, Comparisons]) or {}
     own = read_record(folder / "baselines.json", dict[str, Comparisons]) or tested
     for split in reversed(project.JUDGED):
-        means: Means | None = read_json(folder / f"{split}.json")
-        if means:
-            now = measured.get(split, {})
+        means: Means = read_json(folder / f"{split}.json") or {}
+        now = measured.get(split, {})
+        if means and all(_same(of, now.get(name, {})) for name, of in means.items()):
             yield Results(
                 title=title,
                 split=split,
-                means={name: _with_intervals(of, now.get(name, {})) for name, of in means.items()},
+                means={system: _with_intervals(of, now.get(system, {})) for system, of in means.items()},
                 against_reference=tested.get(split, {}),
                 against_own=own.get(split, {}),
-                command=command,
-                outdated=any(not _same(of, now.get(name, {})) for name, of in means.items()),
                 sampled=sampled,
             )
 
 
 def _with_intervals(means: dict[str, float], now: dict[str, Mean]) -> dict[str, Mean]:
-    """A system's means; with the intervals of its queries' values, where these have the same mean."""
-    return {
-        name: now[name] if name in now and _same({name: mean}, now) else Mean(mean=mean) for name, mean in means.items()
-    }
+    """A system's means, with the intervals of its queries' values where these are there."""
+    return {name: now.get(name, Mean(mean=mean)) for name, mean in means.items()}
 
 
 def _same(means: dict[str, float], now: dict[str, Mean]) -> bool:
