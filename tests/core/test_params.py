@@ -63,6 +63,7 @@ def message(values: object, folder: Path) -> str:
         ("data", "name", "nq", "data.name is set, which source insuranceqa does not read; remove it"),
         ("data", "test", "trec_dl_2019", "data.test is set, which source insuranceqa does not read; remove it"),
         ("data", "min_count", 2, "data.min_count is set, which source insuranceqa does not read; remove it"),
+        ("data", "split", "time", "data.split is set, which source insuranceqa does not read; remove it"),
         ("data", "test_fraction", 0.2, "data.test_fraction is set, which source insuranceqa does not read; remove it"),
         ("data", "passages", 120, f"data.passages is 120: must be lines of `key: value`; {DEFAULTS}"),
         ("data", "passages", {"words": 120}, f"data.passages.overlap is missing; {DEFAULTS}"),

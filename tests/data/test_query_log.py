@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -134,6 +135,53 @@ def test_without_counts_each_row_is_one(
     assert tables()["counts"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 2)]
 
 
+TIMED = [  # day of May, query, passage
+    (1, "a", "p1"),
+    (2, "b", "p1"),
+    (3, "c", "p1"),
+    (4, "d", "p1"),
+    (5, "a!", "p1"),  # logged again: a stays in train, with two counts
+    (5, "a", "p2"),  # a new passage for a, after dev began: left out
+    (6, "e", "p1"),  # dev
+    (7, "f", "p1"),  # test
+    (8, " e", "p3"),  # a new passage for e, after test began: left out
+    (9, "g", "p1"),  # test
+    (5, "h", "p2"),  # dev
+]
+WRITTEN = {
+    "iso": lambda day: f"2024-05-{day:02}",
+    "zone": lambda day: f"2024-05-{day:02}T01:30:00+02:00",
+    "unix": lambda day: str(int(datetime(2024, 5, day, tzinfo=UTC).timestamp())),
+    "parquet": lambda day: datetime(2024, 5, day),
+    "nanoseconds": lambda day: datetime(2024, 5, day),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_split_by_time(
+    form: str, folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
+) -> None:
+    rows = [(text, pid, WRITTEN[form](day)) for day, text, pid in TIMED]
+    write_tsv(folder, ["query", "pid", "time"], rows)
+    if form in ("parquet", "nanoseconds"):
+        (folder / "log.tsv").unlink()
+        table = pl.DataFrame(rows, schema=["query", "pid", "time"], orient="row")
+        if form == "nanoseconds":
+            table = table.with_columns(pl.col("time").cast(pl.Datetime("ns")) + pl.duration(nanoseconds=1))
+        table.write_parquet(folder / "log.parquet")
+        # pandas makes another class of times that Python cannot hold, and need not be there.
+        assert all(type(row["time"]) is datetime for _, row in query_log._read_parquet(folder / "log.parquet"))
+    # Of eight queries the last quarter is test, and of the other six the last third dev.
+    found = tables(split="time", test_fraction=0.25, dev_fraction=0.33)
+    texts = {split: sorted(str(row[1]) for row in found[f"queries/{split}"]) for split in ("train", "dev", "test")}
+    assert texts == {"train": ["a", "b", "c", "d"], "dev": ["e", "h"], "test": ["f", "g"]}
+    counts = {"a": 2, "b": 1, "c": 1, "d": 1}
+    assert sorted(found["counts"]) == sorted((stable_hash(text), "p1", n) for text, n in counts.items())
+    assert sorted(found["qrels/dev"]) == sorted([(stable_hash("e"), "p1", 1), (stable_hash("h"), "p2", 1)])
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    assert left_out == {"pairs_logged_after_their_split": 2}
+
+
 def test_hash_splits_have_their_shares_and_do_not_move() -> None:
     keys = [stable_hash(str(i)) for i in range(20_000)]
     found = [split_of(key, dev=0.1, test=0.2) for key in keys]
@@ -191,6 +239,19 @@ BAD = {
         {"min_count": 2},
         "log.tsv: no query and passage were logged 2 times or more; log more, or lower data.min_count",
     ),
+    "no time": (
+        "log.tsv",
+        "query\tpid\nash\tp1\n",
+        {"split": "time"},
+        "log.tsv, line 2, time: missing, which data.split: time needs; add it; or take data.split: hash",
+    ),
+    "bad time": ("log.tsv", "query\tpid\ttime\nash\tp1\tMay\n", {"split": "time"}, "line 2, time: 'May' is no time"),
+    "one time": (
+        "log.tsv",
+        "query\tpid\ttime\nash\tp1\t1\nyew\tp2\t1\nbud\tp1\t1\n",
+        {"split": "time"},
+        "log.tsv: none of 3 queries is in split train; log more, or change data.test_fraction or data.dev_fraction, or",
+    ),
 }
 
 
@@ -206,6 +267,12 @@ def test_a_column_that_parquet_lacks(folder: Path, refused: Callable[..., None])
     (folder / "log.tsv").unlink()
     pl.DataFrame({"query": ["a"]}).write_parquet(folder / "log.parquet")
     refused("log.parquet, columns: no column pid in 'query': columns are", source="log", path=str(folder))
+
+
+def test_a_null_in_parquet(folder: Path, refused: Callable[..., None]) -> None:
+    (folder / "log.tsv").unlink()
+    pl.DataFrame({"query": ["a", None], "pid": ["p1", "p2"]}).write_parquet(folder / "log.parquet")
+    refused("log.parquet, row 1, query: missing; add it or remove the row", source="log", path=str(folder))
 
 
 def test_files(folder: Path, refused: Callable[..., None]) -> None:

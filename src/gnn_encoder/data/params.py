@@ -42,6 +42,7 @@ class Data(Section):
     names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
     min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
+    split: Literal["hash", "time"] = "hash"  # log: what decides which split a query belongs to
     test_fraction: Fraction = 0.1  # log, squad: share of the queries that becomes test, if the source has no test split
     unlabelled: str | None = None  # file of queries without labels: text, one a line, or Parquet with a column text
 
@@ -53,6 +54,7 @@ class Data(Section):
             "names": ("ir_datasets",),
             "test": ("msmarco",),
             "min_count": ("log",),
+            "split": ("log",),
             "test_fraction": ("log", "squad"),
         }
         for key, sources in readers.items():

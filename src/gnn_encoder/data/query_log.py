@@ -1,20 +1,22 @@
 """Source `log`: a corpus and a query log, one line for each time that a passage was chosen for a query.
 
     corpus.jsonl                           as in BEIR's format
-    log.tsv, log.jsonl or log.parquet      columns query, pid and, if there, count; others are passed over
+    log.tsv, log.jsonl or log.parquet      columns query, pid and, if there, count and time; others are passed over
 
 The text files are plain or .gz. Columns go by the names in the header (JSON: the keys). A line without a count counts
-as 1.
+as 1. A time is ISO 8601 (UTC, if it names no zone) or a number, such as Unix seconds.
 
 Queries that differ only in case, white space and punctuation are one query, written as it was most often; its id is a
 hash of what they have in common. The counts of a query and a passage are added up.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -42,15 +44,17 @@ from gnn_encoder.data.rows import (
 log = logging.getLogger(__name__)
 
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
-NEEDED, OPTIONAL = ("query", "pid"), ("count",)
+NEEDED, OPTIONAL = ("query", "pid"), ("count", "time")
 MANY = 0.1  # share of a log's rows whose loss is more than chance
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 WAITING = 2**20  # rows that are collected before equal ones are added up
 # Signs that tell two queries apart stay: c# is not c, and 50% is not 50.
 PUNCTUATION = r"[\p{P}--[#%&@]]+"
-# Lines that have a query and a passage in common: their text and id, counts added up, how many lines.
-Row = tuple[str, str, int, int]
-LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64()})
+# Lines that have a query and a passage in common: their text and id, counts added up, how many, the first one's time.
+Row = tuple[str, str, int, int, float | None]
+LOGGED = pl.Schema(
+    {"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64(), "time": pl.Float64()}
+)
 
 
 class Labels(NamedTuple):
@@ -67,6 +71,7 @@ class SearchLog:
     Args:
         folder: `data.path`.
         min_count: `data.min_count`.
+        split: `data.split`: hash, or time (the queries that came up last are test, those before them dev).
         dev: share of the queries outside test that is dev.
         test: share of all queries that is test.
 
@@ -80,14 +85,16 @@ class SearchLog:
     shared_qids = True
     splits: tuple[str, ...] = SPLITS
 
-    def __init__(self, folder: Path, *, min_count: int, dev: float, test: float) -> None:
+    def __init__(
+        self, folder: Path, *, min_count: int, split: Literal["hash", "time"], dev: float, test: float
+    ) -> None:
         check_folder(folder, "corpus.jsonl")
         self.corpus = require(folder, "corpus.jsonl")
         self.log = require(folder, *LOGS)
         others = [path for name in LOGS if (path := find(folder, name)) and path != self.log]
         if others:
             raise UserError(f"{self.log}: {others[0].name} is there as well; keep one log")
-        self._min_count, self._dev, self._test = min_count, dev, test
+        self._min_count, self._split, self._dev, self._test = min_count, split, dev, test
 
     def files(self) -> list[Path]:
         """All files that are read, for the fingerprint."""
@@ -122,16 +129,12 @@ class SearchLog:
         if pairs.is_empty():
             cure = "log more, or lower data.min_count"
             raise UserError(f"{self.log}: no query and passage were logged {self._min_count} times or more; {cure}")
-        queries = texts.join(pairs, on="same", how="semi")
+        queries = texts.join(pairs.group_by("same").agg(pl.col("time").min()), on="same")
         queries = queries.with_columns(qid=_hashes(queries["same"])).sort("qid")
-        splits = [split_of(qid, dev=self._dev, test=self._test) for qid in queries["qid"]]
-        for split in SPLITS:
-            if split not in splits:
-                cure = "log more, or change data.test_fraction or data.dev_fraction"
-                raise UserError(f"{self.log}: none of {len(queries)} queries is in split {split}; {cure}")
-        queries = queries.with_columns(split=pl.Series(splits))
-        pairs = pairs.join(queries.select("same", "qid"), on="same")
-        left_out |= {"pairs_below_min_count": len(rare)}
+        queries = self._with_splits(queries)
+        pairs = pairs.join(queries.select("same", "qid", "until"), on="same")
+        late, pairs = _parted(pairs, pl.col("time") >= pl.col("until"))
+        left_out |= {"pairs_below_min_count": len(rare), "pairs_logged_after_their_split": len(late)}
         return Labels(
             queries.select("qid", "text", "split"),
             pairs.select("qid", "pid", "count").sort("qid", "pid"),
@@ -174,6 +177,7 @@ class SearchLog:
         return found
 
     def _rows(self) -> Iterator[Row]:
+        timed = self._split == "time"
         for place, row in _READERS[self.log.name.removesuffix(".gz")](self.log):
             pid = row.get("pid")
             yield (
@@ -181,6 +185,7 @@ class SearchLog:
                 check_id(place, "pid", str(pid) if type(pid) is int else pid),
                 _count(place, row.get("count")),
                 1,
+                _time(place, row.get("time")) if timed else None,
             )
 
     def _known(self, pids: pl.Series) -> pl.Series:
@@ -192,6 +197,24 @@ class SearchLog:
         pids = pids.unique()
         return pids.filter(pl.Series(ids.contain(pids)))
 
+    def _with_splits(self, queries: pl.DataFrame) -> pl.DataFrame:
+        """Add `split`, and `until`: what was first logged from then on is too late for the query's split (or null).
+
+        Raises:
+            UserError: a split gets no query.
+        """
+        if self._split == "hash":
+            splits = [split_of(qid, dev=self._dev, test=self._test) for qid in queries["qid"]]
+            found = queries.with_columns(split=pl.Series(splits, dtype=pl.String), until=pl.lit(None, pl.Float64))
+        else:
+            found = _by_time(queries, self._dev, self._test)
+        empty = [split for split in SPLITS if split not in found["split"].unique()]
+        if empty:
+            cure = "data.test_fraction or data.dev_fraction" + ("" if self._split == "hash" else ", or data.split")
+            told = f"none of {len(found)} queries is in split {empty[0]}"
+            raise UserError(f"{self.log}: {told}; log more, or change {cure}")
+        return found
+
 
 def normal_form(text: pl.Expr) -> pl.Expr:
     """What equal queries have in common: letters in lower case, without punctuation, one blank between words."""
@@ -199,9 +222,21 @@ def normal_form(text: pl.Expr) -> pl.Expr:
     return plain.str.replace_all(r"\s+", " ").str.strip_chars()
 
 
+def _by_time(queries: pl.DataFrame, dev: float, test: float) -> pl.DataFrame:
+    """The queries that came up last are test, those before them dev. Queries of one time are in one split."""
+    times, n = queries["time"].sort(), len(queries)
+    n_test = max(1, round(test * n))
+    n_dev = max(1, round(dev * (n - n_test)))
+    test_from, dev_from = times[n - n_test], times[max(0, n - n_test - n_dev)]
+    time = pl.col("time")
+    split = pl.when(time >= test_from).then(pl.lit("test")).when(time >= dev_from).then(pl.lit("dev"))
+    until = pl.when(time >= test_from).then(None).when(time >= dev_from).then(test_from).otherwise(dev_from)
+    return queries.with_columns(split=split.otherwise(pl.lit("train")), until=until.cast(pl.Float64))
+
+
 def _added(found: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Rows with equal keys as one. Whole numbers are added up, so that the order of the threads does not matter."""
-    return found.group_by(keys).agg(pl.col("count", "rows").sum())
+    return found.group_by(keys).agg(pl.col("count", "rows").sum(), pl.col("time").min())
 
 
 def _parted(table: pl.DataFrame, condition: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -244,12 +279,20 @@ def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
             wanted = [name for name in (*NEEDED, *OPTIONAL) if name in names]
             number = 0
             for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
-                for row in batch.to_pylist():
+                for row in pa.Table.from_batches([batch]).cast(_microseconds(batch.schema), safe=False).to_pylist():
                     yield Place(path, f"row {number}"), row
                     number += 1
     except (pa.ArrowInvalid, OSError) as error:
         why = " ".join(str(error).split())
         raise UserError(f"{path}: not a readable Parquet file ({why}); write it again") from error
+
+
+def _microseconds(schema: pa.Schema) -> pa.Schema:
+    """The schema with times that Python can hold: of nanoseconds only pandas makes objects."""
+    for i, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type):
+            schema = schema.set(i, field.with_type(pa.timestamp("us", field.type.tz)))
+    return schema
 
 
 _READERS = {"log.tsv": _read_tsv, "log.jsonl": read_json_lines, "log.parquet": _read_parquet}
@@ -279,3 +322,32 @@ def _count(place: Place, value: object) -> int:
     if type(count) is not int or not 0 <= count <= LARGEST:
         raise UserError(f"{place}, count: {shorten(value)} is not a whole number from 0 to {LARGEST:,}; correct it")
     return count
+
+
+def _time(place: Place, value: object) -> float:
+    """A number as it is, and a date or a time of day in Unix seconds."""
+    cure = "; or take data.split: hash"
+    if value is None:
+        raise UserError(f"{place}, time: missing, which data.split: time needs; add it{cure}")
+    time = value
+    if isinstance(time, str):
+        time = _parsed(time)
+    if isinstance(time, date) and not isinstance(time, datetime):
+        time = datetime(time.year, time.month, time.day)
+    if isinstance(time, datetime):
+        time = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    if isinstance(time, int | float) and not isinstance(time, bool) and math.isfinite(time):
+        return float(time)
+    raise UserError(
+        f"{place}, time: {shorten(value)} is no time, which data.split: time needs; write ISO 8601 such as "
+        f"2024-05-31T12:00:00, or Unix seconds{cure}"
+    )
+
+
+def _parsed(text: str) -> datetime | float | None:
+    for read in (float, datetime.fromisoformat):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return None

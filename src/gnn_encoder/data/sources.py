@@ -28,6 +28,7 @@ def open_source(data: Data) -> DataSource:
         "log": lambda data: SearchLog(
             _folder(data, "corpus.jsonl"),
             min_count=data.min_count,
+            split=data.split,
             dev=data.dev_fraction,
             test=data.test_fraction,
         ),
