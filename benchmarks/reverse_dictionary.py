@@ -1,6 +1,6 @@
 """Makes a data set in which queries repeat: a reverse dictionary, as a folder in BEIR's format.
 
-    python scripts/reverse_dictionary.py /usr/share/dictd FOLDER
+    python benchmarks/reverse_dictionary.py /usr/share/dictd FOLDER
 
 A passage is WordNet's entry of a word, its first four senses. A query is one sense that GCIDE, the Collaborative
 International Dictionary of English, gives for the same word, with that word taken out. So a passage has several
