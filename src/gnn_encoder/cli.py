@@ -298,7 +298,6 @@ def evaluate(
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
     passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
-    slices: Annotated[Path | None, typer.Option(help="Also by slices: a table of qid and labels.")] = None,
     per_query: Annotated[Path | None, typer.Option(help="Also write each query's values: .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -311,35 +310,28 @@ def evaluate(
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
       gnn-encoder evaluate data/runs/gnn_encoder/test.trec.gz data/prepared/qrels/test.parquet
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
-      gnn-encoder evaluate mine.trec qrels.tsv --slices data/evaluation/gnn_encoder/slices/test.parquet
     """  # noqa: D301
     with report_errors():
         for path in filter(None, [run, against, qrels, answers]):
             if not path.is_file():  # before scipy is loaded, which takes seconds
                 raise UserError(f"{path}: no such file; correct its path, or make it first (`dvc repro`)")
         from gnn_encoder.evaluation import runs_and_qrels
-        from gnn_encoder.evaluation.slices import read_labels
         from gnn_encoder.presenting.quality import judged_table
-        from gnn_encoder.presenting.slice_table import sliced_table
-        from gnn_encoder.presenting.tables import markdown, titled
+        from gnn_encoder.presenting.tables import markdown
 
         judge, usual = _judge(qrels, answers, passages, regex)
         if per_query:
             runs_and_qrels.check_target(per_query)
-        labels = read_labels(slices) if slices else None
         judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
-        sliced = runs_and_qrels.slice_runs(judged, labels, str(slices)) if labels is not None else {}
         if per_query:
             runs_and_qrels.write_values(judged, per_query)
         for name, count in judged.missing.items():
             if count:
                 typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
         if as_json:
-            typer.echo(runs_and_qrels.as_json(judged, sliced))
+            typer.echo(runs_and_qrels.as_json(judged))
             return
         typer.echo(markdown(judged_table(judged.means(), judged.comparisons())))
-        for name, of in sliced.items():
-            typer.echo("\n" + titled(sliced_table(of, name, judged.values["qid"].n_unique())))
 
 
 def _judge(qrels: Path | None, answers: Path | None, passages: Path, regex: bool) -> "tuple[Judge, Sequence[str]]":

@@ -1,4 +1,4 @@
-"""Two processes train on a batch of pairs, and encode the views, as one does."""
+"""Two processes train on a batch, and encode the views, as one does."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.tokens import TextTokens
 
+from ..training.two_ranks import check
 from ..two_processes import run_two
 from . import two_ranks
 from .conftest import pair_encoder
@@ -34,6 +35,7 @@ def test_equal_one_process(
     assert max(float(g.abs().max()) for g in expected if g is not None) > 1e-2
     for rank in range(2):
         found = torch.load(folder / f"{rank}.pt", weights_only=True)
+        check(found["exchanged"])
         assert found["loss"] == pytest.approx(loss, abs=1e-6)
         for one, other in zip(found["gradients"], expected, strict=True):
             torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=1e-4, atol=1e-6)

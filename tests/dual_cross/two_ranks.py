@@ -1,5 +1,6 @@
-"""One of two processes of test_distributed.py: its half of a batch of pairs, and its windows of the views."""
+"""One of two processes of test_distributed.py: its halves of batches, and its windows of the views."""
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gnn_encoder.training.contrastive import Texts, contrastive_step, local_shar
 from gnn_encoder.training.examples import TrainingBatch
 
 CHUNK = 3
+TRAINING = Path(__file__).parents[1] / "training" / "two_ranks.py"
 ASKED = np.array([0, 7, 35, 1, 12, 20])  # 0 and 1 are of one passage, on different ranks
 
 
@@ -51,6 +53,7 @@ def main(folder: Path) -> None:
         loss = step(encoder, *open_texts(folder))
         sum_gradients(list(encoder.parameters()))
         result = {"loss": sum_value(loss), "gradients": [p.grad for p in encoder.parameters()]}
+        result["exchanged"] = runpy.run_path(str(TRAINING))["exchange"]()
         torch.save(result, folder / f"{distributed.rank()}.pt")
         write_views(encoder.for_inference(), *open_texts(folder), folder / "views")
 

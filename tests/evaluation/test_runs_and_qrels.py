@@ -138,44 +138,6 @@ def test_values_of_each_query(files: Path, ending: str) -> None:
     assert table.rows() == [("q1", "RR@10", 0.5, 1.0), ("q2", "RR@10", 0.5, 0.0), ("q3", "RR@10", 0.0, 1.0)]
 
 
-LABELS = "qid,kind,hard\nq3,why,yes\nq1,who,no\nq2,who,\n"
-
-
-def test_slices_of_one_run(files: Path) -> None:
-    (files / "labels.csv").write_text(LABELS)
-    code, out, _ = call("run.trec", "qrels.txt", "--slices", "labels.csv", "-m", "RR@10", "-m", "R@1")
-    assert code == 0
-    assert out.splitlines()[4:] == [
-        *("", "RR@10 by slices of 3 judged queries, points of 100", ""),
-        "| Slice     | queries |  run |",
-        "| --------- | ------: | ---: |",
-        "| kind: who |       2 | 50.0 |",
-        "| kind: why |       1 |  0.0 |",
-        "| hard: no  |       1 | 50.0 |",
-        "| hard: yes |       1 |  0.0 |",
-        *("", "R@1 by slices of 3 judged queries, points of 100", ""),
-        "| Slice     | queries | run |",
-        "| --------- | ------: | --: |",
-        *(f"| {name} |       {queries} | 0.0 |" for name, queries in (("kind: who", 2), ("kind: why", 1))),
-        *(f"| {name} |       1 | 0.0 |" for name in ("hard: no ", "hard: yes")),
-    ]
-
-
-def test_slices_of_two_runs(files: Path) -> None:
-    (files / "labels.csv").write_text(LABELS)
-    arguments = ["run.trec", "qrels.txt", "--against", "other.trec.gz", "--slices", "labels.csv", "-m", "RR@10"]
-    code, out, _ = call(*arguments)
-    assert code == 0 and "| kind: who |       2 |    50.0 |" in out
-    assert "| kind: why |       1 |   100.0 | 0.0, -100.0 [-100.0, +100.0], p = 1.00 |" in out
-    found = json.loads(call(*arguments, "--json")[1])["slices"]["RR@10"]
-    assert list(found) == ["kind", "hard"] and list(found["kind"]) == ["who", "why"]
-    who = found["kind"]["who"]
-    assert (who["queries"], who["means"]) == (2, {"run": 0.5, "against": 0.5})
-    test = stats.ttest_rel([0.5, 0.5], [1.0, 0.0])
-    assert who["against"]["run"]["p"] == pytest.approx(test.pvalue)
-    assert "slices" not in json.loads(call("run.trec", "qrels.txt", "--json")[1])
-
-
 @pytest.fixture
 def tables(files: Path) -> Path:
     """q1's answer is in a, q2's in b and c; q3's nowhere in the run."""
@@ -215,13 +177,10 @@ def test_by_answers(tables: Path) -> None:
         (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
         (["twice.trec", "qrels.txt"], "twice.trec: query 'q1' has pid 'a' twice"),
         (["bad.trec", "qrels.txt"], "bad.trec, line 2: score is 'high'"),
-        (["run.trec", "qrels.txt", "--slices", "none.csv"], "none.csv: no such file; give a table of labels"),
-        (["run.trec", "qrels.txt", "--slices", "x.csv"], "x.csv: no judged query is in it; take the labels that"),
         (["run.trec", "--answers", "test.parquet", "--passages", "no.parquet"], "no.parquet: no such file"),
     ],
 )
 def test_mistakes_in_one_line(tables: Path, arguments: list[str], message: str) -> None:
-    (tables / "x.csv").write_text("qid,kind\nx1,who\n")
     (tables / "strange.trec").write_text("x1 Q0 a 1 1 t\n")
     (tables / "twice.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0 t\n")
     (tables / "bad.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 high t\n")

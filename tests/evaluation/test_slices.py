@@ -62,11 +62,6 @@ def test_a_single_query_and_none() -> None:
     assert (found["value"]["c"].means, found["value"]["c"].against) == ({}, {})
 
 
-def test_without_a_baseline() -> None:
-    found = slice_systems(values(run=BASE), LABELS)
-    assert found["value"]["b"].means == {"run": 0.25} and found["value"]["b"].against == {}
-
-
 def test_what_a_file_holds_is_read_back() -> None:
     about = About(thirds=(0.5, 0.75), passage_length=48, left_out=("cut",))
     slices = slice_systems(values(base=BASE, system=SYSTEM), LABELS, "base")

@@ -9,7 +9,7 @@ from gnn_encoder.evaluation.slices import About, Slice, Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting.page import render
-from gnn_encoder.presenting.slice_table import sliced_table, split_table
+from gnn_encoder.presenting.slice_table import split_table
 
 
 def compared(difference: float, p: float, queries: int) -> dict[str, Comparison]:
@@ -50,13 +50,6 @@ def test_table_of_a_split() -> None:
     assert split_table("gnn_encoder", SLICED, "test", ["gnn_encoder"]).columns == ["Slice", "queries", "GNN-encoder"]
     unknown = replace(SLICED, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in split_table("gnn_encoder", unknown, "test").note
-
-
-def test_labels_of_anybody_are_shown_as_they_are() -> None:
-    of = {"cut": {"no": Slice(queries=2, means={"run": 0.5, "against": 0.25}, against={})}}
-    found = sliced_table(of, "RR@10", 1234)
-    assert found.title == "RR@10 by slices of 1,234 judged queries, points of 100"
-    assert (found.columns[2:], found.rows) == (["against", "run"], [["cut: no", "2", "25.0", "50.0"]])
 
 
 def test_page(one_branch: Path) -> None:

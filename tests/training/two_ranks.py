@@ -1,7 +1,6 @@
-"""One of two processes of test_distributed.py: its half of a batch, cross-batch loss, summed gradients."""
+"""What one of two processes does with its half of a batch, and what must come of it; `dual_cross` starts both."""
 
-import sys
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,30 +44,31 @@ def loss_of(model: nn.ModuleDict, batch: TrainingBatch, alpha: float = 0.0) -> t
     return batch_loss(queries, passages, batch, examples(), 2.0, alpha=alpha)
 
 
-def main(folder: Path) -> None:
-    torch.set_num_threads(1)
-    with distributed.session():
-        assert distributed.world_size() == 2 and distributed.is_first() == (distributed.rank() == 0)
-        unused = nn.Parameter(torch.zeros(2))
-        losses, gradients = {}, {}
-        for name, alpha in LOSSES.items():
-            model = models()
-            loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
-            loss.backward()
-            parameters = list(model.parameters())
-            sum_gradients([*parameters, unused])
-            distributed.barrier()
-            losses[name] = sum_value(loss.item())
-            gradients[name] = [p.grad for p in parameters]
-        rows = gather(torch.full((2,), distributed.rank()))
-        result = {
-            "losses": losses,
-            "gradients": gradients,
-            "unused": unused.grad,
-            "rows": rows,
-        }
-        torch.save(result, folder / f"{distributed.rank()}.pt")
+def exchange() -> dict[str, Any]:
+    """What one of the processes finds with its half of the batch."""
+    unused = nn.Parameter(torch.zeros(2))
+    losses, gradients = {}, {}
+    for name, alpha in LOSSES.items():
+        model = models()
+        loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
+        loss.backward()
+        parameters = list(model.parameters())
+        sum_gradients([*parameters, unused])
+        losses[name] = sum_value(loss.item())
+        gradients[name] = [p.grad for p in parameters]
+    rows = gather(torch.full((2,), distributed.rank()))
+    return {"losses": losses, "gradients": gradients, "unused": unused.grad, "rows": rows}
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def check(found: dict[str, Any]) -> None:
+    """Loss and gradients are those of one big batch; a parameter that no process used has a zero gradient."""
+    for name, alpha in LOSSES.items():
+        model = models()
+        loss = loss_of(model, batch_of(np.arange(6)), alpha)
+        loss.backward()
+        assert abs(found["losses"][name] - loss.item()) < 1e-12
+        for one, parameter in zip(found["gradients"][name], model.parameters(), strict=True):
+            assert parameter.grad is not None and float(parameter.grad.abs().max()) > 1e-4
+            torch.testing.assert_close(one, parameter.grad, rtol=0, atol=1e-9)
+    assert found["unused"].tolist() == [0, 0]
+    assert found["rows"].tolist() == [0, 0, 1, 1], "in the order of ranks"

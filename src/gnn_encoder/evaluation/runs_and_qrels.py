@@ -21,7 +21,6 @@ from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
-from gnn_encoder.evaluation.slices import Slices, slice_systems
 
 Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
 OPTION = "--measure"
@@ -139,37 +138,13 @@ def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Jud
     return Judged(values=values, missing=missing)
 
 
-def slice_runs(judged: Judged, labels: pl.DataFrame, place: str) -> dict[str, Slices]:
-    """Measure -> the slices of the systems `run` and, if there is a second run, `against`, which is the baseline.
-
-    Args:
-        labels: as `read_labels` gives them.
-        place: the file that they are from.
-
-    Raises:
-        UserError: no judged query is labelled.
-    """
-    values = judged.values.rename({"value": "run"})
-    if not values["qid"].is_in(labels["qid"].implode()).any():
-        raise UserError(f"{place}: no judged query is in it; take the labels that belong to the judgements")
-    systems = [name for name in ("run", "against") if name in values.columns]
-    baseline = "against" if "against" in systems else None
-    long = values.unpivot(systems, index=["qid", "measure"], variable_name="system")
-    return {
-        str(name): slice_systems(rows, labels, baseline)
-        for (name,), rows in long.group_by("measure", maintain_order=True)
-    }
-
-
-def as_json(judged: Judged, slices: dict[str, Slices]) -> str:
-    """Means, comparisons and, if there are some, slices as one JSON object."""
+def as_json(judged: Judged) -> str:
+    """Means and comparisons as one JSON object."""
     means = judged.means()
     found: dict[str, Any] = {"queries": judged.values["qid"].n_unique(), "missing": judged.missing}
     found |= {"measures": means["value"]}
     if "against" in means:
         found |= {"against": means["against"], "comparisons": judged.comparisons()}
-    if slices:
-        found |= {"slices": slices}
     return json.dumps(found, indent=2, ensure_ascii=False, default=asdict)
 
 

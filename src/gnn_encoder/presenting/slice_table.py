@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gnn_encoder.evaluation.properties import THIRDS
-from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About, Slice, Sliced, Slices
+from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, Slice, Sliced
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.formats import BETTER, NOTHING, WORSE, comparison, count, points
 from gnn_encoder.presenting.tables import Table
@@ -15,20 +15,8 @@ NAMES = {
 }
 
 
-def slices_table(
-    slices: Slices, systems: Sequence[str], *, title: str, note: str = "", about: About | None = None
-) -> Table:
-    """One row per slice: its queries, and each system's mean with, below it, the comparison with the baseline.
-
-    Args:
-        about: what the pipeline's own labels mean; None for anybody's labels, which are shown as they are.
-    """
-    rows = [[name, count(of.queries), *(_cell(of, system) for system in systems)] for name, of in _named(slices, about)]
-    return Table(title=title, columns=["Slice", "queries", *map(title_of, systems)], rows=rows, note=note)
-
-
 def split_table(branch: str, found: Sliced, split: str, systems: Sequence[str] | None = None) -> Table:
-    """The slices of a split's queries.
+    """The slices of a split's queries: a row each, with every system's mean and its comparison with the baseline.
 
     Args:
         systems: those of the branch's table to show; None: all of them, the baseline first.
@@ -44,25 +32,18 @@ def split_table(branch: str, found: Sliced, split: str, systems: Sequence[str] |
         note += " Answers judge these queries: their relevant passages, labelled or cut, are not known."
     title = f"{split.capitalize()} queries: {title_of(branch)} by slices, {found.measure}, points of 100"
     shown = systems or [found.baseline, *others]
-    return slices_table(found.slices, shown, title=title, note=note, about=found.about)
+    rows = [[name, count(of.queries), *(_cell(of, system) for system in shown)] for name, of in _named(found)]
+    return Table(title=title, columns=["Slice", "queries", *map(title_of, shown)], rows=rows, note=note)
 
 
-def sliced_table(slices: Slices, measure: str, queries: int) -> Table:
-    """What `gnn-encoder evaluate` prints: a run by slices, and where there is a second run, the differences from it."""
-    known = {system for labels in slices.values() for of in labels.values() for system in of.means}
-    systems = [system for system in ("against", "run") if system in known]
-    return slices_table(slices, systems, title=f"{measure} by slices of {count(queries)} judged queries, points of 100")
-
-
-def _named(slices: Slices, about: About | None) -> Iterator[tuple[str, Slice]]:
-    for name, labels in slices.items():
+def _named(found: Sliced) -> Iterator[tuple[str, Slice]]:
+    for name, labels in found.slices.items():
         for label, of in labels.items():
-            bounds = _bounds(about)[label] if about and name == SIMILARITY else ""
-            yield f"{NAMES[name] if about else name}: {label}{bounds}", of
+            yield f"{NAMES[name]}: {label}{_bounds(found)[label] if name == SIMILARITY else ''}", of
 
 
-def _bounds(about: About) -> dict[str, str]:
-    middle, upper = about.thirds
+def _bounds(found: Sliced) -> dict[str, str]:
+    middle, upper = found.about.thirds
     texts = (f" (below {middle:.3f})", f" ({middle:.3f} to {upper:.3f})", f" (from {upper:.3f})")
     return dict(zip(THIRDS, texts, strict=True))
 
