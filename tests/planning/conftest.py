@@ -13,7 +13,9 @@ def make_machine(speed: float = 1.0, memory: int = 16 * 2**30) -> Machine:
     seconds = {
         "read": 1e-4,
         "train": 2.5e-4,
+        "step": 0.02,
         "train_pair": 4e-4,
+        "step_pair": 0.1,
         "gnn": 4e-6,
         "search": 8e-9,
         "index": 1e-4,

@@ -124,7 +124,7 @@ def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch, load: float, to
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     err = call("init", "--data", "beir", "--path", "corpus")[2]
-    assert ("other programs were at work on it (load 64.0 on 2 cores)" in err) == told
+    assert ("other programs are at work here (load 64.0 on 2 cores)" in err) == told
 
 
 def test_plan_and_the_times_that_stages_took() -> None:
@@ -146,7 +146,7 @@ def test_plan_and_the_times_that_stages_took() -> None:
 
 
 def test_some_steps_of_each_kind_are_run_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_start", lambda: None)
+    monkeypatch.setattr(machine, "_start", lambda: 1.0)
     monkeypatch.setattr(machine, "BUDGET", 0.01)
     params, widths = load_params(), list[int]()
     params = params.model_copy(update={"encoder": params.encoder.model_copy(update={"frozen_layers": 1})})
@@ -175,7 +175,8 @@ def test_threads_are_told_not_to_spin_before_torch_is_loaded() -> None:
 def test_a_first_call_is_never_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds torch's preparations, and on a slow machine takes the whole budget."""
     clock, durations = [0.0], iter([9.0, 4.0, 3.0])
-    monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    clocks = SimpleNamespace(perf_counter=lambda: clock[0], thread_time=lambda: clock[0])
+    monkeypatch.setattr(machine, "time", clocks)
 
     def work() -> None:
         clock[0] += next(durations)

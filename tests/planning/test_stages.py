@@ -29,7 +29,7 @@ def work(address: str, at: Setting) -> Work:
 
 
 def test_seconds_are_units_times_seconds_a_unit() -> None:
-    kinds = ("read", "train", "train_pair", "gnn", "search", "index", "bm25", "start", "load")
+    kinds = ("read", "train", "train_pair", "step", "step_pair", "gnn", "search", "index", "bm25", "start", "load")
     speeds = Speeds(**{kind: 10.0**-place for place, kind in enumerate(kinds)})
     done = Work(read=2, train_pair=3, load=1, memory=5.0) + Work(read=1, other=4.0, disk=7.0, memory=9.0)
     assert (done.read, done.disk, done.memory) == (3, 7.0, 9.0)
@@ -74,7 +74,7 @@ def test_training_of_m_de_and_gradient_caching(facts: Facts, machine: Machine) -
         for chunk in (130, 64)
     )
     steps = 100
-    assert whole.train == cached.train == pytest.approx(steps * (65 * asked + 130 * 48))
+    assert whole.train == cached.train == pytest.approx(steps * (65 * asked + 130 * 48)) and whole.step == steps
     assert cached.read - whole.read == pytest.approx(steps * (65 * asked + 130 * 48))
     assert cached.memory < whole.memory
 

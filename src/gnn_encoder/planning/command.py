@@ -84,8 +84,8 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     machine = measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
     sys.stderr.write(f"measured this machine in {time.perf_counter() - began:.0f} s\n")
     if load > BUSY * cores:
-        slow = f"other programs were at work on it (load {load:.1f} on {cores} cores), so that it looks slow"
-        sys.stderr.write(f"! {slow}: the minutes are for a machine as busy as that; run this again when it is quiet\n")
+        busy = f"other programs are at work here (load {load:.1f} on {cores} cores)"
+        sys.stderr.write(f"! {busy}: the minutes are for a quiet machine, and beside them a run takes longer\n")
     return facts, machine
 
 

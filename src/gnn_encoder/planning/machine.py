@@ -1,12 +1,19 @@
-"""How fast this machine is: some steps of each kind of work, on the user's own texts, give seconds a unit."""
+"""How fast this machine is: some steps of each kind of work, on the user's own texts, give seconds a unit.
+
+On a CPU what counts is the processor's time of the thread that calls: it takes part in all that several threads
+compute, and while it waits, for them or for other programs, it takes none. So a busy machine is measured as it would be
+if it were quiet.
+"""
 
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +33,7 @@ from gnn_encoder.models.untouched import own_settings, readable
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.loop import CLIP, keep_freed_memory
 
-READ, TRAINED, INDEXED = 128, 16, 2000  # texts that are encoded, that a step is timed with, that BM25 indexes
+READ, TRAINED, INDEXED = 64, 16, 2000  # texts that are encoded, that a model is trained with, that BM25 indexes
 GNN_QUERIES, GNN_PASSAGES = 256, 12  # of the timed graph
 BUDGET = 0.5  # seconds for one of the measurements, without its first call; the last call may take longer
 
@@ -47,8 +54,10 @@ class Speeds:
     """Seconds a unit of each kind of work. Tokens are padded ones, in batches of texts of similar lengths."""
 
     read: float  # a token of passages, without gradients
-    train: float  # a token in a step of a dual-encoder: forward, backward with `encoder.frozen_layers`, optimiser
-    train_pair: float  # a token in a step of M_ce, nothing of which is frozen
+    train: float  # a token forward and backward through a dual-encoder with `encoder.frozen_layers`
+    step: float  # the optimiser's part of a step of a dual-encoder, however many its tokens
+    train_pair: float  # a token forward and backward through M_ce, nothing of which is frozen
+    step_pair: float  # the optimiser's part of a step of M_ce
     gnn: float  # an edge, forward and backward through both GAT layers
     search: float  # a query against a passage vector, exactly
     index: float  # a passage that BM25 indexes
@@ -85,27 +94,29 @@ def measure(
         UserError: the model cannot be loaded.
     """
     keep_freed_memory()  # as training does
-    began = time.perf_counter()
+    began = time.thread_time()
     # Other lengths than the model's own are the choice of who asks: those of the parameters may not even fit it.
     encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"query_length": 4, "passage_length": 4}))
-    load, model = time.perf_counter() - began, _describe(cast(PreTrainedModel, encoder.query), params)
+    load, model = time.thread_time() - began, _describe(cast(PreTrainedModel, encoder.query), params)
     length, size, few = min(passage_length, model.tokens), params.encoder.batch_tokens, passages[:TRAINED]
     asked = [queries[i % len(queries)] for i in range(len(few))]
     pairs = _batches(tokenizer, list(zip(asked, few, strict=True)), min(pair_length, model.tokens), size)
     read, trained = (_batches(tokenizer, [(one,) for one in some], length, size) for some in (passages[:READ], few))
-    train_pair = _a_token(lambda batch: _backward(encoder.train(), batch), pairs, _optimiser(encoder))
+    train_pair, step_pair = _a_token(partial(_backward, encoder.train()), pairs), _timed(_optimiser(encoder))
     encoder.zero_grad(set_to_none=True)
     encoder.freeze_lower(params.encoder.frozen_layers)
     index, bm25 = _bm25(passages[:INDEXED], queries[:READ])
     speeds = Speeds(
-        read=_a_token(lambda batch: _forward(encoder.eval(), batch), read),
-        train=_a_token(lambda batch: _backward(encoder.train(), batch), trained, _optimiser(encoder)),
+        train=_a_token(partial(_backward, encoder), trained),
+        step=_timed(_optimiser(encoder)),
         train_pair=train_pair,
+        step_pair=step_pair,
+        read=_a_token(partial(_forward, encoder.eval()), read),
         gnn=_gnn_edge(params, model.dimension),
         search=_search(model.dimension),
         index=index,
         bm25=bm25,
-        start=_seconds(_start),
+        start=_start(),
         load=load,
     )
     return Machine(name=_name(), memory=_memory(), model=model, speeds=speeds)
@@ -115,10 +126,7 @@ def measure(
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """Seconds of a call: the least of several, after a first one in which torch prepares what later ones reuse.
-
-    What other programs do meanwhile only adds, so that the least is nearest to a quiet machine.
-    """
+    """Seconds of a call: the least of several, after a first one in which torch prepares what later ones reuse."""
     _seconds(work)
     times: list[float] = []
     while sum(times) < BUDGET and len(times) < 20:
@@ -127,23 +135,19 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _seconds(work: Callable[[], object]) -> float:
+    if not torch.cuda.is_available():
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
     began = time.perf_counter()
     work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    torch.cuda.synchronize()
     return time.perf_counter() - began
 
 
-def _a_token(work: Callable[[Batch], object], batches: list[Batch], end: Callable[[], object] | None = None) -> float:
-    """Seconds for a padded token of some batches and, after them, of a step's end."""
-
-    def step() -> None:
-        for batch in batches:
-            work(batch)
-        if end:
-            end()
-
-    return _timed(step) / sum(batch.input_ids.numel() for batch in batches)
+def _a_token(work: Callable[[Batch], object], batches: list[Batch]) -> float:
+    """Seconds for a padded token of some batches."""
+    return _timed(lambda: [work(batch) for batch in batches]) / sum(batch.input_ids.numel() for batch in batches)
 
 
 def _batches(tokenizer: PreTrainedTokenizerBase, rows: list[tuple[str, ...]], length: int, tokens: int) -> list[Batch]:
@@ -221,8 +225,12 @@ def _bm25(passages: Sequence[str], queries: Sequence[str]) -> tuple[float, float
     return _seconds(build) / len(passages), _seconds(find) / len(queries) / len(passages)
 
 
-def _start() -> None:
+def _start() -> float:
+    """The processor's seconds of a process that imports what a stage imports."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", "import gnn_encoder.mgt.phases"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 FEW_QUERIES = 300  # training queries
 FEW_DEV = 50  # dev queries
 FEW_STEPS = 40  # steps of the GNN
+LIGHT_STAGES, LIGHT_START = ("prepare", "bm25"), 0.25  # those that import no torch, and their share of a start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ def plan(
         planned.append(
             Planned(
                 address=stage.address,
-                start=DVC + machine.speeds.start,
+                start=DVC + machine.speeds.start * (LIGHT_START if stage.name in LIGHT_STAGES else 1),
                 seconds=work.seconds(machine.speeds),
                 disk=work.disk,
                 memory=work.memory,

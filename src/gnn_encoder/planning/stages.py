@@ -27,7 +27,9 @@ class Work:
 
     read: float = 0.0
     train: float = 0.0
+    step: float = 0.0
     train_pair: float = 0.0
+    step_pair: float = 0.0
     gnn: float = 0.0
     search: float = 0.0
     index: float = 0.0
@@ -171,7 +173,7 @@ def _contrastive(at: Setting, section: Any, steps: int, queries: int, around: fl
     again = sum(tokens for texts, tokens in ((queries, asked), (passages, read)) if texts > section.chunk_size)
     layers = at.machine.model.layers - at.params.encoder.frozen_layers
     texts, length = min(passages, section.chunk_size), at.params.encoder.passage_length
-    return at.training(texts, length, layers, train=steps * (asked + read), read=steps * again)
+    return at.training(texts, length, layers, train=steps * (asked + read), step=steps, read=steps * again)
 
 
 def _train_no_gnn(at: Setting, stage: Declared) -> Work:
@@ -202,8 +204,9 @@ def _train_cross_encoder(at: Setting, stage: Declared) -> Work:
     section, queries = at.params.train_cross_encoder, at.facts.train
     batches = max(1, round(queries / section.batch_size))
     texts = -(-queries // batches) * (1 + section.negatives)
-    tokens = steps_of(section.epochs, batches) * at.pairs(texts)
-    trained = at.training(min(PAIRS_AT_A_TIME, texts), section.max_length, at.machine.model.layers, train_pair=tokens)
+    steps, size = steps_of(section.epochs, batches), min(PAIRS_AT_A_TIME, texts)
+    work = {"train_pair": steps * at.pairs(texts), "step_pair": steps}
+    trained = at.training(size, section.max_length, at.machine.model.layers, **work)
     return trained + Work(read=at.params.dev.evaluations * at.pairs(dev_pairs(at)))
 
 
