@@ -49,7 +49,6 @@ class Case:
 TRAINING = {
     "train_dual_encoder retriever": ("data/retriever", "first retriever (DPR): resuming at step", 4),
     "train_cross_encoder": ("data/cross_encoder", "cross_encoder: resuming at step", 4),
-    "train_dual_encoder dual_encoder": ("data/dual_encoder", "M_de: resuming at step", 4),
 }
 # Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
 CASES = [
@@ -61,16 +60,7 @@ CASES = [
     Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
     Case("denoise", "data/examples", SCORES, 2, 1),
     Case("pair_label", "data/pair_labels", SCORES, 2, 1),
-    Case(
-        "train_dual_encoder pair_pretrained",
-        "data/pair_pretrained",
-        CHECKPOINT,
-        3,
-        1,
-        "pair_pretrained: resuming at step",
-    ),
     Case("generate_queries", "data/generated", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
-    Case("generate_queries", "data/generated", QUERIES, 3, 1),
     Case("generate_queries", "data/generated", QUERIES, 11, 1),  # 8 windows are written before any is chosen
     Case(
         "train_dual_cross dual_cross",
@@ -81,7 +71,6 @@ CASES = [
         "Dual-Cross-Encoder: resuming at",
     ),
     Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
-    Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 4, 1),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
     Case("embed_edges widest", "data/edge_features/widest", FEATURES, 4, 1),
     # A trial's runs follow one another: in the first one's training, and after the first one's model and values.
@@ -139,11 +128,10 @@ def test_a_kill_while_the_artifact_is_replaced(stages: Any, renames: int, presen
     assert stages.hashes("data") == expected
 
 
-@pytest.mark.parametrize("change", [{"seed": 8}, {"train_retriever__learning_rate": 2.0e-3}])
-def test_another_experiment_does_not_resume(stages: Any, change: dict[str, Any]) -> None:
+def test_another_experiment_does_not_resume(stages: Any) -> None:
     order = {"settings": OFTEN, "counted": CHECKPOINT}
     assert stages.stage("train_dual_encoder", "retriever", **order, kill_after=3).status == -signal.SIGKILL
-    stages.set_params(**change)
+    stages.set_params(train_retriever__learning_rate=2.0e-3)
     other = stages.stage("train_dual_encoder", "retriever", **order)
     assert other.status == 0, other.stderr
     assert "resuming" not in other.stderr

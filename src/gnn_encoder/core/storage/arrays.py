@@ -222,30 +222,33 @@ def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int,
         for first in range(0, n_rows, rows):
             count = min(rows, n_rows - first)
             block = np.fromfile(file, dtype=dtype, count=count * columns).reshape(count, columns).astype(np.float32)
-            bad = row_not_finite(block)
-            if bad is not None:
-                raise UserError(
-                    f"{folder / MATRIX}: row {first + bad} holds NaN or an infinite value; embeddings must be finite: "
-                    "train with a lower learning rate or in float32, then run the stage that made this file again"
-                )
+            _check_finite(folder / MATRIX, first, block)
             yield first, block
 
 
 def array_blocks(
-    matrix: NDArray[Any], rows: int | None = None, *, name: str = "embeddings"
+    matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """As `iterate_blocks`, over a matrix in memory or mapped; of a mapped one past blocks do not stay in memory.
 
     Args:
-        name: what errors call it.
+        name: what errors call it; by default its file.
     """
+    called = name or getattr(matrix, "filename", None) or "embeddings"
     rows = rows or block_size(matrix.shape[1])
     for first in range(0, len(matrix), rows):
         block = np.ascontiguousarray(matrix[first : first + rows], dtype=np.float32)
         release(matrix)
-        if (bad := row_not_finite(block)) is not None:
-            raise UserError(f"{name}: row {first + bad} holds NaN or an infinite value; must be finite")
+        _check_finite(called, first, block)
         yield first, block
+
+
+def _check_finite(name: object, first: int, block: NDArray[np.float32]) -> None:
+    if (bad := row_not_finite(block)) is not None:
+        raise UserError(
+            f"{name}: row {first + bad} holds NaN or an infinite value; embeddings must be finite: "
+            "train with a lower learning rate or in float32, then make them again"
+        )
 
 
 def row_not_finite(block: NDArray[np.floating[Any]]) -> int | None:
