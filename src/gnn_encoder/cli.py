@@ -503,20 +503,13 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
     ] = None,
-    root_path: Annotated[
-        str, typer.Option(metavar="PATH", help="Where a reverse proxy has the server, such as /find.")
-    ] = "",
-    max_query: Annotated[int, typer.Option(min=1, help="Characters of a query.")] = 1_000,
     max_k: Annotated[int, typer.Option(min=1, help="Passages of a result.")] = 100,
-    max_inputs: Annotated[int, typer.Option(min=1, help="Texts of one request for embeddings.")] = 256,
-    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = 1_048_576,
     max_waiting: Annotated[int, typer.Option(min=1, help="Queries that may wait; more are told to come again.")] = 512,
-    max_batch: Annotated[int, typer.Option(min=1, help="Queries that are encoded together.")] = 32,
     threads: Annotated[int | None, typer.Option(min=1, help="Of the encoder; by default half of the cores.")] = None,
     poll: Annotated[float, typer.Option(help="Seconds between looks whether an index is new.")] = 2.0,
     drain: Annotated[float, typer.Option(help="Seconds that requests have to end after SIGTERM.")] = 30.0,
 ) -> None:
-    """Serve built systems over HTTP: search, explanations, query embeddings, and a page at /.
+    """Serve built systems over HTTP: search, explanations, and a page at /.
 
     \b
     Examples:
@@ -536,8 +529,7 @@ def serve(
                 raise
             raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
         _tell_other_data()
-        bounds = {"query": max_query, "hits": max_k, "inputs": max_inputs, "body": max_body, "waiting": max_waiting}
-        limits = Limits(**bounds, batch=max_batch, poll=poll, drain=drain)
+        limits = Limits(hits=max_k, waiting=max_waiting, poll=poll, drain=drain)
         command.serve(
             host=host,
             port=port,
@@ -545,7 +537,6 @@ def serve(
             hybrid=hybrid,
             explain=explain,
             allowed_hosts=allow_host or [],
-            root_path=root_path,
             limits=limits,
         )
 

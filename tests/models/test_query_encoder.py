@@ -87,13 +87,6 @@ def test_equals_the_dual_encoder(tmp_path: Path, kind: str, pooling: str, simila
     np.testing.assert_allclose(encoder.embed_queries(TEXTS[:1]), expected[:1], atol=1e-5)
 
 
-def test_counts_special_tokens_and_cuts(tmp_path: Path) -> None:
-    save_encoder(tmp_path / "model", "cls", "dot")
-    encoder = QueryEncoder.open(tmp_path / "model", tmp_path / "graphs")
-    _, tokens = encoder.embed_and_count(["cover " * 40, "life"])
-    assert tokens.tolist() == [12, 3]  # the query length, and [CLS] life [SEP]
-
-
 def test_a_graph_is_made_once_and_follows_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, cache = tmp_path / "model", tmp_path / "graphs"
     save_encoder(model, "cls", "dot")

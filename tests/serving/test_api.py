@@ -1,7 +1,6 @@
 """Every endpoint and every bound, in one process."""
 
 import asyncio
-import base64
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -92,7 +91,7 @@ def test_systems(client: Client) -> None:
     assert [(one["name"], one["title"], one["graph"], one["passages"]) for one in told["systems"]] == [
         *(("dual_encoder", "M_de", False, 120), ("gnn_encoder", "GNN-encoder", True, 120))
     ]
-    assert told["limits"] == {"query": 1000, "k": 100, "inputs": 256, "body": 1048576}
+    assert told["limits"] == {"query": 1000, "k": 100, "body": 1048576}
     dev = read_column(project.queries("dev"), "text").to_pylist()
     assert 0 < len(told["examples"]) <= 6 and set(told["examples"]) <= set(dev)
 
@@ -113,8 +112,6 @@ def test_a_system_that_is_not_served(client: Client) -> None:
         response = app.get(path, params={"query": "x", "pid": "city-2", "system": "gnn_encoder"})
         assert problem(response, 404, "unknown-system") == detail
     assert problem(app.get("/passages/a?system=gnn_encoder"), 404, "unknown-system") == detail
-    body = {"input": "x", "model": "gnn_encoder"}
-    assert problem(app.post("/v1/embeddings", json=body), 404, "unknown-system") == detail
 
 
 @pytest.mark.parametrize(
@@ -123,14 +120,10 @@ def test_a_system_that_is_not_served(client: Client) -> None:
         ("/search", {}, "query: Field required"),
         ("/search", {"query": ""}, "query: String should have at least 1 character"),
         ("/search", {"query": " \t"}, "query: Value error, must hold some words"),
-        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters (`serve --max-query`)"),
+        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters"),
         ("/search", {"query": "x", "k": 0}, "k: Input should be greater than or equal to 1"),
-        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7 (`serve --max-k`)"),
-        (
-            "/explain",
-            {"query": "a" * 21, "pid": "city-2"},
-            "query: String should have at most 20 characters (`serve --max-query`)",
-        ),
+        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7"),
+        ("/explain", {"query": "a" * 21, "pid": "city-2"}, "query: String should have at most 20 characters"),
         ("/explain", {"query": "x"}, "pid: Field required"),
     ],
 )
@@ -143,20 +136,13 @@ def test_bounds_of_addresses(client: Client, path: str, values: dict[str, Any], 
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
-        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters (`serve --max-query`)"),
-        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7 (`serve --max-k`)"),
+        ("/search", {"query": "a" * 21}, "query: String should have at most 20 characters"),
+        ("/search", {"query": "x", "k": 8}, "k: Input should be less than or equal to 7"),
         ("/search", {"query": 3}, "query: Input should be a valid string"),
-        ("/v1/embeddings", {"input": ["x"] * 4, "model": "gnn_encoder"}, "at most 3 items"),
-        ("/v1/embeddings", {"input": [], "model": "gnn_encoder"}, "at least 1 item"),
-        ("/v1/embeddings", {"input": "a" * 21, "model": "gnn_encoder"}, "at most 20 characters"),
-        ("/v1/embeddings", {"input": [" "], "model": "gnn_encoder"}, "must hold some words"),
-        ("/v1/embeddings", {"input": [[1, 2]], "model": "gnn_encoder"}, "should be a valid string"),
-        ("/v1/embeddings", {"input": "x"}, "model: Field required"),
-        ("/v1/embeddings", {"input": "x", "model": "gnn_encoder", "encoding_format": "int8"}, "'float' or 'base64'"),
     ],
 )
 def test_bounds_of_bodies(client: Client, path: str, body: dict[str, Any], told: str) -> None:
-    response = client(limits=Limits(query=20, hits=7, inputs=3)).post(path, json=body)
+    response = client(limits=Limits(query=20, hits=7)).post(path, json=body)
     assert told in problem(response, 422, "invalid-request")
 
 
@@ -189,37 +175,6 @@ def test_other_errors_are_problems_too(client: Client, monkeypatch: pytest.Monke
     assert failed.headers["x-content-type-options"] == "nosniff"
     monkeypatch.setattr(Engine, "__call__", lambda self, works: [UserError("index: bad")] * len(works))
     assert "index: bad" not in problem(app.get("/search?query=x"), 500, "broken-system")
-
-
-def test_embeddings_are_the_encoder_s(client: Client) -> None:
-    texts = [QUERY, "polo", QUERY]
-    expected = DualEncoder.load(project.encoder("gnn_encoder"), precision="fp32").for_inference().embed_queries(texts)
-    app = client(limits=Limits(batch=2))
-    told = app.post("/v1/embeddings", json={"input": texts, "model": "gnn_encoder"}).json()
-    assert (told["object"], told["model"]) == ("list", "gnn_encoder")
-    assert [(one["object"], one["index"]) for one in told["data"]] == [("embedding", place) for place in range(3)]
-    np.testing.assert_allclose([one["embedding"] for one in told["data"]], expected, atol=1e-5)
-    tokens = DualEncoder.load(project.encoder("gnn_encoder")).tokenizer(texts, truncation=True, max_length=16)
-    assert told["usage"]["prompt_tokens"] == told["usage"]["total_tokens"] == sum(map(len, tokens["input_ids"]))
-    one = {"input": QUERY, "model": "gnn_encoder", "encoding_format": "base64", "dimensions": 32, "user": "me"}
-    packed = app.post("/v1/embeddings", json=one).json()["data"][0]["embedding"]
-    np.testing.assert_allclose(np.frombuffer(base64.b64decode(packed), "<f4"), expected[0], atol=1e-5)
-    models = app.get("/v1/models").json()["data"]
-    assert [(one["id"], one["object"]) for one in models] == [
-        ("gnn_encoder", "model"),
-        ("dual_encoder", "model"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("system", "why"), [("gnn_encoder", "come from the graph of queries"), ("dual_encoder", "are those of its index")]
-)
-def test_passages_are_not_embedded(client: Client, system: str, why: str) -> None:
-    body = {"input": "Dublin was founded", "model": system, "input_type": "passage"}
-    detail = problem(client().post("/v1/embeddings", json=body), 422, "passages-are-exported")
-    assert why in detail and f"gnn-encoder export --to npy --system {system}" in detail
-    body |= {"input_type": "query", "dimensions": 8}
-    assert "has 32" in problem(client().post("/v1/embeddings", json=body), 422, "other-dimensions")
 
 
 def test_hybrid_only_where_it_is_served(client: Client) -> None:
@@ -262,11 +217,11 @@ def test_health_and_metrics(client: Client) -> None:
     }
     assert samples["gnn_encoder_requests_total", "GET", "/search", "200"] == 3
     assert samples["gnn_encoder_requests_total", "GET", "/search", "422"] == 1
-    assert samples["gnn_encoder_requests_total", "other", "none", "404"] == 1
+    assert samples["gnn_encoder_requests_total", "other", "none", "405"] == 1
     assert samples["gnn_encoder_request_seconds_count", "/search"] == 4
-    assert samples["gnn_encoder_batch_texts_sum",] == 3
+    assert samples["gnn_encoder_batch_queries_sum",] == 3
     assert samples["gnn_encoder_passages", "gnn_encoder"] == 120
-    assert samples["gnn_encoder_waiting_texts",] == 0
+    assert samples["gnn_encoder_waiting_queries",] == 0
 
 
 def test_a_dead_encoder_thread_is_told_to_who_restarts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,17 +234,14 @@ def test_a_dead_encoder_thread_is_told_to_who_restarts(client: Client, monkeypat
 
 def test_openapi_has_an_example_of_each_request(client: Client) -> None:
     told = client().get("/openapi.json").json()
-    assert {"/search", "/explain", "/passages/{pid}", "/systems", "/health", "/metrics", "/v1/embeddings"} <= set(
-        told["paths"]
-    )
+    assert {"/search", "/explain", "/passages/{pid}", "/systems", "/health", "/metrics"} <= set(told["paths"])
     query = told["paths"]["/search"]["get"]["parameters"][0]
     assert query["name"] == "query" and query["examples"]["a question"]["value"]
     assert query["schema"]["maxLength"] == 1000
-    for path in ("/search", "/v1/embeddings"):
-        post = told["paths"][path]["post"]
-        name = post["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-        assert any("examples" in field for field in told["components"]["schemas"][name]["properties"].values())
-        assert "application/problem+json" in post["responses"]["422"]["content"]
+    post = told["paths"]["/search"]["post"]
+    name = post["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    assert any("examples" in field for field in told["components"]["schemas"][name]["properties"].values())
+    assert "application/problem+json" in post["responses"]["422"]["content"]
 
 
 def test_safe_headers_and_no_foreign_sources(client: Client) -> None:
@@ -303,7 +255,7 @@ def test_safe_headers_and_no_foreign_sources(client: Client) -> None:
         response = app.get(path)
         assert response.status_code == 200 and "//" not in response.text.replace("// ", "").replace("*/", "")
         assert app.get(path, headers={"if-none-match": response.headers["etag"]}).status_code == 304
-    assert app.get("/docs").status_code == 404 and app.get("/favicon.ico").status_code == 204
+    assert app.get("/docs").status_code == 404 and app.get("/icon.svg").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -329,7 +281,7 @@ def test_a_full_queue_is_told_with_a_time(built: Path, monkeypatch: pytest.Monke
         return work(self, works)
 
     monkeypatch.setattr(Engine, "__call__", held)
-    app = create_app(["dual_encoder"], hosts=None, limits=Limits(waiting=1, inputs=1))
+    app = create_app(["dual_encoder"], hosts=None, limits=Limits(waiting=1))
 
     async def main() -> None:
         transport = httpx.ASGITransport(app)
@@ -339,12 +291,9 @@ def test_a_full_queue_is_told_with_a_time(built: Path, monkeypatch: pytest.Monke
             second = asyncio.create_task(client.get("/search?query=b"))
             while (await client.get("/health/live")).json()["waiting"] == 0:
                 await asyncio.sleep(0.01)
-            for refused in (
-                await client.get("/search?query=c"),
-                await client.post("/v1/embeddings", json={"input": "c", "model": "dual_encoder"}),
-            ):
-                assert "1 queries wait already, of 1 that may" in problem(refused, 503, "busy")
-                assert refused.headers["retry-after"] == "1"
+            refused = await client.get("/search?query=c")
+            assert "1 queries wait already, of 1 that may" in problem(refused, 503, "busy")
+            assert refused.headers["retry-after"] == "1"
             assert (await client.get("/health")).status_code == 503
             assert (await client.get("/health/live")).status_code == 200
             go.set()

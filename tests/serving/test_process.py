@@ -50,8 +50,6 @@ def libraries(server: Server) -> set[str]:
 def test_the_serving_process_has_no_torch(server: Server) -> None:
     for path in ("/search", "/explain"):
         assert server.get(path, query=QUERY, pid="city-2").status_code == 200
-    body = {"input": QUERY, "model": "gnn_encoder"}
-    assert httpx.post(f"{server.url}/v1/embeddings", json=body).status_code == 200
     assert libraries(server) == {"_swigfaiss"}
 
 
@@ -112,18 +110,15 @@ def row_of(pid: str) -> int:
 
 
 def test_sigterm_lets_requests_end_and_then_ends_the_server(start: Start) -> None:
-    """Many texts are encoded one by one, so that the answer takes a while; the signal comes in between."""
-    server = start("--max-batch", "1", "--max-inputs", "5000", "--max-waiting", "5000")
-    body = {"input": [QUERY] * 4000, "model": "gnn_encoder", "encoding_format": "base64"}
-    answers = []
-    request = threading.Thread(
-        target=lambda: answers.append(httpx.post(f"{server.url}/v1/embeddings", json=body, timeout=60))
-    )
+    """The first explanation waits for its process, so that the answer takes a while; the signal comes in between."""
+    server = start("--drain", "120")
+    answers: list[httpx.Response] = []
+    request = threading.Thread(target=lambda: answers.append(server.get("/explain", query=QUERY, pid="city-2")))
     request.start()
-    until(lambda: server.get("/health/live").json()["waiting"] > 100)
+    until(lambda: children(server))
     server.process.send_signal(signal.SIGTERM)
     request.join()
-    assert answers[0].status_code == 200 and len(answers[0].json()["data"]) == 4000
+    assert answers[0].status_code == 200 and answers[0].json()["graph"]
     assert server.process.wait(20) in (0, -signal.SIGTERM)
     with pytest.raises(httpx.TransportError):
         server.get("/health")

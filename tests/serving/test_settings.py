@@ -18,7 +18,6 @@ from gnn_encoder.serving.settings import VARIABLES, Limits, use_threads
     [
         ({"poll": float("nan")}, "poll is nan: must be a number above 0"),
         ({"drain": float("inf")}, "drain is inf: must be a number above 0"),
-        ({"waiting": 100}, "--max-inputs is 256: must be at most --max-waiting, 100, .*; lower it, or let more wait"),
     ],
 )
 def test_limits(values: dict[str, float], told: str) -> None:

@@ -170,10 +170,6 @@ class DualEncoder(nn.Module):
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""
-        return self.embed_and_count(texts)[0]
-
-    def embed_and_count(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The same, and the tokens of each that were read, special ones included. *Shape:* (n, d), (n,)."""
         settings = self.settings
         whole = [settings.query_prefix + text for text in texts]
         encoded = self.tokenizer(
@@ -182,4 +178,4 @@ class DualEncoder(nn.Module):
         types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
         with torch.inference_mode():
             vectors = self.encode_queries(Batch(encoded["input_ids"], encoded["attention_mask"], types))
-        return vectors.float().cpu().numpy(), encoded["attention_mask"].sum(dim=1).numpy()
+        return vectors.float().cpu().numpy()

@@ -66,18 +66,13 @@ class QueryEncoder:
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed queries. *Shape:* (n, d)."""
-        return self.embed_and_count(texts)[0]
-
-    def embed_and_count(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The same, and the tokens of each that were read, special ones included. *Shape:* (n, d), (n,)."""
         encoded = self._tokenizer.encode_batch_fast([self._prefix + text for text in texts])
-        lengths = np.array([len(one) for one in encoded])
-        order = np.argsort(lengths, kind="stable")
+        order = np.argsort([len(one) for one in encoded], kind="stable")
         parts = [order[first : first + TOGETHER] for first in range(0, len(order), TOGETHER)]
         vectors = np.concatenate([self._run([encoded[row] for row in rows]) for rows in parts])
         found = np.empty_like(vectors)
         found[order] = vectors
-        return found, lengths
+        return found
 
     def _run(self, encoded: list[Encoding]) -> NDArray[np.float32]:
         """Embeddings of queries that ascend in length. *Shape:* (n, d)."""

@@ -1,1 +1,1 @@
-"""Built systems over HTTP: search, explanations, query embeddings and a page for people."""
+"""Built systems over HTTP: search, explanations and a page for people."""

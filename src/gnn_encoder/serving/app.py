@@ -4,16 +4,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
 
 import gnn_encoder
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.serving.batches import MicroBatches
-from gnn_encoder.serving.embedding_routes import embedding_routes
 from gnn_encoder.serving.engine import Engine
 from gnn_encoder.serving.explainer import Explainer
 from gnn_encoder.serving.middleware import HEADERS, BodyLimit, Counted, KnownHosts, Metrics
 from gnn_encoder.serving.problems import tell_problems
-from gnn_encoder.serving.routes import explain_routes, page_routes, search_routes, status_routes
+from gnn_encoder.serving.routes import explain_routes, search_routes, status_routes
 from gnn_encoder.serving.service import Service
 from gnn_encoder.serving.settings import Limits
 from gnn_encoder.serving.systems import Systems, example_queries
@@ -29,7 +28,6 @@ def create_app(
     hybrid: bool = False,
     explain: bool = False,
     hosts: Sequence[str] | None = LOOPBACK,
-    root_path: str = "",
     limits: Limits = DEFAULTS,
 ) -> FastAPI:
     """Open built systems of the project in the current folder and make the app that serves them.
@@ -41,13 +39,11 @@ def create_app(
         hybrid: whether BM25 can be searched beside them.
         explain: whether the process that explains starts with the app, not with the first question.
         hosts: the names by which clients may call the server; None: any.
-        root_path: where a reverse proxy has the app, such as `/find`. Requests may come with it or without.
         limits: bounds of requests and of what waits.
 
     Raises:
-        UserError: a system is unknown or not built, or `root_path` is no path.
+        UserError: a system is unknown or not built.
     """
-    _check_root_path(root_path)
     service = open_service(systems, hybrid=hybrid, explain=explain, limits=limits)
 
     @asynccontextmanager
@@ -56,25 +52,20 @@ def create_app(
             yield
 
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
-    options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__, "root_path": root_path}
+    options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__}
     app = FastAPI(title="gnn-encoder", description=DESCRIPTION, lifespan=running, **options)  # type: ignore[arg-type]
     # Redirects would name the host and the path by which a reverse proxy calls, not those of its clients.
     app.router.redirect_slashes = False
     app.state.service = service
     tell_problems(app, HEADERS)
-    for routes in (search_routes, explain_routes, embedding_routes, status_routes):
+    for routes in (search_routes, explain_routes, status_routes):
         app.include_router(routes(service))
-    app.include_router(page_routes())
+    app.mount("/", StaticFiles(packages=[("gnn_encoder.serving", "page")], html=True))
     app.add_middleware(BodyLimit, most=limits.body)
     if hosts is not None:
         app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(Counted, metrics=service.metrics)
     return app
-
-
-def _check_root_path(path: str) -> None:
-    if path and (not path.startswith("/") or path.endswith("/") or "//" in path):
-        raise UserError(f"--root-path is {path!r}: must begin with one slash and end without, such as /find")
 
 
 def open_service(systems: Sequence[str], *, hybrid: bool, explain: bool, limits: Limits) -> Service:

@@ -3,22 +3,13 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from gnn_encoder.serving.problems import busy
 
-
-class Sized(Protocol):
-    """Work of some size."""
-
-    @property
-    def size(self) -> int:
-        """Texts of it."""
-
-
-Work = TypeVar("Work", bound=Sized)
+Work = TypeVar("Work")
 Outcome = TypeVar("Outcome")
 
 
@@ -36,8 +27,8 @@ class MicroBatches(Generic[Work, Outcome]):
 
     Args:
         do: does a batch; of each work it gives the outcome or the exception that its request gets.
-        waiting: texts that may wait; a request over that is refused.
-        batch: texts that are taken together. Work that has more is done alone.
+        waiting: works that may wait; one over that is refused.
+        batch: works that are taken together.
         observe: told the size of each batch.
     """
 
@@ -51,15 +42,14 @@ class MicroBatches(Generic[Work, Outcome]):
     ) -> None:
         self._do, self._most, self._batch, self._observe = do, waiting, batch, observe
         self._queue: deque[_Waiting[Work, Outcome]] = deque()
-        self._size = 0
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="encoder", daemon=True)
 
     @property
     def size(self) -> int:
-        """Texts that wait."""
-        return self._size
+        """Works that wait."""
+        return len(self._queue)
 
     @property
     def alive(self) -> bool:
@@ -78,22 +68,19 @@ class MicroBatches(Generic[Work, Outcome]):
         if self._thread.ident is not None:
             self._thread.join()
 
-    async def submit(self, works: Sequence[Work]) -> list[Outcome]:
-        """Queue all of `works` or none, and wait for their outcomes.
+    async def submit(self, work: Work) -> Outcome:
+        """Queue a piece of work and wait for its outcome.
 
         Raises:
-            Problem: the queue is full; or the exception of the first work that failed.
+            Problem: the queue is full; or the exception of the work.
         """
-        loop = asyncio.get_running_loop()
-        waiting = [_Waiting(work, loop.create_future()) for work in works]
-        size = sum(work.size for work in works)
+        waiting = _Waiting[Work, Outcome](work, asyncio.get_running_loop().create_future())
         with self._changed:
-            if self._closed or self._size + size > self._most:
-                raise busy(f"{self._size} queries wait already, of {self._most} that may")
-            self._queue.extend(waiting)
-            self._size += size
+            if self._closed or len(self._queue) >= self._most:
+                raise busy(f"{len(self._queue)} queries wait already, of {self._most} that may")
+            self._queue.append(waiting)
             self._changed.notify()
-        return list(await asyncio.gather(*(one.future for one in waiting)))
+        return await waiting.future
 
     def _run(self) -> None:
         while batch := self._take():
@@ -109,18 +96,11 @@ class MicroBatches(Generic[Work, Outcome]):
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 if not self._queue:
                     return []
-                batch = [one for one in self._fitting() if not one.future.cancelled()]
+                taken = [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
+                batch = [one for one in taken if not one.future.cancelled()]
             if batch:
-                self._observe(sum(one.work.size for one in batch))
+                self._observe(len(batch))
                 return batch
-
-    def _fitting(self) -> Iterator[_Waiting[Work, Outcome]]:
-        room = self._batch
-        while self._queue and (room == self._batch or self._queue[0].work.size <= room):
-            one = self._queue.popleft()
-            room -= one.work.size
-            self._size -= one.work.size
-            yield one
 
     def _outcomes(self, works: Sequence[Work]) -> Sequence[Outcome | Exception]:
         try:

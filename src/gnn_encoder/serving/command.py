@@ -24,14 +24,12 @@ def serve(
     hybrid: bool,
     explain: bool,
     allowed_hosts: Sequence[str],
-    root_path: str,
     limits: Limits,
 ) -> None:
     """Serve the project in the current folder.
 
     Args:
         allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
-        root_path: where a reverse proxy has the server.
 
     Raises:
         UserError: the address cannot be had, or as `create_app`.
@@ -40,7 +38,7 @@ def serve(
     own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
     hosts = [*own, *allowed_hosts] if allowed_hosts or _is_loopback(host) else None
     _check_free(host, port)
-    app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, root_path=root_path, limits=limits)
+    app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
     uvicorn.run(
         app,
         host=host,

@@ -1,9 +1,9 @@
-"""What the encoder thread does with a batch: it embeds the texts of an encoder together, and searches an index once."""
+"""What the encoder thread does with a batch: it embeds the queries of an encoder and searches an index together."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -24,33 +24,19 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Texts to embed and, with a searcher, to search with.
+    """A query, what it is searched with, and how many passages are wanted."""
 
-    Attributes:
-        k: passages a query; only read with a searcher.
-    """
-
-    texts: tuple[str, ...]
-    encoder: QueryEncoder
-    searcher: Searcher | None = None
-    k: int = 0
-
-    @property
-    def size(self) -> int:
-        """Texts."""
-        return len(self.texts)
+    query: str
+    searcher: Searcher
+    k: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """Embeddings of a work's texts, how many tokens of each were read, and what was found for each.
+    """A query's embedding, and what was found for it. *Shape:* vector (d,)."""
 
-    *Shape:* vectors (n, d), tokens (n,).
-    """
-
-    vectors: NDArray[np.float32]
-    tokens: NDArray[np.int64]
-    hits: list[list[Hit]] = field(default_factory=list)
+    vector: NDArray[np.float32]
+    hits: list[Hit]
 
 
 class Engine:
@@ -66,31 +52,20 @@ class Engine:
 
     def __call__(self, works: Sequence[Work]) -> list[Done | Exception]:
         """Do a batch. A failure of an encoder or an index reaches the works that use it, and no others."""
-        embedded = by_group(works, lambda work: id(work.encoder), self._embed)
-        return by_group(list(zip(works, embedded, strict=True)), _searched, self._search)
+        vectors = by_group(works, lambda work: id(work.searcher.encoder), self._embed)
+        embedded = [(work, one) for work, one in zip(works, vectors, strict=True) if not isinstance(one, Exception)]
+        done = iter(by_group(embedded, lambda pair: (id(pair[0].searcher), pair[0].k), self._search))
+        return [one if isinstance(one, Exception) else next(done) for one in vectors]
 
-    def _embed(self, works: list[Work]) -> list[Done]:
+    def _embed(self, works: list[Work]) -> list[NDArray[np.float32]]:
         with self._timed("embed"):
-            vectors, tokens = works[0].encoder.embed_and_count([text for work in works for text in work.texts])
-        ends = np.cumsum([work.size for work in works])[:-1]
-        parts = zip(np.split(vectors, ends), np.split(tokens, ends), strict=True)
-        return [Done(vectors=some, tokens=counts) for some, counts in parts]
+            return list(works[0].searcher.encoder.embed_queries([work.query for work in works]))
 
-    def _search(self, pairs: list[tuple[Work, Done | Exception]]) -> list[Done | Exception]:
-        (searcher, k), whole = (pairs[0][0].searcher, pairs[0][0].k), [done for _, done in pairs]
-        embedded = [done for done in whole if isinstance(done, Done)]
-        if searcher is None or not embedded:
-            return whole
-        texts = [text for work, _ in pairs for text in work.texts]
+    def _search(self, pairs: list[tuple[Work, NDArray[np.float32]]]) -> list[Done]:
+        first, vectors = pairs[0][0], np.stack([vector for _, vector in pairs])
         with self._timed("search"):
-            hits = iter(searcher.find(texts, np.concatenate([done.vectors for done in embedded]), k))
-        return [replace(done, hits=[next(hits) for _ in done.tokens]) for done in embedded]
-
-
-def _searched(pair: tuple[Work, Done | Exception]) -> Hashable:
-    """What is alike for works that are searched together; those that failed stay as they are."""
-    work, done = pair
-    return (id(work.searcher), work.k) if isinstance(done, Done) else None
+            found = first.searcher.find([work.query for work, _ in pairs], vectors, first.k)
+        return [Done(vector=vector, hits=hits) for vector, hits in zip(vectors, found, strict=True)]
 
 
 def by_group(

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gnn_encoder.serving.problems import problem_response
 
 HEADERS = {
+    "Cache-Control": "no-cache",  # the page is asked for again, and passages may have changed
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -40,12 +41,15 @@ class Metrics:
         )
         self.in_flight = Gauge("gnn_encoder_requests_in_flight", "Requests being answered.", registry=registry)
         self.batch = Histogram(
-            "gnn_encoder_batch_texts", "Texts encoded together.", registry=registry, buckets=(1, 2, 4, 8, 16, 32, 64)
+            "gnn_encoder_batch_queries",
+            "Queries encoded together.",
+            registry=registry,
+            buckets=(1, 2, 4, 8, 16, 32),
         )
         self.parts = Histogram(
             "gnn_encoder_batch_seconds", "Time of a batch's parts.", ["part"], registry=registry, buckets=SECONDS
         )
-        self.waiting = Gauge("gnn_encoder_waiting_texts", "Texts that wait to be encoded.", registry=registry)
+        self.waiting = Gauge("gnn_encoder_waiting_queries", "Queries that wait to be encoded.", registry=registry)
         self.taken_over = Counter(
             "gnn_encoder_indexes_taken_over", "Newly built indexes taken over.", ["system"], registry=registry
         )

@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
-SETTING = {"less_than_equal": "--max-k", "string_too_long": "--max-query", "too_long": "--max-inputs"}  # of each bound
 
 
 class Fault(BaseModel):
@@ -67,11 +66,6 @@ def problem_response(
     return JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
-def _detail(rule: str, message: str) -> str:
-    """What pydantic says of a value, with the option of `gnn-encoder serve` that sets the bound."""
-    return f"{message} (`serve {SETTING[rule]}`)" if rule in SETTING else message
-
-
 def tell_problems(app: FastAPI, headers: Mapping[str, str]) -> None:
     """Have every error of the app answered as problem details.
 
@@ -90,7 +84,7 @@ def tell_problems(app: FastAPI, headers: Mapping[str, str]) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def of_values(request: Request, error: RequestValidationError) -> Response:
-        faults = [Fault(location=list(one["loc"]), detail=_detail(one["type"], one["msg"])) for one in error.errors()]
+        faults = [Fault(location=list(one["loc"]), detail=one["msg"]) for one in error.errors()]
         told = "; ".join(f"{'.'.join(map(str, fault.location[1:]))}: {fault.detail}" for fault in faults)
         return problem_response(422, told, name="invalid-request", errors=faults)
 

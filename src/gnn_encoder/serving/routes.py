@@ -1,14 +1,11 @@
-"""Every endpoint but those of /v1: search, passages, explanations, what is served, how it is, and the page."""
+"""Every endpoint: search, passages, explanations, what is served, and how it is."""
 
 import asyncio
-import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import asdict
-from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
@@ -31,7 +28,6 @@ from gnn_encoder.serving.problems import ProblemDetails
 from gnn_encoder.serving.service import Service, pair_score
 from gnn_encoder.serving.systems import Served
 
-TYPES = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": ProblemDetails, "content": {"application/problem+json": {}}} for status in (404, 413, 422, 503)
 }
@@ -69,7 +65,7 @@ def search_routes(service: Service) -> APIRouter:
             system=request.system,
             hybrid=request.hybrid,
             milliseconds=milliseconds,
-            hits=[_found(hit, words) for hit in done.hits[0]],
+            hits=[_found(hit, words) for hit in done.hits],
         )
         return Response(body.model_dump_json(exclude_none=True), media_type="application/json")
 
@@ -148,8 +144,8 @@ async def _placed(service: Service, served: Served, query: str, row: int, pid: s
     """Where a system ranks the passage, and its score: that of the search where the search finds it."""
     depth = service.limits.hits
     done = await service.search(served, query, depth)
-    hit = next((hit for hit in done.hits[0] if hit.pid == pid), None)
-    score = hit.score if hit else await asyncio.to_thread(pair_score, served, row, done.vectors[0])
+    hit = next((hit for hit in done.hits if hit.pid == pid), None)
+    score = hit.score if hit else await asyncio.to_thread(pair_score, served, row, done.vector)
     rank = hit.rank if hit else None
     return Placed(system=served.name, title=served.entry.title, score=score, rank=rank, depth=depth)
 
@@ -172,7 +168,7 @@ def status_routes(service: Service) -> APIRouter:
             default=service.systems.names[0],
             systems=[_described(one) for one in service.systems],
             hybrid=service.systems.hybrid,
-            limits={"query": limits.query, "k": limits.hits, "inputs": limits.inputs, "body": limits.body},
+            limits={"query": limits.query, "k": limits.hits, "body": limits.body},
             examples=service.examples,
         )
 
@@ -222,31 +218,3 @@ def _described(one: Served) -> SystemAnswer:
         index=index.factory,
         opened=one.opened,
     )
-
-
-def page_routes() -> APIRouter:
-    """The page and its files."""
-    router = APIRouter(include_in_schema=False)
-    folder = files("gnn_encoder.serving") / "page"
-    for name, media_type in TYPES.items():
-        path = "/" if name == "index.html" else f"/{name}"
-        router.add_api_route(path, _file((folder / name).read_bytes(), media_type), methods=["GET"])
-    router.add_api_route("/favicon.ico", _nothing, methods=["GET"])
-    return router
-
-
-def _file(content: bytes, media_type: str) -> Callable[[Request], Response]:
-    """An endpoint that sends a file, or says that the browser's copy is still good."""
-    tag = f'"{hashlib.blake2b(content, digest_size=8).hexdigest()}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-
-    def send(request: Request) -> Response:
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type=media_type, headers=headers)
-
-    return send
-
-
-def _nothing() -> Response:
-    return Response(status_code=204)

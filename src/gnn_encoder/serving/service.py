@@ -42,13 +42,8 @@ class Service:
 
     async def search(self, served: Served, query: str, k: int, *, hybrid: bool = False) -> Done:
         """Embed a query and search with it. Raises `Problem` where the queue is full."""
-        work = Work(texts=(query,), encoder=served.searcher.encoder, searcher=served.to_search(hybrid), k=k)
-        return await self.do(work)
-
-    async def do(self, work: Work) -> Done:
-        """Have the encoder thread do one piece of work."""
         try:
-            return (await self.batches.submit([work]))[0]
+            return await self.batches.submit(Work(query=query, searcher=served.to_search(hybrid), k=k))
         except UserError as error:
             log.error("%s", error)
             raise Problem(500, "broken-system", "the system cannot be searched; the server's log says why") from error
@@ -83,7 +78,7 @@ class Service:
                 await self.explainer.retire()
 
     async def _try_out(self, searcher: Searcher) -> None:
-        await self.batches.submit([Work(texts=("trial",), encoder=searcher.encoder, searcher=searcher, k=1)])
+        await self.batches.submit(Work(query="trial", searcher=searcher, k=1))
 
     async def _open_explainers(self) -> None:
         for served in self.systems:

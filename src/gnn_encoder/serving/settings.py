@@ -16,10 +16,9 @@ class Limits:
 
     query: int = 1_000  # characters of a query
     hits: int = 100  # passages of a result
-    inputs: int = 256  # texts of one request for embeddings
     body: int = 1_048_576  # bytes of a request
-    waiting: int = 512  # texts that wait to be encoded
-    batch: int = 32  # texts that are encoded together
+    waiting: int = 512  # queries that wait to be encoded
+    batch: int = 32  # queries that are encoded together
     explanations: int = 8  # requests for an explanation that wait
     explain_seconds: float = 60.0  # until an explanation must be there
     start_seconds: float = 600.0  # until the process that explains must have started
@@ -31,11 +30,6 @@ class Limits:
             value = getattr(self, field.name)
             if not (value > 0 and isfinite(value)):
                 raise UserError(f"{field.name} is {value}: must be a number above 0")
-        if self.inputs > self.waiting:
-            raise UserError(
-                f"--max-inputs is {self.inputs}: must be at most --max-waiting, {self.waiting}, the texts that may "
-                "wait; lower it, or let more wait"
-            )
 
 
 def use_threads(wanted: int | None) -> None:
