@@ -145,7 +145,7 @@ def main() -> int:
     """Stand in for `python`."""
     path = os.environ["FORKS"]
     if not sys.argv[1].startswith("stages/") or not os.path.exists(path):
-        os.execv(os.environ["FORKS_PYTHON"], ["python", *sys.argv[1:]])
+        os.execv(python := os.environ["FORKS_PYTHON"], [python, *sys.argv[1:]])  # it finds its environment by its name
     order = {"folder": os.getcwd(), "commands": [sys.argv[1:]], "environment": dict(os.environ), "group": os.getpgrp()}
     status = ask(path, order, [0, 1, 2])
     if status < 0:
