@@ -14,8 +14,8 @@ from gnn_encoder.baselines.bonus import prior, unit
 from gnn_encoder.baselines.choice import Setting, plainest_first, write_choice
 from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
+from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, scorer, with_neighbours
-from gnn_encoder.baselines.query_mean import QueryMeans, Shift
 from gnn_encoder.baselines.rankings import labelled_rows
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix, Rows
@@ -55,20 +55,26 @@ def query_mean(stage: Stage, system: str, base: str, dev: DevQueries, folder: Pa
     params, model, embeddings = stage.params, project.encoder(base), project.embeddings(base)
     encoder, dtype = load_encoder(base, params.encoder), params.cache_passages.dtype
     rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
-    means = QueryMeans.of(labels, embed(encoder, stage, "train", rows))
-    shift = Shift(means=means, unit_length=encoder.settings.similarity == "cosine", dtype=dtype)
+    matrix, unit_length = open_matrix(embeddings), encoder.settings.similarity == "cosine"
+    asked = Asked.of(matrix, labels, embed(encoder, stage, "train", rows))
+    others = Others(matrix, asked, embed(encoder, stage, "dev", dev.rows), dev.depth)
+
+    def moved(weight: float) -> Matrix:
+        """Rounded as on disk, so that what is judged is what is written."""
+        return asked.plus_mean(weight, unit_length=unit_length).astype(dtype).astype(np.float32)
+
     weights = plainest_first(params.baselines.query_mean)
-    tops = shift.rankings(embeddings, embed(encoder, stage, "dev", dev.rows), weights, dev.depth)
-    choice = dev.choose([{"weight": weight} for weight in weights], tops)
-    choice = replace(choice, facts={"labelled_passages": len(means.passages)})
+    choice = dev.choose([{"weight": weight} for weight in weights], (others.rank(moved(one)) for one in weights))
+    choice = replace(choice, facts={"labelled_passages": len(asked.passages)})
     choice.tell(system)
     weight = float(choice.setting["weight"])
+    chosen = moved(weight)
     origin = Origin(
         model_fingerprint=DualEncoder.fingerprint(model),
         input_fingerprint=fingerprint(embeddings, *project.tables("train")[:2], weight=weight),
     )
     transform_corpus(
-        embeddings, folder, dtype=dtype, origin=origin, transform=lambda first, block: shift.block(first, block, weight)
+        embeddings, folder, dtype=dtype, origin=origin, transform=lambda first, block: asked.place(first, block, chosen)
     )
     write_choice(folder, choice)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gnn_encoder.baselines.bonus import Bonus, last_scores
 from gnn_encoder.baselines.choice import Limits, Setting, plainest_first
 from gnn_encoder.baselines.params import Baselines
-from gnn_encoder.baselines.rankings import NOTHING, Ranking
+from gnn_encoder.baselines.rankings import NOTHING, Ranking, of_length_1
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import gather
@@ -105,13 +105,6 @@ class LabelledQueries:
             place=np.repeat(place, each),
             similarity=np.repeat(cosines.reshape(-1), each),
         )
-
-
-def of_length_1(vectors: Matrix) -> Matrix:
-    """Vectors divided by their length; a vector of length 0 stays. *Shape:* (n, d) -> (n, d)."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
-    return result
 
 
 def settings(section: Baselines) -> list[Setting]:

@@ -6,39 +6,18 @@ Both have a closed form in c_p, the sum of p's labelled queries, and gamma is ch
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.baselines.labelled import Asked
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, gather
 
 GAMMAS = tuple(0.02 * step for step in range(25))  # the paper's grid for NUDGE-N
 ENTRIES = 2**25  # scores of dev pairs that are held at a time
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The labelled passages, and what asks for them.
-
-    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), labelled queries.
-    """
-
-    passages: Rows
-    vectors: Matrix
-    sums: Matrix
-    counts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, passages: NDArray[Any], pairs: pl.DataFrame, queries: Matrix) -> Self:
-        """Sum up labelled queries. *Shape:* passages (m, d), queries (n, d); pairs: columns query, passage."""
-        pairs = pairs.sort("passage", "query")
-        rows, first, counts = np.unique(pairs["passage"].to_numpy(), return_index=True, return_counts=True)
-        sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
-        return cls(passages=rows, vectors=gather(passages, rows).astype(np.float32), sums=sums, counts=counts)
 
 
 def nudge_m(asked: Asked, gamma: float) -> Matrix:

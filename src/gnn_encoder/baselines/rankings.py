@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import with_rows
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
 
@@ -52,3 +52,10 @@ def best(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:
 def write_ranking(path: Path, ranking: Ranking, queries: Path, passages: Path, tag: str) -> None:
     """Write the ranking of all queries of a table as a run; `tag` is the system's name. *Shape:* (queries, k) both."""
     write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)
+
+
+def of_length_1(vectors: Matrix) -> Matrix:
+    """Vectors divided by their length; a vector of length 0 stays. *Shape:* (n, d) -> (n, d)."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
+    return result

@@ -9,16 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.baselines.logged_neighbours import of_length_1
-from gnn_encoder.baselines.nudge import GAMMAS, Asked, best_gamma_m, nudge_m, nudge_n
-from gnn_encoder.baselines.rankings import best
+from gnn_encoder.baselines.labelled import Asked, Others
+from gnn_encoder.baselines.nudge import GAMMAS, best_gamma_m, nudge_m, nudge_n
 from gnn_encoder.core.judgements import contains, pair_keys
-from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
 from gnn_encoder.estimator.inputs import LENGTH_ERROR, check_vectors, labelled_pairs
 from gnn_encoder.estimator.model import GNNEncoder
-from gnn_encoder.index.exact import array_top_k, block_top_k
+from gnn_encoder.index.exact import array_top_k
 
 DEPTH = 10  # of the measure, RR@10
 MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)  # the plainest first
@@ -39,29 +38,6 @@ class Dev:
         hits = contains(pair_keys(self.pairs, self.m), keys) & (ranking >= 0)
         ranks = np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)
         return float(ranks[self.pairs["query"].unique().to_numpy()].mean())
-
-
-class Shifted:
-    """Rankings of all passages, of which only the labelled ones change: the others are searched once."""
-
-    def __init__(self, passages: NDArray[Any], asked: Asked, dev: Dev) -> None:
-        self._asked, self._dev = asked, dev
-        shape = len(dev.queries), 0
-        self._top: tuple[Rows, Scores] = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        for first, block in array_blocks(passages):
-            low, high = np.searchsorted(asked.passages, [first, first + len(block)])
-            others = np.delete(np.arange(len(block)), asked.passages[low:high] - first)
-            if len(others):
-                self._top = self._joined(*block_top_k(block[others], dev.queries, DEPTH), first + others)
-
-    def judge(self, vectors: Matrix) -> float:
-        """RR@10 on dev with these vectors of the labelled passages. *Shape:* (l, d)."""
-        found = block_top_k(np.ascontiguousarray(vectors), self._dev.queries, DEPTH)
-        return self._dev.judge(self._joined(*found, self._asked.passages)[0])
-
-    def _joined(self, places: Rows, scores: Scores, rows: Rows) -> tuple[Rows, Scores]:
-        passages = np.concatenate([self._top[0], rows[places]], axis=1)
-        return best(passages, np.concatenate([self._top[1], scores], axis=1), DEPTH)
 
 
 def inform(
@@ -108,19 +84,21 @@ def labels_alone(
 ) -> Iterator[Row]:
     """What the labels give without a graph. *Shape:* passages (m, d), queries (n, d)."""
     asked = Asked.of(passages, pairs, queries)
-    shifted = Shifted(passages, asked, dev)
-    yield "as they came", shifted.judge(asked.vectors), ""
-    means = (asked.sums / asked.counts[:, None]).astype(np.float32)
+    others = Others(passages, asked, dev.queries, DEPTH)
+
+    def judge(moved: Matrix) -> float:
+        return dev.judge(others.rank(moved))
+
+    yield "as they came", judge(asked.vectors), ""
 
     def with_mean(weight: float) -> Matrix:
-        moved: Matrix = asked.vectors + np.float32(weight) * means
-        return of_length_1(moved) if unit_length and weight else moved
+        return asked.plus_mean(weight, unit_length=unit_length)
 
-    yield _best("mean of labelled queries", "weight", MEAN_WEIGHTS, with_mean, shifted)
+    yield _best("mean of labelled queries", "weight", MEAN_WEIGHTS, with_mean, judge)
     gamma = best_gamma_m(asked, passages, dev.queries, dev.pairs)
-    yield "NUDGE-M", shifted.judge(nudge_m(asked, gamma)), f"gamma {gamma:.3g}"
+    yield "NUDGE-M", judge(nudge_m(asked, gamma)), f"gamma {gamma:.3g}"
     if unit_length:  # it is about vectors of length 1
-        yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), shifted)
+        yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), judge)
 
 
 def has_length_1(matrix: NDArray[Any]) -> bool:
@@ -130,9 +108,13 @@ def has_length_1(matrix: NDArray[Any]) -> bool:
 
 
 def _best(
-    name: str, setting: str, values: tuple[float, ...], vectors: Callable[[float], Matrix], shifted: Shifted
+    name: str,
+    setting: str,
+    values: tuple[float, ...],
+    vectors: Callable[[float], Matrix],
+    judge: Callable[[Matrix], float],
 ) -> Row:
-    judged = {value: shifted.judge(vectors(value)) for value in values}
+    judged = {value: judge(vectors(value)) for value in values}
     chosen = max(values, key=judged.__getitem__)  # of equal ones the first
     return name, judged[chosen], f"{setting} {chosen:.3g}"
 

@@ -1,0 +1,84 @@
+"""Labelled passages, whose vectors move towards the queries that ask for them: what the query log adds for nothing.
+
+The mean of labelled queries is the simplest way: h'_p = h_p + lambda * mean. `nudge` has two others. Passages without a
+label, and with lambda 0 all passages, keep their vectors to the bit.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from gnn_encoder.baselines.rankings import Ranking, best, of_length_1
+from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.core.storage.arrays import array_blocks, gather
+from gnn_encoder.index.exact import block_top_k
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The labelled passages, and what asks for them.
+
+    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), labelled queries.
+    """
+
+    passages: Rows
+    vectors: Matrix
+    sums: Matrix
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, passages: NDArray[Any], pairs: pl.DataFrame, queries: Matrix) -> Self:
+        """Sum up labelled queries. *Shape:* passages (m, d), queries (n, d); pairs: columns query, passage."""
+        pairs = pairs.sort("passage", "query")
+        rows, first, counts = np.unique(pairs["passage"].to_numpy(), return_index=True, return_counts=True)
+        sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
+        return cls(passages=rows, vectors=gather(passages, rows).astype(np.float32), sums=sums, counts=counts)
+
+    def plus_mean(self, weight: float, *, unit_length: bool) -> Matrix:
+        """h_p + weight * mean of p's labelled queries; of length 1 again where vectors have it. *Shape:* (l, d)."""
+        if weight == 0:
+            return self.vectors
+        moved: Matrix = self.vectors + np.float32(weight) * (self.sums / self.counts[:, None]).astype(np.float32)
+        return of_length_1(moved) if unit_length else moved
+
+    def place(self, first: int, block: Matrix, moved: Matrix) -> Matrix:
+        """The rows of a matrix from `first` on, with the labelled ones `moved`. *Shape:* block (b, d), moved (l, d)."""
+        low, high = np.searchsorted(self.passages, [first, first + len(block)])
+        block[self.passages[low:high] - first] = moved[low:high]
+        return block
+
+
+class Others:
+    """Rankings of all passages, of which only the labelled ones move: the others are searched once.
+
+    Args:
+        passages: *Shape:* (m, d).
+        k: passages a query.
+    """
+
+    def __init__(self, passages: NDArray[Any], asked: Asked, queries: Matrix, k: int) -> None:
+        self._asked, self._queries, self._k = asked, queries, k
+        shape = len(queries), 0
+        self._top: Ranking = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True, disable=None) as bar:
+            for first, block in array_blocks(passages):
+                low, high = np.searchsorted(asked.passages, [first, first + len(block)])
+                others = np.delete(np.arange(len(block)), asked.passages[low:high] - first)
+                if len(others):
+                    self._top = self._joined(*block_top_k(block[others], queries, k), first + others)
+                bar.update(len(block))
+
+    def rank(self, moved: Matrix) -> Rows:
+        """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> (n, min(k, m))."""
+        if len(moved) == 0:
+            return self._top[0]
+        found = block_top_k(np.ascontiguousarray(moved), self._queries, self._k)
+        return self._joined(*found, self._asked.passages)[0]
+
+    def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:
+        passages = np.concatenate([self._top[0], rows[places]], axis=1)
+        return best(passages, np.concatenate([self._top[1], scores], axis=1), self._k)
