@@ -63,8 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params, tiny_mo
     data = tiny_params.data.model_copy(update={"path": str(tiny_corpus)})
     params = tiny_params.model_copy(update={"data": data})
     with chdir(root):
-        for name in ("systems.yaml", "NOTICE"):
-            Path(name).write_bytes((ROOT / name).read_bytes())
+        Path("systems.yaml").write_bytes((ROOT / "systems.yaml").read_bytes())
         Path("params.yaml").write_text(yaml.safe_dump(params.model_dump()), encoding="utf-8")
         prepare(data, open_source(data), project.PREPARED, seed=params.seed)
         made = {"data": data.model_dump(), "seed": params.seed}

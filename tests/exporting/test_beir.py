@@ -1,23 +1,18 @@
-"""The data in BEIR's format, read by BEIR's loader and by our own reader; a built system in BEIR's evaluation."""
+"""The data in BEIR's format, read by BEIR's loader and by our own reader."""
 
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from beir.datasets.data_loader import GenericDataLoader
-from beir.retrieval.evaluation import EvaluateRetrieval
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
-from gnn_encoder.evaluation.measures import mean, per_query
-from gnn_encoder.exporting import beir, command
-from gnn_encoder.exporting.beir import BeirSearch, apart
+from gnn_encoder.exporting import command
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 
@@ -86,71 +81,3 @@ def test_a_split_that_answers_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError, match=r"data/prepared/qrels/test.parquet: holds no judgements"):
         command.export("gnn_encoder", "beir", Path("out"))
     assert not Path("out").exists()
-
-
-@pytest.mark.parametrize("system", ["gnn_encoder", "dual_cross"])
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_beirs_figures_equal_ours(
-    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, system: str, split: str
-) -> None:
-    monkeypatch.setattr(beir, "BATCH", 7)  # several batches
-    corpus, queries, qrels = GenericDataLoader(str(folder)).load(split=split)
-    search = BeirSearch.open(project.index(system))
-    evaluation = EvaluateRetrieval(search, k_values=[1, 10, 1000])
-    found = evaluation.evaluate(qrels, evaluation.retrieve(corpus, queries), evaluation.k_values)
-    theirs = {name: value for part in found for name, value in part.items()}
-    ours = ir_measures(search, split)
-    assert 0 < ours["nDCG@10"] < 1 and 0 < ours["AP@1000"] < 1
-    pairs = {"nDCG@10": "NDCG@10", "AP@1000": "MAP@1000", "R@10": "Recall@10", "P@1": "P@1"}
-    assert {name: theirs[name] for name in pairs.values()} == pytest.approx(
-        {pairs[name]: value for name, value in ours.items()}, abs=5.1e-6
-    )  # BEIR rounds to five digits
-
-
-def ir_measures(search: BeirSearch, split: str) -> dict[str, float]:
-    """What our own evaluation says of the same encoder and index."""
-    table = pl.read_parquet(project.queries(split))
-    rows, _ = search.index.search(search.encoder.embed_queries(table["text"].to_list()), search.index.passages)
-    run = as_run(rows, table["qid"], pl.Series(search.index.pids()))
-    return mean(per_query(run, pl.read_parquet(project.qrels(split)), ["nDCG@10", "AP@1000", "R@10", "P@1"]))
-
-
-def test_equal_scores_keep_the_order() -> None:
-    scores = np.array([[0.5, 0.5, 0.5, 0.25], [1.0, -np.inf, -np.inf, -np.inf]], np.float32)
-    found = apart(scores)
-    one, two = np.nextafter(np.float32(0.5), np.float32(0)), np.float32(0.5) - 2 * np.float32(2.0**-25)
-    assert found[0].tolist() == [0.5, float(one), float(two), 0.25]
-    assert found[1].tolist() == [1.0, -np.inf, -np.inf, -np.inf]
-    assert scores[0, 1] == 0.5  # the caller's array stays
-
-
-def test_ties_of_duplicate_passages_are_ranked_as_the_index_does(root: Path) -> None:
-    """trec_eval orders equal scores by descending id: without lowering, "9" would win over "10"."""
-    results = dict(zip(["10", "9"], apart(np.array([[0.5, 0.5]], np.float32))[0].tolist(), strict=True))
-    ndcg, *_ = EvaluateRetrieval.evaluate({"q": {"10": 1}}, {"q": results}, [1])
-    assert ndcg == {"NDCG@1": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda corpus: corpus.popitem(),
-            r"holds 120 passages, BEIR's corpus has no passage '.*'; evaluate on",
-        ),
-        (lambda corpus: corpus.update(more={}), r"holds 120 passages, BEIR's corpus has 121; evaluate on"),
-    ],
-)
-def test_another_corpus(root: Path, folder: Path, change, message: str) -> None:
-    corpus, queries, _ = GenericDataLoader(str(folder)).load(split="dev")
-    change(corpus)
-    with pytest.raises(UserError, match=message):
-        EvaluateRetrieval(BeirSearch.open(project.index("gnn_encoder"))).retrieve(corpus, queries)
-
-
-def test_there_is_nothing_to_encode(root: Path) -> None:
-    search = EvaluateRetrieval(BeirSearch.open(project.index("gnn_encoder")))
-    with pytest.raises(UserError, match="call `retrieve`, which searches it"):
-        search.encode_and_retrieve({}, {})
-    with pytest.raises(UserError, match="call `retrieve`, which searches it"):
-        search.retriever.search_from_files("queries.pkl", [], 10)

@@ -238,8 +238,7 @@ def test_a_phone_shows_one_system_at_a_time_and_nothing_beside_the_screen(page: 
     "page",
     [
         {"color_scheme": scheme, "viewport": {"width": width, "height": 900}, "reduced_motion": "reduce"}
-        for scheme in ("light", "dark")
-        for width in (1280, 360)
+        for scheme, width in (("light", 1280), ("dark", 360))
     ],
     indirect=True,
     ids=lambda options: f"{options['color_scheme']}-{options['viewport']['width']}",

@@ -1,114 +1,81 @@
-"""A built system as a retriever of BEIR's: `EvaluateRetrieval` ranks with its query encoder and its index."""
+"""The prepared data in BEIR's format, so that other tools take the very passages, queries and splits."""
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn, Self
 
-import numpy as np
-from beir.retrieval.search import BaseSearch
-from numpy.typing import NDArray
-from tqdm import tqdm
+import polars as pl
+import pyarrow as pa
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.models.query_encoder import QueryEncoder
-from gnn_encoder.searcher import Searcher
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_table
+from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.data.beir import HEADER
+from gnn_encoder.pipeline import project
 
-BATCH = 64  # queries that are searched together
-BUILT = "the passages' vectors are in the built index: call `retrieve`, which searches it"
+CORPUS, TEXTS, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels"
 
 
-class BeirSearch(BaseSearch):  # type: ignore[misc]  # BEIR has no types
-    """Searches a built system's index for BEIR. Its passages must be those of the corpus that BEIR has loaded.
+def export_beir(system: str, folder: Path) -> None:
+    """`corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. It is the same for every system.
 
-    Example:
-        ```python
-        corpus, queries, qrels = GenericDataLoader("exported/beir").load(split="dev")
-        evaluation = EvaluateRetrieval(BeirSearch.open("data/indexes/gnn_encoder"))
-        results = evaluation.retrieve(corpus, queries)
-        ndcg, average_precision, recall, precision = evaluation.evaluate(qrels, results, evaluation.k_values)
-        ```
+    BEIR has one file for the queries of all splits, and its evaluation drops a passage that has the id of the query. If
+    an id means two queries, or a query and a passage, every query's id therefore gets its split in front: `dev-17`.
+
+    Raises:
+        UserError: a table is missing, or a split is judged by answers, which the format does not have.
     """
-
-    def __init__(self, encoder: QueryEncoder, index: PassageIndex) -> None:
-        self.encoder = encoder
-        self.index = index
-        self._pids: list[str] = index.pids().to_pylist()
-
-    @classmethod
-    def open(cls, index: str | Path) -> Self:
-        """Open a system as it was built, by its index, `data/indexes/SYSTEM` of a project; see `Searcher.open`."""
-        return cls(Searcher.open(index).encoder, PassageIndex.open(Path(index)))
-
-    def search(
-        self, corpus: Collection[str], queries: dict[str, str], top_k: int, *args: object, **kwargs: object
-    ) -> dict[str, dict[str, float]]:
-        """Find the `top_k` best passages of each query.
-
-        Args:
-            corpus: BEIR's corpus by id, which must be what was indexed.
-            queries: texts by id.
-            top_k: passages a query; all, where the corpus has fewer.
-            args: BEIR's name of a score function, which is not needed: the index knows how it scores.
-            kwargs: other settings that BEIR may pass on, likewise.
-
-        Returns:
-            Query id -> passage id -> score. Of equal scores the later ones are lowered by the least difference that
-            BEIR's evaluation can see, which orders them by their ids otherwise.
-
-        Raises:
-            UserError: the corpus holds other passages than the index.
-        """
-        self._check(corpus)
-        k, texts = min(top_k, len(self._pids)), list(queries.values())
-        results: dict[str, dict[str, float]] = {}
-        with tqdm(total=len(texts), desc="queries", unit=" queries", disable=None) as bar:
-            for first in range(0, len(texts), BATCH):
-                vectors = self.encoder.embed_queries(texts[first : first + BATCH])
-                rows, scores = self.index.search(vectors, k)
-                results.update(zip(list(queries)[first : first + BATCH], self._named(rows, scores), strict=True))
-                bar.update(len(rows))
-        return results
-
-    def encode(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not needed.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(BUILT)
-
-    def search_from_files(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not needed.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(BUILT)
-
-    def _named(self, rows: Rows, scores: NDArray[np.float32]) -> Iterator[dict[str, float]]:
-        for found, values in zip(rows, apart(scores), strict=True):
-            there = found >= 0
-            yield {
-                self._pids[row]: score for row, score in zip(found[there].tolist(), values[there].tolist(), strict=True)
-            }
-
-    def _check(self, corpus: Collection[str]) -> None:
-        missing = next((pid for pid in self._pids if pid not in corpus), None)
-        if missing is None and len(corpus) == len(self._pids):
-            return
-        found = f"has {len(corpus)}" if missing is None else f"has no passage {missing!r}"
-        raise UserError(
-            f"{self.index.folder}: holds {len(self._pids)} passages, BEIR's corpus {found}; evaluate on the "
-            "data that was indexed (`gnn-encoder export --to beir`)"
-        )
+    for split in SPLITS:
+        if not count_rows(project.qrels(split)):
+            raise UserError(
+                f"{project.qrels(split)}: holds no judgements; BEIR's format has nothing else to judge a split by"
+            )
+    prefixed = _ambiguous()
+    _write_lines(folder / CORPUS, _corpus())
+    _write_lines(folder / TEXTS, (line for split in SPLITS for line in _queries(split, prefixed)))
+    (folder / JUDGEMENTS).mkdir()
+    for split in SPLITS:
+        _write_lines(folder / JUDGEMENTS / f"{split}.tsv", _judgements(split, prefixed))
 
 
-def apart(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Lower scores by as little as makes each row fall strictly. *Shape:* (n, k), falling -> (n, k)."""
-    result = scores.copy()
-    for place in range(1, scores.shape[1]):
-        below = np.nextafter(result[:, place - 1], np.float32(-np.inf))
-        result[:, place] = np.minimum(result[:, place], below)
-    return result
+def _ambiguous() -> bool:
+    """Whether an id stands for two queries, or for a query and a passage."""
+    qids = pl.concat([pl.Series("pid", read_column(project.queries(split), "qid")) for split in SPLITS])
+    if qids.n_unique() < len(qids):
+        return True
+    shared = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(qids.implode())).select("pid").head(1)
+    return not shared.collect(engine="streaming").is_empty()
+
+
+def _corpus() -> Iterator[str]:
+    for row in _rows(project.PASSAGES, PASSAGES):
+        yield _json(_id=row["pid"], title=row["title"], text=row["text"])
+
+
+def _queries(split: str, prefixed: bool) -> Iterator[str]:
+    for row in _rows(project.queries(split), QUERIES):
+        yield _json(_id=_name(row["qid"], split, prefixed), text=row["text"])
+
+
+def _judgements(split: str, prefixed: bool) -> Iterator[str]:
+    yield "\t".join(HEADER)
+    for row in _rows(project.qrels(split), QRELS):
+        yield f"{_name(row['qid'], split, prefixed)}\t{row['pid']}\t{row['grade']}"
+
+
+def _name(qid: str, split: str, prefixed: bool) -> str:
+    return f"{split}-{qid}" if prefixed else qid
+
+
+def _rows(path: Path, schema: pa.Schema) -> Iterator[dict[str, str]]:
+    for batch in open_table(path, schema).iter_batches(batch_size=4096):
+        yield from batch.to_pylist()
+
+
+def _json(**fields: str) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _write_lines(path: Path, lines: Iterator[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)

