@@ -58,17 +58,6 @@ def test_by_standardised_scores(weight: float) -> None:
         assert one == pytest.approx(expected, abs=1e-6)
 
 
-def test_by_scores_worked_out_by_hand() -> None:
-    """Z of 9, 6, 3 is sqrt(1.5), 0, -sqrt(1.5); z of 8, 4, 2, 2 is 4, 0, -2, -2 over sqrt(6)."""
-    fused = Fusion.of(DENSE, LEXICAL)
-    high, low = math.sqrt(1.5), 4 / math.sqrt(6)
-    found = as_dicts((fused.passages, fused.scores({"by": SCORES, "weight": 0.5})))[0]
-    assert found == pytest.approx(
-        {7: (high - low / 2) / 2, 2: low / 2, 5: (-high - low / 2) / 2, 9: -high / 2, 4: (-high - low / 2) / 2},
-        abs=1e-6,
-    )
-
-
 @pytest.mark.parametrize("k", [1, 60])
 def test_by_reciprocal_ranks(k: int) -> None:
     fused = Fusion.of(DENSE, LEXICAL)

@@ -110,16 +110,6 @@ def test_whole_scores_may_have_a_point(beir: Path, tmp_path: Path) -> None:
     assert rows(run(beir, tmp_path / "points") / "qrels" / "train.parquet") == expected
 
 
-def test_gzip_files_give_the_same_tables(beir: Path, tmp_path: Path) -> None:
-    plain = run(beir, tmp_path / "plain")
-    for path in [p for p in beir.rglob("*") if p.is_file()]:
-        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-    packed = run(beir, tmp_path / "packed")
-    for path in [p for p in plain.rglob("*") if p.is_file()]:
-        assert path.read_bytes() == (packed / path.relative_to(plain)).read_bytes()
-
-
 def test_queries_in_two_splits_are_said(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(beir, tmp_path / "out")
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [

@@ -257,11 +257,6 @@ def test_views_are_searched_as_the_parameters_say(
     np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, rtol=1e-4)
 
 
-def test_runs(inside: Path) -> None:
-    runs = [project.run_file(system, "dev") for system in SYSTEMS]
-    assert all(path.is_file() for path in runs) and runs[0].read_bytes() != runs[1].read_bytes()
-
-
 def reciprocal_rank(views: int, pool: str) -> float:
     """RR@10 of the dev queries by the first views, written out."""
     matrix = open_matrix(project.views("dual_cross")).astype(np.float32).reshape(120, 3, 32)[:, :views]

@@ -174,14 +174,6 @@ def test_per_query_values_and_plots(folder: Path) -> None:
     ]
 
 
-def test_same_metrics_twice(folder: Path) -> None:
-    metrics = folder / "metrics" / "gnn_encoder"
-    evaluate(folder)
-    first = {path.name: path.read_bytes() for path in metrics.iterdir()}
-    evaluate(folder)
-    assert {path.name: path.read_bytes() for path in metrics.iterdir()} == first
-
-
 @pytest.fixture
 def answers(folder: Path) -> Path:
     """The same project, judged by answers: q0's is in p0 and p2, q1's nowhere, q2 has none."""
@@ -260,15 +252,4 @@ def test_a_system_that_is_not_measured_is_named(folder: Path) -> None:
         2,
         "error: data/measures/gnn_encoder/gnn_encoder/values.parquet: no such file; "
         "run the stage that makes it first (`dvc repro`)\n",
-    )
-
-
-def test_unknown_measure(folder: Path) -> None:
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    params["evaluate"]["measures"] = ["RRR@10"]
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    done = evaluate(folder)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "error: evaluate.measures has 'RRR@10': no measure of ir-measures; did you mean RR@10?\n",
     )

@@ -164,16 +164,6 @@ def test_equations_6_to_10(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
-def test_equation_7_alone() -> None:
-    """With W_s = I and no passage kept, a query gathers itself: h' = (h + h) / 2 = h at the start."""
-    gnn = QueryPassageGNN(PAPER).double()
-    x = inputs()
-    keep = torch.zeros(N, K, dtype=torch.bool)
-    neighbours, features = x["cached"][torch.tensor(PASSAGES)], random(N, K, D_E, seed=9)
-    result = gnn.interactive_queries(x["h_q"], neighbours, features, x["query_loops"], keep)
-    torch.testing.assert_close(result, x["h_q"], rtol=0, atol=1e-12)
-
-
 def test_it_starts_near_the_passage() -> None:
     """A passage without queries: h' = sigmoid(-2) h + h."""
     gnn, x = QueryPassageGNN(PAPER).double(), inputs()

@@ -105,10 +105,6 @@ def test_queries_won_and_lost(one_branch: Path, params: Params) -> None:
     assert lost.strip().startswith("third? 0.33 → 0.00")
 
 
-def test_the_same_artifacts_give_the_same_bytes(one_branch: Path, params: Params) -> None:
-    assert render(params) == render(params)
-
-
 def test_nothing_has_run(empty: Path, params: Params) -> None:
     text = Structure(render(params)).text
     assert "dvc repro prepare" in text
