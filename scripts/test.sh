@@ -9,6 +9,7 @@ accelerator=()
 case ${1:-} in cpu | gpu) accelerator=("$1") && shift ;; esac
 bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"} test
 
+unset PYTHONDONTWRITEBYTECODE # without bytecode every test process takes twice as long to load PyTorch
 failed=()
 check() {
     printf '\n== %s\n' "$*"
