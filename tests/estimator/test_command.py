@@ -44,7 +44,7 @@ def test_row_numbers_and_ids_give_the_same(files: dict[str, str], tmp_path: Path
     assert list(found) == list(ROWS)
     assert found["GNN-encoder"] > found["as they came"] + 5 and found["NUDGE-N"] >= found["as they came"]
     assert found["as they came"] == pytest.approx(100 * reciprocal_rank(DATA.passages), abs=0.06)
-    assert found["GNN-encoder"] == pytest.approx(100 * reciprocal_rank(informed), abs=0.06)
+    assert max(found.values()) == pytest.approx(100 * reciprocal_rank(informed), abs=0.06)
 
     named = {"passages": (DATA.passages, "p"), "queries": (DATA.queries, "q"), "dev-queries": (DATA.dev, "d")}
     for name, (vectors, letter) in named.items():
@@ -63,6 +63,16 @@ def test_row_numbers_and_ids_give_the_same(files: dict[str, str], tmp_path: Path
     assert not list(tmp_path.rglob(".*")), "nothing half-written stays"
 
 
+def test_the_best_on_dev_is_written(files: dict[str, str]) -> None:
+    """With few labels the passages as they came, or moved by their labels, can be better than what was trained."""
+    np.savetxt(files["qrels"], DATA.labels[:20], fmt="%d", delimiter="\t")
+    status, told = inform(files)
+    found = table(told)
+    best = max(ROWS, key=lambda name: found[name])
+    assert status == 0 and told.splitlines()[-1].partition(": ")[2].startswith(f"{best}, the best on dev")
+    assert reciprocal_rank(np.load(files["out"])) == pytest.approx(found[best] / 100, abs=6e-4)
+
+
 def test_vectors_of_any_length(files: dict[str, str]) -> None:
     """NUDGE-N is about vectors of length 1."""
     np.save(files["passages"], 3 * DATA.passages)
@@ -74,8 +84,8 @@ def test_vectors_of_any_length(files: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("qrels", "0\t80\n", "pair 0 has passage 80; must be a row from 0 to 79"),
-        ("qrels", "0\tp1\n", "'p1' is no row number"),
+        ("qrels", "0\t80\n", "'80' is no row number from 0 to 79"),
+        ("qrels", "0\tp1\n", "'p1' is no row number from 0 to 79"),
         ("dev-qrels", "0 0 1 0\n", "no pair"),
         ("queries", "text", "must be .npy, or .parquet with columns `id` and `vector`"),
         ("out", None, "must end in .npy or .parquet"),

@@ -203,9 +203,7 @@ def _read_bytes(path: Path) -> bytes:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
     except FileNotFoundError as error:
-        raise UserError(
-            f"{path}: no such file; correct its path, or run the stage that makes it first (`dvc repro`)"
-        ) from error
+        raise UserError(f"{path}: no such file; correct its path") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
 

@@ -21,7 +21,24 @@ from gnn_encoder.index.exact import array_top_k
 
 DEPTH = 10  # of the measure, RR@10
 MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)  # the plainest first
-Row = tuple[str, float, str]  # a method, its RR@10 on dev, the setting that was best there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a method gives: its RR@10 on dev, and the setting that was best there.
+
+    `moved` are the new vectors of the labelled passages, where the method changes these alone. *Shape:* (l, d).
+    """
+
+    name: str
+    value: float
+    setting: str
+    moved: Matrix | None = None
+
+    @property
+    def line(self) -> str:
+        """Its row of the table."""
+        return f"{self.name:28} {100 * self.value:12.1f}  {self.setting}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +67,7 @@ def inform(
     unlabelled: Path | None = None,
     **params: Any,
 ) -> Iterator[str]:
-    """Write the informed vectors, and give the lines of a table of what each method has on dev.
+    """Write the vectors of the method that is best on dev, and give the lines of a table of what each method has there.
 
     Args:
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all passages have length 1.
@@ -68,35 +85,43 @@ def inform(
     labels, dev_labels = read_pairs(qrels, asking, told), read_pairs(dev_qrels, dev_asking, told)
     pairs = labelled_pairs(str(qrels), labels, len(of_queries), m)
     dev = Dev(queries=of_dev, pairs=labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m), m=m)
-    yield f"{m} passages, {pairs['query'].n_unique()} labelled queries; similarity {params['similarity']}"
+    unit_length, gnn = params["similarity"] == "cosine", GNNEncoder(**params)
+    why = "" if unit_length else ", since vectors are not of length 1, which NUDGE-N needs"
+    yield f"{m} passages, {pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}{why}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
-    for row in labels_alone(matrix, of_queries, pairs, dev, unit_length=params["similarity"] == "cosine"):
-        yield _line(row)
-    gnn = GNNEncoder(**params).fit(matrix, of_queries, labels, dev=(of_dev, dev_labels), unlabelled=more)
+    asked, best = Asked.of(matrix, pairs, of_queries), None
+    for found in labels_alone(matrix, asked, dev, unit_length=unit_length):
+        yield found.line
+        best = found if best is None or found.value > best.value else best
+    gnn.fit(matrix, of_queries, labels, dev=(of_dev, dev_labels), unlabelled=more)
     with writing(out, told) as informed:
         gnn.transform(matrix, out=informed)
-        yield _line(("GNN-encoder", dev.judge(array_top_k(informed, of_dev, min(DEPTH, m))[0]), "its weights"))
-    yield f"{out}: the passages' new vectors; index these, queries stay as they are"
+        value = dev.judge(array_top_k(informed, of_dev, min(DEPTH, m))[0])
+        trained = Found(name="GNN-encoder", value=value, setting="its weights")
+        yield trained.line
+        if best is not None and best.moved is not None and best.value > value:
+            for first, block in array_blocks(matrix):
+                informed[first : first + len(block)] = asked.place(first, np.array(block, np.float32), best.moved)
+            trained = best
+    yield f"{out}: {trained.name}, the best on dev; index these vectors, queries stay as they are"
 
 
-def labels_alone(
-    passages: NDArray[Any], queries: Matrix, pairs: pl.DataFrame, dev: Dev, *, unit_length: bool
-) -> Iterator[Row]:
-    """What the labels give without a graph. *Shape:* passages (m, d), queries (n, d)."""
-    asked = Asked.of(passages, pairs, queries)
+def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length: bool) -> Iterator[Found]:
+    """What the labels give without a graph. *Shape:* passages (m, d)."""
     others = Others(passages, asked, dev.queries, DEPTH)
 
     def judge(moved: Matrix) -> float:
         return dev.judge(others.rank(moved))
 
-    yield "as they came", judge(asked.vectors), ""
+    yield Found(name="as they came", value=judge(asked.vectors), setting="", moved=asked.vectors)
 
     def with_mean(weight: float) -> Matrix:
         return asked.plus_mean(weight, unit_length=unit_length)
 
     yield _best("mean of labelled queries", "weight", MEAN_WEIGHTS, with_mean, judge)
     gamma = best_gamma_m(asked, passages, dev.queries, dev.pairs)
-    yield "NUDGE-M", judge(nudge_m(asked, gamma)), f"gamma {gamma:.3g}"
+    moved = nudge_m(asked, gamma)
+    yield Found(name="NUDGE-M", value=judge(moved), setting=f"gamma {gamma:.3g}", moved=moved)
     if unit_length:  # it is about vectors of length 1
         yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), judge)
 
@@ -113,12 +138,7 @@ def _best(
     values: tuple[float, ...],
     vectors: Callable[[float], Matrix],
     judge: Callable[[Matrix], float],
-) -> Row:
+) -> Found:
     judged = {value: judge(vectors(value)) for value in values}
     chosen = max(values, key=judged.__getitem__)  # of equal ones the first
-    return name, judged[chosen], f"{setting} {chosen:.3g}"
-
-
-def _line(row: Row) -> str:
-    name, value, setting = row
-    return f"{name:28} {100 * value:12.1f}  {setting}".rstrip()
+    return Found(name=name, value=judged[chosen], setting=f"{setting} {chosen:.3g}", moved=vectors(chosen))

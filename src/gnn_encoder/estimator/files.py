@@ -52,12 +52,14 @@ class Vectors:
         """
         if self.ids is None:
             rows = ids.cast(pl.Int64, strict=False)
+            rows = rows.set(~rows.is_between(0, len(self.matrix) - 1), None)
         else:
             index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
             rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
         if rows.null_count():
             unknown = ids.filter(rows.is_null())[0]
-            what = "row number" if self.ids is None else "id of the vectors"
+            last = len(self.matrix) - 1
+            what = f"row number from 0 to {last}" if self.ids is None else "id of the vectors"
             raise UserError(f"{path}: {unknown!r} is no {what}; correct it")
         return rows.to_numpy()
 

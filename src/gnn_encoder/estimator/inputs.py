@@ -61,7 +61,10 @@ def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) ->
         entries = relevant.tocoo()
         rows = np.stack([entries.row, entries.col], axis=1)[entries.data > 0]
     else:
-        rows = np.asarray(relevant)
+        try:
+            rows = np.asarray(relevant)
+        except ValueError as error:  # lists of different lengths
+            raise UserError(f"{name}: must be pairs of rows, of a query and of a passage ({error})") from error
         if rows.size and (rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer)):
             raise UserError(
                 f"{name}: shape {rows.shape} of {rows.dtype}; must be a SciPy sparse matrix, or whole numbers of shape "
