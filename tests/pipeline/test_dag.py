@@ -299,10 +299,10 @@ def test_pair_learns_from_passages_that_its_teacher_scored(project: Any, part: s
     ("change", "trained"),
     [
         ({"pair__pretrain__targets": "teacher"}, {"pair_pretrained", "pair_no_psr_pretrained"}),
-        ({"pair__pretrain__alpha": "0.5"}, {"pair_pretrained"}),
+        ({"pair__pretrain__alpha": 0.5}, {"pair_pretrained"}),
     ],
 )
-def test_options_of_pair_reach_its_training(stages: Any, change: dict[str, str], trained: set[str]) -> None:
+def test_options_of_pair_reach_its_training(stages: Any, change: dict[str, Any], trained: set[str]) -> None:
     stages.set_params(**change)
     different = set()
     for name in ("pair_pretrained", "pair_no_psr_pretrained"):

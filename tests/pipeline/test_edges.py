@@ -12,17 +12,20 @@ from gnn_encoder.graph import edges as module
 from gnn_encoder.graph.edges import embed_graph
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import registry
+
+from ..project import ROOT
 
 TABLES = ("edges", "query_loops", "passage_loops")
 AROUND_THE_MAIN_ONE = ("gnn_encoder_distilled", "gnn_encoder_generated", "widest")
 
 
 def test_graphs_around_the_main_one() -> None:
-    assert {registry().built[name].around for name in AROUND_THE_MAIN_ONE} == {"gnn_encoder"}
+    stages = [one for one in read_stages(ROOT) if one.name == "embed_edges" and one.key in AROUND_THE_MAIN_ONE]
+    assert [one.item["around"] for one in stages] == ["gnn_encoder"] * len(AROUND_THE_MAIN_ONE)
 
 
 @pytest.mark.parametrize("name", AROUND_THE_MAIN_ONE)

@@ -13,6 +13,7 @@ from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.params import Report
+from gnn_encoder.presenting.stored import is_of_prepared
 
 SPLIT = "test"
 LONGEST = 400  # characters that a passage is cut to
@@ -50,7 +51,7 @@ class WonAndLost:
 
 
 def won_and_lost(branch: str, measure: str, section: Evaluate, shown: Report) -> WonAndLost | None:
-    """Of the test queries. None if one of both systems has not been measured, or the branch has no main system."""
+    """Of the test queries. None if one of both systems was not measured on them, or the branch has no main system."""
     systems = (registry().branches[branch].baseline, branch)  # a branch is named after its main system
     if branch not in registry().systems or not all(_is_there(name, measure) for name in systems):
         return None
@@ -66,9 +67,9 @@ def won_and_lost(branch: str, measure: str, section: Evaluate, shown: Report) ->
 
 
 def _is_there(system: str, measure: str) -> bool:
-    """Whether a system has its run, and values of the measure; values of an earlier choice of measures have not."""
+    """Whether a system has its run of these queries, and values of the measure; those of earlier data have not."""
     values = project.measured(system) / project.VALUES
-    if not values.is_file() or not project.run_file(system, SPLIT).is_file():
+    if not is_of_prepared(system) or not project.run_file(system, SPLIT).is_file():
         return False
     return not pl.scan_parquet(values).filter(measure=measure, split=SPLIT).head(1).collect().is_empty()
 
