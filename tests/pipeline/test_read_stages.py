@@ -27,7 +27,7 @@ def paths(folder: Path, outputs: list[Any]) -> list[str]:
 def test_equals_what_dvc_reads(experiment: str, tmp_path: Path) -> None:
     declare(tmp_path)
     if experiment != "params.yaml":
-        init([str(ROOT / experiment)], tmp_path / "params.yaml")
+        init([str(ROOT / experiment)], tmp_path / "params.yaml", over=True)
     Repo.init(str(tmp_path), no_scm=True).close()
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     with Repo(str(tmp_path)) as repo:

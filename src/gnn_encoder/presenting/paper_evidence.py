@@ -56,6 +56,8 @@ def summary_tables(found: dict[str, Summary], kind: str, tested: str) -> Iterato
     seeds; and the differences from the baselines.
     """
     for split, summary in reversed(found.items()):
+        if tested not in summary.means:  # of an earlier choice of measures
+            continue
         against = [f"against {title_of(baseline)}" for baseline in summary.against]
         yield Table(
             title=f"{TITLES[kind]}, {split} queries, points of 100",
