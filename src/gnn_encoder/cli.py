@@ -148,7 +148,7 @@ def plan(
     path: Annotated[Path, typer.Argument(help="The experiment.")] = Path("params.yaml"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print what `dvc repro` will cost here: time, disk and memory of each stage of the main branch.
+    """Print how long `dvc repro` will take here, stage by stage.
 
     It runs some steps of each kind of work on the data, for up to a minute. Beside stages that have run here stands
     the time that they took.

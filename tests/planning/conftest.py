@@ -5,12 +5,13 @@ import pytest
 
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.planning.facts import Facts
-from gnn_encoder.planning.machine import Machine, Model, Speeds
+from gnn_encoder.planning.machine import KINDS, Machine
 
 
 def make_machine(speed: float = 1.0, memory: int = 16 * 2**30) -> Machine:
     """Two cores that read 10,000 tokens a second, times `speed`."""
     seconds = {
+        "start": 1.5,
         "read": 1e-4,
         "train": 2.5e-4,
         "step": 0.02,
@@ -18,16 +19,16 @@ def make_machine(speed: float = 1.0, memory: int = 16 * 2**30) -> Machine:
         "step_pair": 0.1,
         "gnn": 4e-6,
         "search": 8e-9,
-        "index": 1e-4,
-        "bm25": 2.5e-8,
-        "start": 1.0,
-        "load": 0.5,
     }
+    assert seconds.keys() == KINDS.keys()
     return Machine(
         name="two cores",
         memory=memory,
-        model=Model(parameters=22_700_000, layers=6, dimension=384, heads=12, tokens=256),
-        speeds=Speeds(**{kind: each / speed for kind, each in seconds.items()}),
+        tokens=256,
+        layers=6,
+        dimension=384,
+        heads=12,
+        speeds={kind: each / speed for kind, each in seconds.items()},
     )
 
 
@@ -43,8 +44,6 @@ def make_facts(*, passages: int = 27_413, queries: int = 12_889, tokens: int = 1
         queries_a_label=2 * queries / min(passages, queries),
         passage_tokens=Lengths.of(np.arange(tokens // 2, tokens * 3 // 2 + 1)),
         query_tokens=Lengths.of(np.arange(6, 15)),
-        passage_characters=5.0 * tokens,
-        left_out={},
     )
 
 

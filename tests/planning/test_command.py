@@ -73,9 +73,17 @@ def test_values_of_the_user_win_and_a_second_init_needs_over() -> None:
     assert load_params().data.train_queries == 50
 
 
-def test_every_chosen_parameter_exists() -> None:
-    before = yaml.safe_load(Path("params.yaml").read_text())
-    initialised()
+def test_all_queries_that_the_user_asks_for_are_planned_with() -> None:
+    """On a machine so slow that 20 of the 60 are too many."""
+    out = initialised("--minutes", "0.1", "data.train_queries=null")
+    assert load_params().data.train_queries is None and "data.train_queries" not in out
+    assert "# 2 folds of about 30 queries" in Path("params.yaml").read_text()
+
+
+def test_values_of_other_branches_are_written_and_not_told() -> None:
+    before, out = yaml.safe_load(Path("params.yaml").read_text()), initialised()
+    assert "mgt.beta" in out and "pair." not in out and "dual_cross." not in out
+    assert load_params().dual_cross.max_length == load_params().train_cross_encoder.max_length
 
     def keys(section: object, at: str = "") -> set[str]:
         items = section.items() if isinstance(section, dict) else ()
@@ -92,6 +100,7 @@ def test_every_chosen_parameter_exists() -> None:
         (["--data", "beer"], "data.source is 'beer'"),
         (["--data", "beir", "--path", "corpus", "--minutes", "0"], "--minutes is 0: must be above 0"),
         (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': a config and --data would choose the same values"),
+        (["--data", "beir", "--path", "corpus", "data.passages={words:", "9}"], "'9}' is no KEY=VALUE; put quotes"),
     ],
 )
 def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message: str) -> None:
@@ -114,25 +123,12 @@ def test_judgements_that_find_nothing_relevant_are_told_before_the_machine_is_me
         assert err.startswith("error: corpus: no judgement of the train queries has a grade above 0")
 
 
-def test_time_that_a_small_set_does_not_repay_is_told() -> None:
-    assert "more than about 3.5 min gained nothing on sets of this size" in initialised("--minutes", "15")
-    assert "gained nothing on sets" not in initialised("--minutes", "3", "--over") + initialised("--over")
-
-
-@pytest.mark.parametrize(("load", "told"), [(0.1, False), (64.0, True)])
-def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch, load: float, told: bool) -> None:
-    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    err = call("init", "--data", "beir", "--path", "corpus")[2]
-    assert ("other programs are at work here (load 64.0 on 2 cores)" in err) == told
-
-
 def test_plan_and_the_times_that_stages_took() -> None:
     init(["data.source=beir", "data.path=corpus", "data.train_queries=null", "encoder.passage_length=16"])
     code, out, err = call("plan")
     assert code == 0, err
     lines = out.splitlines()
-    assert lines[0].split() == ["stage", "start", "work", "measured", "disk", "memory"]
+    assert lines[0].split() == ["stage", "start", "work", "measured"]
     assert any(line.startswith("train_mgt@gnn_encoder ") for line in lines)
     assert "! passages are cut after 16 tokens: " in out and "\x1b" not in out
     TIMES.mkdir(parents=True)
@@ -141,8 +137,8 @@ def test_plan_and_the_times_that_stages_took() -> None:
     found = json.loads(call("plan", "--json")[1])
     stages = {stage["address"]: stage for stage in found["stages"]}
     assert stages["bm25"]["measured"] == 2.5 and stages["prepare"]["measured"] is None
-    total = sum(stage["seconds"] + stage["start"] for stage in found["stages"])
-    assert found["minutes"] == pytest.approx(total / 60) and found["not_planned"] == []
+    total = sum(stage["work"] + stage["start"] for stage in found["stages"])
+    assert found["minutes"] == pytest.approx(total / 60)
 
 
 def test_some_steps_of_each_kind_are_run_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +152,9 @@ def test_some_steps_of_each_kind_are_run_on_the_texts(monkeypatch: pytest.Monkey
     tokenizer = load_tokenizer(Source(params.encoder.model))
     texts = ["which oven bakes the best bread " * 10, "an oven"], ["best oven"]
     found = machine.measure(params, tokenizer, *texts, passage_length=40, pair_length=48)
-    assert found.model == machine.Model(parameters=found.model.parameters, layers=2, dimension=32, heads=4, tokens=128)
+    assert (found.layers, found.dimension, found.heads, found.tokens) == (2, 32, 4, 128)
     assert max(widths) == 48 and min(widths) >= 4 and 40 in widths
-    assert all(seconds > 0 for seconds in vars(found.speeds).values())
+    assert all(seconds > 0 for seconds in found.speeds.values())
 
 
 def test_threads_are_told_not_to_spin_before_torch_is_loaded() -> None:
@@ -183,13 +179,6 @@ def test_a_first_call_is_never_what_is_measured(monkeypatch: pytest.MonkeyPatch)
 
     assert machine._timed(work) == 4.0
     assert next(durations) == 3.0
-
-
-def test_a_setting_that_the_shell_has_cut_is_told() -> None:
-    code, _, err = call(
-        "init", "--data", "beir", "--path", "corpus", "data.passages={words:", "150,", "overlap:", "25}"
-    )
-    assert code == 2 and "'150,' is no KEY=VALUE; put quotes around a setting that has blanks" in err
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """`gnn-encoder plan` and `gnn-encoder init --data`: data and machine are looked at, and what follows is told."""
 
-import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,13 +13,12 @@ from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.stage import TIMES
-from gnn_encoder.planning.choice import Choice, best, choose, enough
+from gnn_encoder.planning.choice import OTHER_BRANCHES, Choice, Chooser, best
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure
 from gnn_encoder.planning.plan import Plan, Planned, hurts, main_branch, plan
-from gnn_encoder.presenting.formats import seconds, size
+from gnn_encoder.presenting.formats import seconds
 
-BUSY = 0.75  # load a core from which on a machine is no quiet one
 FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
 
@@ -41,7 +38,7 @@ def fit(
     Args:
         source, path: data.source and data.path.
         minutes: that the main branch may take; None: any.
-        settings: `KEY=VALUE` each; these values win over what would be chosen.
+        settings: `KEY=VALUE` each; these values are planned with as they are.
         over: as for `experiment.init`.
 
     Raises:
@@ -61,7 +58,8 @@ def fit(
     every = [] if "data.train_queries" in fixed else ["data.train_queries=null"]
     base = experiment.preview([*given, *every], over=over)
     facts, machine = _looked_at(base, whole=True)
-    choice = choose(base, facts, machine, main_branch(read_stages()), minutes=minutes, fixed=fixed)
+    stages = main_branch(read_stages())
+    choice = Chooser(base=base, facts=facts, machine=machine, stages=stages, minutes=minutes, fixed=fixed).choose()
     command = ["--data", source, *([] if path is None else ["--path", str(path)])]
     command += [] if minutes is None else ["--minutes", f"{minutes:g}"]
     experiment.init(given, over=over, chosen=choice.values, by=shlex.join([*command, *settings]))
@@ -78,15 +76,9 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     if whole:
         wish = best(facts, int(facts.passage_tokens.counts[-1]))
         length, pair = wish.passage_length, wish.pair_length
-    began, load, cores = time.perf_counter(), os.getloadavg()[0], os.cpu_count() or 1
     sys.stderr.write("measuring this machine, up to a minute\n")
     texts = found.passages.texts, found.splits["train"].texts
-    machine = measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
-    sys.stderr.write(f"measured this machine in {time.perf_counter() - began:.0f} s\n")
-    if load > BUSY * cores:
-        busy = f"other programs are at work here (load {load:.1f} on {cores} cores)"
-        sys.stderr.write(f"! {busy}: the minutes are for a quiet machine, and beside them a run takes longer\n")
-    return facts, machine
+    return facts, measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
 
 
 # --- as text ----------------------------------------------------------------------------------------------------------
@@ -94,16 +86,13 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
 
 def told(choice: Choice) -> Iterator[tuple[str, bool]]:
     """What init found and chose, as lines, each with whether it is a warning."""
-    facts, needed = choice.plan.facts, choice.plan.minutes
-    yield from ((line, False) for line in (*_found(facts), ""))
+    yield from ((line, False) for line in (*_found(choice.plan.facts), ""))
     for one in choice.values:
-        yield f"{one.name:38} {experiment.shown(one.value):>14}   {one.why}", False
+        if one.name.partition(".")[0] not in OTHER_BRANCHES:
+            yield f"{one.name:38} {experiment.shown(one.value):>14}   {one.why}", False
     yield from ((line, False) for line in ("", *summary(choice.plan)))
-    if choice.minutes is not None and max(needed, enough(facts)) < choice.minutes:
-        worth = f"more than about {enough(facts):.1f} min gained nothing on sets of this size"
-        yield f"  {worth}, and the least near that was taken; without --minutes quality alone decides", False
     if not choice.fits:
-        least = f"the least that is worth running here takes about {needed:.0f}; allow these, or bring fewer passages"
+        least = f"the least takes about {choice.plan.minutes:.0f}; allow these, or bring fewer passages"
         yield f"does not fit into {choice.minutes:g} minutes: {least}", True
     yield from ((line, True) for line in hurts(choice.plan))
 
@@ -116,43 +105,25 @@ def _found(facts: Facts) -> Iterator[str]:
         f"tokens: median {asked.whole(0.5)}, 95% up to {asked.whole(0.95)}"
     )
     yield f"labels    {facts.labels_a_query:>10.1f}   a query; {facts.queries_a_label:.1f} queries a labelled passage"
-    if facts.left_out:
-        yield "left out  " + ", ".join(f"{number:,} {why.replace('_', ' ')}" for why, number in facts.left_out.items())
 
 
 def table(of: Plan) -> Iterator[str]:
-    """A line a stage: seconds of its start and work, disk, memory; seconds that its work took where it has run here."""
+    """A line a stage: seconds of its start and of its work, and those that its work took where it has run here."""
     width = max(len(stage.address) for stage in of.stages)
-    yield f"{'stage':{width}}  {'start':>7}  {'work':>9}  {'measured':>9}  {'disk':>9}  {'memory':>9}"
     measured = [one.measured for one in of.stages if one.measured is not None]
-    total = Planned(
-        address="total",
-        start=sum(one.start for one in of.stages),
-        seconds=sum(one.seconds for one in of.stages),
-        disk=of.disk,
-        memory=of.memory,
-        measured=sum(measured) if measured else None,
-    )
+    start, work = sum(one.start for one in of.stages), sum(one.work for one in of.stages)
+    total = Planned(address="total", start=start, work=work, measured=sum(measured) if measured else None)
+    yield f"{'stage':{width}}  {'start':>7}  {'work':>9}  {'measured':>9}"
     for one in (*of.stages, total):
-        times = f"{seconds(one.start):>7}  {seconds(one.seconds):>9}  {seconds(one.measured):>9}"
-        yield f"{one.address:{width}}  {times}  {size(int(one.disk)):>9}  {size(int(one.memory)):>9}"
+        yield f"{one.address:{width}}  {seconds(one.start):>7}  {seconds(one.work):>9}  {seconds(one.measured):>9}"
 
 
 def summary(of: Plan) -> Iterator[str]:
     """The plan in some lines."""
-    facts, encoder, teacher = of.facts, of.params.encoder, of.params.train_cross_encoder.model
-    few, many = (of.minutes - of.control) / FACTOR, of.minutes * FACTOR
+    encoder, teacher = of.params.encoder, of.params.train_cross_encoder.model
+    few, many = of.minutes / FACTOR, of.minutes * FACTOR
     yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
-    yield f"  {of.control:.1f} min less if the control, train_no_gnn, gains nothing: then it stops early"
-    slow = sorted(of.stages, key=lambda stage: -stage.seconds)[:3]
-    yield f"  longest: {', '.join(f'{stage.address} {seconds(stage.seconds)}' for stage in slow)}"
-    yield f"  disk {size(int(of.disk))}, memory {size(int(of.memory))} at the peak"
-    for kind, read, limit in (
-        ("passages", facts.passage_tokens, encoder.passage_length),
-        ("queries", facts.query_tokens, encoder.query_length),
-    ):
-        yield f"  {kind} are read up to {limit} tokens: {read.unread(limit):.1%} of their text is not read"
+    slow = sorted(of.stages, key=lambda stage: -stage.work)[:3]
+    yield f"  longest: {', '.join(f'{stage.address} {seconds(stage.work)}' for stage in slow)}"
     if teacher not in (None, encoder.model):
         yield f"  M_ce is planned as if it started from encoder.model: {teacher} was not timed"
-    if of.unplanned:
-        yield f"  not planned: {', '.join(of.unplanned)}"

@@ -1,6 +1,5 @@
 """What a data set holds, as far as costs and choices depend on it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -27,9 +26,7 @@ class Facts:
     queries_a_label: float  # training queries of a labelled passage
     passage_tokens: Lengths
     query_tokens: Lengths
-    passage_characters: float  # mean, title included
     unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
-    left_out: Mapping[str, int]  # what of the source is not used: how many, by why
 
     @classmethod
     def of(cls, found: Survey, data: Data, hidden_fraction: float) -> Self:
@@ -64,9 +61,7 @@ class Facts:
             queries_a_label=train.count / max(1, train.passages),
             passage_tokens=passages.lengths,
             query_tokens=train.lengths,
-            passage_characters=passages.characters / passages.count,
             unlabelled=sum(1 for _ in read_texts(own)) if own else 0,
-            left_out=found.dropped,
         )
         return facts.sampled(min(available, data.train_queries or available), hidden_fraction)
 

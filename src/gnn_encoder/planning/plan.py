@@ -1,7 +1,7 @@
-"""What a run of the main branch will cost, stage by stage, and what of it will hurt."""
+"""What a run of the main branch will take, stage by stage, and what of it will hurt."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,61 +11,40 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import artifact_name
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.stages import DVC, STAGES, Setting, batches_of
-from gnn_encoder.presenting.formats import size
+from gnn_encoder.planning.stages import Setting, count, mgt_steps
 
 LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
 CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 FEW_QUERIES = 300  # training queries
 FEW_DEV = 50  # dev queries
 FEW_STEPS = 40  # steps of the GNN
+DVC = 0.3  # seconds that DVC adds to each stage
 LIGHT_STAGES, LIGHT_START = ("prepare", "bm25"), 0.25  # those that import no torch, and their share of a start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A stage of the main branch; times in seconds, sizes in bytes."""
+    """A stage of the main branch; times in seconds."""
 
     address: str  # DVC's name for it
-    start: float  # of its process, and DVC's
-    seconds: float  # of its work
-    disk: float
-    memory: float  # at the peak
-    measured: float | None  # seconds that its work took here last; None: it has not run, or was interrupted
+    start: float  # of its process, its model and DVC
+    work: float  # its steps, each with the seconds of a step
+    measured: float | None  # that its work took here last; None: it has not run, or was interrupted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What the main branch will cost with these parameters, data and machine."""
+    """What the main branch will take with these parameters, data and machine."""
 
     params: Params
     facts: Facts
     machine: Machine
     stages: tuple[Planned, ...]
-    unplanned: tuple[str, ...]  # stages of which nothing is known
 
     @property
     def minutes(self) -> float:
         """Of all stages."""
-        return sum(stage.seconds + stage.start for stage in self.stages) / 60
-
-    @property
-    def control(self) -> float:
-        """Minutes less if the control without a GNN gains nothing: it stops early, and its vectors are M_de's."""
-        mgt, work = self.params.mgt, {stage.address: stage.seconds for stage in self.stages}
-        steps = (mgt.gnn_epochs + mgt.epochs) * batches_of(self.params, self.facts.train)[0]
-        trained = min(1.0, mgt.patience * mgt.evaluate_every / max(1, steps))
-        return ((1 - trained) * work.get("train_no_gnn", 0.0) + work.get("cache_passages@no_gnn", 0.0)) / 60
-
-    @property
-    def disk(self) -> float:
-        """Bytes of all artifacts; DVC links its cache to them where the file system can."""
-        return sum(stage.disk for stage in self.stages)
-
-    @property
-    def memory(self) -> float:
-        """Bytes at the highest peak."""
-        return max((stage.memory for stage in self.stages), default=0.0)
+        return sum(stage.start + stage.work for stage in self.stages) / 60
 
 
 def plan(
@@ -77,23 +56,13 @@ def plan(
         stages: those of the main branch.
         times: folder of the times that earlier runs took; None: they are not looked at.
     """
-    at, planned, unplanned = Setting(params, facts, machine), [], []
+    at, speeds, planned = Setting(params, facts, machine.tokens), {**machine.speeds, "other": 1.0}, []
     for stage in stages:
-        if stage.name not in STAGES:
-            unplanned.append(stage.address)
-            continue
-        work = STAGES[stage.name](at, stage)
-        planned.append(
-            Planned(
-                address=stage.address,
-                start=DVC + machine.speeds.start * (LIGHT_START if stage.name in LIGHT_STAGES else 1),
-                seconds=work.seconds(machine.speeds),
-                disk=work.disk,
-                memory=work.memory,
-                measured=_measured(stage, times) if times else None,
-            )
-        )
-    return Plan(params=params, facts=facts, machine=machine, stages=tuple(planned), unplanned=tuple(unplanned))
+        start = DVC + speeds["start"] * (LIGHT_START if stage.name in LIGHT_STAGES else 1)
+        work = sum(number * speeds[kind] for kind, number in count(stage, at).items())
+        measured = _measured(stage, times) if times else None
+        planned.append(Planned(address=stage.address, start=start, work=work, measured=measured))
+    return Plan(params=params, facts=facts, machine=machine, stages=tuple(planned))
 
 
 def _measured(stage: Declared, times: Path) -> float | None:
@@ -108,21 +77,12 @@ def main_branch(stages: Iterable[Declared]) -> list[Declared]:
 
 
 def hurts(of: Plan) -> list[str]:
-    """A sentence for each thing that will make results bad or the run fail, the worst first, with its cure."""
-    return [told for told in (*_of_memory(of), *_of_lengths(of), *_of_counts(of)) if told]
+    """A sentence for each thing that will make results bad, the worst first, with its cure."""
+    return [*_of_lengths(of), *_of_counts(of)]
 
 
-def _of_memory(of: Plan) -> Iterable[str]:
-    if of.memory > 0.9 * of.machine.memory:
-        worst = max(of.stages, key=lambda stage: stage.memory)
-        yield (
-            f"{worst.address} needs {size(int(of.memory))} of memory, there are {size(of.machine.memory)}: "
-            "lower its batch_size or chunk_size, or the lengths"
-        )
-
-
-def _of_lengths(of: Plan) -> Iterable[str]:
-    encoder, read, longest = of.params.encoder, of.facts.passage_tokens, of.machine.model.tokens
+def _of_lengths(of: Plan) -> Iterator[str]:
+    encoder, read, longest = of.params.encoder, of.facts.passage_tokens, of.machine.tokens
     limit, asked = encoder.passage_length, of.facts.query_tokens.unread(encoder.query_length)
     words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
     setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
@@ -138,32 +98,24 @@ def _of_lengths(of: Plan) -> Iterable[str]:
         yield f"queries are cut after {encoder.query_length} tokens: {told}"
 
 
-def _of_counts(of: Plan) -> Iterable[str]:
+def _of_counts(of: Plan) -> Iterator[str]:
     facts, passes = of.facts, of.params.mgt.gnn_epochs
     if facts.train < FEW_QUERIES:
         yield f"{facts.train} training queries are few: training and graph gain little with less than some hundred"
     if facts.dev < FEW_DEV:
         cure = "raise data.dev_fraction, or add dev queries"
         yield f"{facts.dev} dev queries are few: what is chosen by their score is chosen by chance; {cure}"
-    steps = passes * batches_of(of.params, facts.train)[0]
+    steps = passes * mgt_steps(of.params, facts.train)[0]
     if passes and steps < FEW_STEPS:
         yield f"the GNN trains for {steps} steps, it needs about 100: raise mgt.gnn_epochs"
     if facts.train < facts.available:
         yield (
-            f"{facts.available - facts.train:,} of {facts.available:,} training queries are left out: "
-            "the graph gains with every query; raise data.train_queries"
+            f"the labels of {facts.available - facts.train:,} of {facts.available:,} training queries are left out: "
+            "the graph gains with every one; raise data.train_queries"
         )
 
 
 def as_json(of: Plan) -> dict[str, Any]:
-    """The plan as plain values: minutes, seconds, bytes."""
-    return {
-        "machine": of.machine.name,
-        "minutes": of.minutes,
-        "minutes_less_if_the_control_gains_nothing": of.control,
-        "disk": of.disk,
-        "memory": of.memory,
-        "hurts": hurts(of),
-        "not_planned": of.unplanned,
-        "stages": [vars(stage) for stage in of.stages],
-    }
+    """The plan as plain values: minutes, and seconds of each stage."""
+    stages = [vars(stage) for stage in of.stages]
+    return {"machine": of.machine.name, "minutes": of.minutes, "hurts": hurts(of), "stages": stages}
