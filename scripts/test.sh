@@ -22,7 +22,8 @@ types=$(mktemp)
 .venv/bin/python -m mypy >"$types" 2>&1 &
 mypy=$!
 trap 'kill $mypy 2>/dev/null || true; rm -f "$types"' EXIT
-check pytest --numprocesses 2 --dist loadgroup "$@"
+# A file's tests stay together, in the order of tests/conftest.py: its fixtures are made once.
+check pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"
 printf '\n== mypy\n'
 wait $mypy || failed+=(mypy)
 cat "$types"

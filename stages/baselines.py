@@ -41,7 +41,7 @@ def main(stage: Stage) -> None:
         matrix, index, runs = map(stage.unfinished, places)
         query_mean(stage, system, shifted.base, dev, matrix)
         build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
-        write_runs(load_encoder(system, params.encoder), index, runs, params)
+        write_runs(load_encoder(project.encoder(system), params.encoder), index, runs, params)
     for system, reordered in known.reordered.items():
         {"label_prior": label_prior, "logged_neighbours": neighbours}[system](stage, system, reordered.base, dev)
     found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}
@@ -53,7 +53,7 @@ def main(stage: Stage) -> None:
 def query_mean(stage: Stage, system: str, base: str, dev: DevQueries, folder: Path) -> None:
     """Choose the weight of the mean of a passage's labelled queries, and write the matrix."""
     params, model, embeddings = stage.params, project.encoder(base), project.embeddings(base)
-    encoder, dtype = load_encoder(base, params.encoder), params.cache_passages.dtype
+    encoder, dtype = load_encoder(project.encoder(base), params.encoder), params.cache_passages.dtype
     rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
     matrix, unit_length = open_matrix(embeddings), encoder.settings.similarity == "cosine"
     asked = Asked.of(matrix, labels, embed(encoder, stage, "train", rows))
@@ -94,7 +94,7 @@ def label_prior(stage: Stage, system: str, base: str, dev: DevQueries) -> None:
 def neighbours(stage: Stage, system: str, base: str, dev: DevQueries) -> None:
     """Passages get what they are labelled with: the similarity of near training queries, which are written too."""
     params, section, folder = stage.params, stage.params.baselines, stage.unfinished(project.runs(system))
-    encoder, matrix = load_encoder(base, params.encoder), open_matrix(project.embeddings(base))
+    encoder, matrix = load_encoder(project.encoder(base), params.encoder), open_matrix(project.embeddings(base))
     rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
     known, counts = LabelledQueries.of(labels, embed(encoder, stage, "train", rows)), sorted(set(section.neighbours))
     known.save(folder / LABELLED)

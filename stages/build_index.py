@@ -1,8 +1,8 @@
 """build_index SYSTEM: the FAISS index of a system's passage embeddings, and what it finds for dev and test queries."""
 
 from gnn_encoder.index.build import build
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import load_encoder
 from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
 
@@ -13,7 +13,7 @@ def main(stage: Stage) -> None:
     index = stage.unfinished(project.index(system))
     matrix = project.embeddings(system)
     build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
-    encoder = DualEncoder.load(project.encoder(system), precision=params.encoder.precision).for_inference()
+    encoder = load_encoder(project.encoder(system), params.encoder)
     write_runs(encoder, index, stage.unfinished(project.runs(system)), params)
 
 

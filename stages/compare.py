@@ -90,7 +90,7 @@ def draw_pair(stage: Stage) -> None:
 
 def draw_views(stage: Stage) -> None:
     """Dev measures, index size and search time with the first view of each passage, with the first two, and so on."""
-    for system in registry().views:
+    for system in registry().of_kind("views"):
         found = views_curve(system, stage.params, stage.work)
         log_tables([views_table(found)])
         found.write_csv(stage.scratch / f"{system}.csv")

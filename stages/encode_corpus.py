@@ -2,16 +2,20 @@
 
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.encoding.corpus import same_encoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, inform_corpus
+from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
+from gnn_encoder.pipeline.opening import load_encoder, write_matrix
 from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:
-    """Encode the passages, and apply the GNN to their embeddings."""
-    model = project.gnn(stage.key)
-    origin = Origin(model_fingerprint=fingerprint(model), input_fingerprint=fingerprint(*stage.inputs))
-    inform_corpus(GraphArtifacts(name=stage.key), model, stage.scratch, stage.params, origin)
+    """Encode the passages with the jointly trained encoder, and turn each h_p into h'_p."""
+    params, gnn, joint = stage.params, project.gnn(stage.key), project.encoder(stage.key)
+    source, encoder = GraphArtifacts(name=stage.key), load_encoder(joint, params.encoder)
+    origin = Origin(model_fingerprint=fingerprint(gnn), input_fingerprint=fingerprint(*stage.inputs))
+    encoded, inform = same_encoder(joint, project.embeddings(source.base)), open_informer(source, gnn, encoder, params)
+    write_matrix(encoder, stage.scratch, params, origin, encoded=encoded, transform=inform)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 from gnn_encoder.dual_cross.views import pool_of, view_inputs, write_means
 from gnn_encoder.encoding.corpus import encode_corpus, origin_of
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
 
 
@@ -15,7 +14,7 @@ def main(stage: Stage) -> None:
     """
     params, model = stage.params, project.encoder(stage.key)
     section, dtype = params.dual_cross, params.cache_passages.dtype
-    encoder = DualEncoder.load(model, precision=params.encoder.precision).for_inference()
+    encoder = load_encoder(model, params.encoder)
     origin = origin_of(model, project.PASSAGES, project.GENERATED)
     matrix = stage.scratch / "views" if section.pool == "mean" else stage.scratch
     queries, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)

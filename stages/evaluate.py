@@ -84,7 +84,7 @@ def write_labels(folder: Path, params: Params) -> None:
 
     Of queries that answers judge, the relevant passages are those of stage `bm25`, which knows the dev queries alone.
     """
-    encoder, batch_tokens = load_encoder(REFERENCE, params.encoder), params.encoder.batch_tokens
+    encoder, batch_tokens = load_encoder(project.encoder(REFERENCE), params.encoder), params.encoder.batch_tokens
     judged = [embed_queries(encoder, open_queries(project.queries(s), encoder), batch_tokens) for s in project.JUDGED]
     training = iterate_queries(encoder, open_queries(project.queries("train"), encoder), batch_tokens)
     nearest = nearest_similarity(np.concatenate(judged), training)

@@ -81,7 +81,7 @@ def generate(stage: Stage, trained: Path, drafts: Path) -> None:
 def choose(stage: Stage, drafts: Path) -> None:
     """Keep the best queries of each passage by the first retriever, then compare them with the dev queries."""
     params, section = stage.params, stage.params.dual_cross
-    target, encoder = stage.scratch / "queries.parquet", load_encoder("retriever", params.encoder)
+    target, encoder = stage.scratch / "queries.parquet", load_encoder(project.encoder("retriever"), params.encoder)
     choose_queries(
         encoder,
         drafts,

@@ -1,12 +1,11 @@
 """untouched: the base model as it comes, without any training: its passages, its index and its runs."""
 
 from gnn_encoder.core import distributed
-from gnn_encoder.encoding.corpus import alone, encode_corpus, origin_of
+from gnn_encoder.encoding.corpus import origin_of
 from gnn_encoder.index.build import build
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.untouched import untouched
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages
+from gnn_encoder.pipeline.opening import load_encoder, write_matrix
 from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import UNTOUCHED
@@ -19,15 +18,8 @@ def main(stage: Stage) -> None:
     model, matrix, index = map(stage.unfinished, places)
     untouched(params.encoder, params.untouched).save(model)
     distributed.barrier()
-    encoder = DualEncoder.load(model, precision=params.encoder.precision).for_inference()
-    encode_corpus(
-        encoder,
-        alone(encoder, open_passages(encoder)),
-        matrix,
-        dtype=params.cache_passages.dtype,
-        batch_tokens=params.encoder.batch_tokens,
-        origin=origin_of(model, project.PASSAGES),
-    )
+    encoder = load_encoder(model, params.encoder)
+    write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES))
     if distributed.is_first():
         with distributed.alone():
             build(matrix, index, factory=factory, pids=project.PASSAGES, system=UNTOUCHED, seed=params.seed)

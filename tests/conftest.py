@@ -49,22 +49,20 @@ def tiny_corpus() -> Path:
     return TINY / "beir"
 
 
-PIPELINE = "tests/pipeline"
-# Files there that build on nothing that has run.
-APART = [f"{PIPELINE}/test_{name}.py" for name in ("extending", "configs")]
+# Files that take minutes begin, so that no worker is left with one of them in the end. The first builds the tiny
+# experiment, on which most tests of tests/pipeline wait; the next two need nothing that has run.
+FIRST = [f"tests/pipeline/test_{name}.py" for name in ("dag", "configs", "extending")]
 
 
-def group_of(item: pytest.Item) -> str:
-    """Tests that one of pytest-xdist's workers runs: a file, or all that builds on the tiny experiment."""
+def begins(item: pytest.Item) -> tuple[int, bool]:
+    """By what tests are ordered."""
     path = item.nodeid.partition("::")[0]
-    return PIPELINE if path.startswith(f"{PIPELINE}/") and path not in APART else path
+    return FIRST.index(path) if path in FIRST else len(FIRST), not path.startswith("tests/pipeline/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests, those that take minutes first, so that no worker is left with one of them in the end."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-    items.sort(key=lambda item: group_of(item) not in (PIPELINE, *APART))
+    """Put the tests in order, and skip those that need a GPU where there is none."""
+    items.sort(key=begins)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

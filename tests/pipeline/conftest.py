@@ -1,6 +1,8 @@
 """The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forks (forks.py)."""
 
+import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -9,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +164,14 @@ def serving(folder: Path, environment: dict[str, str]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Project:
     """What git would check out here, committed, with the tiny experiment; nothing has run in it."""
-    folder = tmp_path_factory.mktemp("pipeline") / "project"
+    project = Project(tmp_path_factory.mktemp("pipeline") / "project", environment)
+    check_out(project)
+    return project
+
+
+def check_out(project: Project) -> None:
+    """Make the project's folder, in which nothing has run."""
+    folder = project.folder
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -174,11 +183,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str])
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     init([str(TINY_PARAMS)], folder / "params.yaml")
-    project = Project(folder, environment)
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("add", "--all")
     project.git("commit", "--quiet", "--message=Tiny experiment")
-    return project
 
 
 def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: float = 600) -> None:
@@ -190,14 +197,25 @@ def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: 
 
 
 @pytest.fixture(scope="session")
-def reproduced(fresh: Project) -> tuple[Project, Ran]:
-    """The project after `dvc repro` of all pipelines, committed; how that went. Read only: copy it to change it."""
-    ran = fresh.dvc("repro", "--all-pipelines")
-    print(f"dvc repro: {ran.seconds:.1f} s")
-    assert ran.status == 0, ran.output[-5000:]
-    fresh.git("add", "--all")
-    fresh.git("commit", "--quiet", "--message=Run it")
-    return fresh, ran
+def reproduced(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> tuple[Project, Ran]:
+    """The project after `dvc repro` of all pipelines, committed; how that went. Read only: copy it to change it.
+
+    The first worker of pytest-xdist that asks makes it, in a folder of all; another one waits and takes the same.
+    """
+    own = tmp_path_factory.getbasetemp()
+    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "reproduced"
+    place.mkdir(exist_ok=True)
+    project, told = Project(place / "project", environment), place / "ran.json"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            check_out(project)
+            ran = project.dvc("repro", "--all-pipelines")
+            assert ran.status == 0, ran.output[-5000:]
+            project.git("add", "--all")
+            project.git("commit", "--quiet", "--message=Run it")
+            told.write_text(json.dumps(asdict(ran)))
+    return project, Ran(**json.loads(told.read_text()))
 
 
 @pytest.fixture

@@ -65,7 +65,6 @@ def test_what_systems_are_compared_with_and_shown_beside(small: Any) -> None:
     assert small.baselines == {**of_main, "better": "other", "both": "other", "many": "better"}
     assert [name for name in small.systems if small.is_sampled(name)] == ["sorted"]
     assert small.one_vector == ["base", "mean", "prior", "graph", "other", "better"]
-    assert small.independent_branches == ["main", "side"]
     assert small.shown_with("side") == ["other", "better", "both"]
     assert small.shown_with("built") == ["better", "many"]
     assert small.shown_with("sample") == ["base", "words", "graph", "sorted"]
@@ -99,13 +98,13 @@ def put(path: str, value: object) -> Change:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put("main.systems.words.encoder", "data/words"), "main.systems.words.lexical.encoder: extra inputs are not"),
+        (put("main.systems.words.encoder", "data/words"), "main.systems.words.encoder: extra inputs are not"),
         (
             lambda values: values["main"]["systems"]["graph"].pop("base"),
-            "main.systems.graph.graph.base: field required",
+            "main.systems.graph: base is '', and kind is 'graph': those of kinds shifted, graph, reordered have one",
         ),
-        (put("side.systems.better.title", 5), "side.systems.better.plain.title: input should be a valid string"),
-        (put("side.systems.better.kind", "none"), "side.systems.better: input tag 'none' found using 'kind' does not"),
+        (put("side.systems.better.title", 5), "side.systems.better.title: input should be a valid string"),
+        (put("side.systems.better.kind", "none"), "side.systems.better.kind: input should be 'lexical', 'plain'"),
         (put("side.baselines", "other"), "side.baselines: extra inputs are not permitted"),
         (lambda values: values["side"].pop("baseline"), "side.baseline: field required"),
         (put("side.baseline", "none"), f"side.baseline is 'none': must be one of {EVERY}"),

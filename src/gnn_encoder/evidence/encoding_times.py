@@ -12,8 +12,8 @@ import torch
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages, origin_of, transform_corpus
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
-from gnn_encoder.pipeline.opening import open_passages
+from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
+from gnn_encoder.pipeline.opening import load_encoder, open_passages
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 
@@ -31,7 +31,7 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
     features is not counted; the paper does not count it either.
     """
     model = project.gnn(MAIN)
-    encoder = load_encoder(model, params)
+    encoder = load_encoder(model / "encoder", params.encoder)
     tokens, n_passages = open_passages(encoder), count_rows(project.PASSAGES)
     chosen = np.unique(np.linspace(0, n_passages - 1, ENCODED).astype(np.int64))
     matrix, origin = scratch / "informed", origin_of(model / "encoder", project.PASSAGES)

@@ -17,20 +17,14 @@ from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, origin_of, same_encoder
+from gnn_encoder.encoding.corpus import embed_passages, embed_queries, origin_of, same_encoder, unchanged
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import cutoff, parse
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import (
-    GraphArtifacts,
-    inform_corpus,
-    load_encoder,
-    open_given,
-    open_informer,
-)
-from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given, open_informer
+from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries, write_matrix
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import title_of
 
@@ -76,20 +70,10 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
         model, matrix = folder / "model", folder / "embeddings"
         _train(source, params, folder, model, control=trial.control)
         origin = origin_of(model / "encoder", project.PASSAGES)
-        if trial.control:
-            encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-            encoder = load_encoder(model, params)
-            encode_corpus(
-                encoder,
-                alone(encoder, open_passages(encoder)),
-                matrix,
-                dtype=params.cache_passages.dtype,
-                batch_tokens=params.encoder.batch_tokens,
-                origin=origin,
-                encoded=encoded,
-            )
-        else:
-            inform_corpus(source, model, matrix, params, origin)
+        encoder = load_encoder(model / "encoder", params.encoder)
+        encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+        inform = unchanged if trial.control else open_informer(source, model, encoder, params)
+        write_matrix(encoder, matrix, params, origin, encoded=encoded, transform=inform)
         distributed.barrier()
         if distributed.is_first():
             if attention is not None:
@@ -124,7 +108,7 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
 
 def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
     names = measured_names(params)
-    encoder = load_encoder(model, params)
+    encoder = load_encoder(model / "encoder", params.encoder)
     queries = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
     depth = min(depth_of(names), count_rows(project.PASSAGES))
     passages, _ = exact_top_k(matrix, queries, depth, name="evidence.measures")
@@ -136,7 +120,7 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
 
 def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: Path) -> None:
     """Write the `ATTENTION` table of all passages that some query retrieved."""
-    encoder = load_encoder(model, params)
+    encoder = load_encoder(model / "encoder", params.encoder)
     inform = open_informer(source, model, encoder, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
 

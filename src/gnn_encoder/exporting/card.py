@@ -15,7 +15,7 @@ from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import UNTOUCHED, GraphSystem, PlainSystem, ShiftedSystem, registry
+from gnn_encoder.pipeline.systems import UNTOUCHED, registry
 from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
@@ -81,17 +81,17 @@ def _summary(title: str, encoder: QueryEncoderFolder) -> str:
 def _passages(system: str, encoder: QueryEncoderFolder) -> str:
     """How the system's passage vectors came about, and so whether this model may embed passages."""
     found = registry().dense[system]
-    if isinstance(found, PlainSystem):
+    if found.kind == "plain":
         if not encoder.shared:
             return "**Do not embed passages with this model**: another encoder of the same system embedded them."
         prefix = f" and with {encoder.passage_prefix!r} before each" if encoder.passage_prefix else ""
         return f"Passages were embedded alone by these same weights, cut at the passages' own length{prefix}."
-    if isinstance(found, GraphSystem):
+    if found.kind == "graph":
         how = (
             "their embedding by the dual-encoder, informed by the queries that retrieve the passage, through a graph "
             "neural network with a gate"
         )
-    elif isinstance(found, ShiftedSystem):
+    elif found.kind == "shifted":
         how = f"the vectors of the system `{found.base}`, shifted by the mean of the passage's labelled queries"
     else:
         views = read_manifest(project.embeddings(system)).views

@@ -33,8 +33,8 @@ from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood, load_encoder
-from gnn_encoder.pipeline.opening import open_queries
+from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
+from gnn_encoder.pipeline.opening import load_encoder, open_queries
 from gnn_encoder.pipeline.params import Params
 
 
@@ -80,8 +80,9 @@ class GraphJoiner:
         check_model(project.embeddings(system), fingerprint(model), f"encode_corpus@{system}")
         check_model(matrix, DualEncoder.fingerprint(base), f"cache_passages@{self._source.base}")
         self.gnn = QueryPassageGNN.load(model).to(device()).eval()
-        self._m_de = DualEncoder.load(base, precision=params.encoder.precision).for_inference()
-        self._joint = self._m_de if same_encoder(model / "encoder", matrix) else load_encoder(model, params)
+        self._m_de = load_encoder(base, params.encoder)
+        same, joint = same_encoder(model / "encoder", matrix), model / "encoder"
+        self._joint = self._m_de if same else load_encoder(joint, params.encoder)
         self._m_ce = None
         if self.gnn.config.edge_features == "cross_encoder":
             self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()

@@ -27,7 +27,7 @@ def check_system(system: str, *, takes_passages: bool) -> None:
         raise UserError(f"--system is {system!r}: it reorders what {base} finds and has no vectors; take {base}")
     if system not in known.dense:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
-    made_of = {**dict.fromkeys(known.views, "generated"), **dict.fromkeys(known.shifted, "labelled")}
+    made_of = {**dict.fromkeys(known.of_kind("views"), "generated"), **dict.fromkeys(known.shifted, "labelled")}
     if takes_passages and system in made_of:
         raise UserError(
             f"--system is {system!r}: its passages' vectors are made of {made_of[system]} queries, which new passages "

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,17 @@ class Given:
             seed=self.seed,
             answered=self.answered,
         )
+
+
+def learned(examples: Examples, counts: pl.DataFrame, targets: Path, mgt: MGT) -> Examples:
+    """What both learn from: examples weighed by their counts, and with the teacher's targets if `mgt` asks for them.
+
+    Args:
+        counts: columns query, passage, count.
+        targets: a TARGETS table.
+    """
+    weighed = examples.weighed(counts)
+    return weighed.taught(targets, mgt.teacher_weight) if mgt.targets == "teacher" else weighed
 
 
 def draw_dev(

@@ -15,8 +15,8 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.costs import DEPTH, Costs, LookUp, measure_costs
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import load_encoder
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, registry
@@ -29,7 +29,7 @@ def costs_of(
     model = project.encoder(system)
     return measure_costs(
         PassageIndex.open(project.index(system)),
-        DualEncoder.load(model, precision=params.encoder.precision).for_inference(),
+        load_encoder(model, params.encoder),
         read_column(project.queries("dev"), "text").to_pylist(),
         training_seconds=training_seconds(model),
         depth=depth,

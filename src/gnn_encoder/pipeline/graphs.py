@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
-from gnn_encoder.core.storage.arrays import Origin, check_shape, open_matrix
+from gnn_encoder.core.storage.arrays import check_shape, open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, same_encoder
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
@@ -16,7 +16,7 @@ from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.given import Given
+from gnn_encoder.mgt.given import Given, learned
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
@@ -90,11 +90,10 @@ def open_given(base: str, params: Params) -> Given:
     encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision, dropout=mgt.dropout)
     check_shape(project.embeddings(base), (n_passages, encoder.dimension))
     counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
-    examples = read_examples(project.EXAMPLES, n_passages).weighed(counts)
     hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
     return Given(
         encoder=encoder,
-        examples=examples.taught(project.TARGETS, mgt.teacher_weight) if mgt.targets == "teacher" else examples,
+        examples=learned(read_examples(project.EXAMPLES, n_passages), counts, project.TARGETS, mgt),
         queries=open_queries(project.queries("train"), encoder),
         passages=open_passages(encoder),
         cached=open_matrix(project.embeddings(base)),
@@ -107,11 +106,6 @@ def open_given(base: str, params: Params) -> Given:
         frozen_layers=params.encoder.frozen_layers,
         batch_tokens=params.encoder.batch_tokens,
     )
-
-
-def load_encoder(model: Path, params: Params) -> DualEncoder:
-    """The jointly trained dual-encoder of a GNN-encoder's folder."""
-    return DualEncoder.load(model / "encoder", precision=params.encoder.precision).for_inference()
 
 
 def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
@@ -137,26 +131,3 @@ def deployed_neighbourhood(source: GraphArtifacts, config: GNNConfig, params: Pa
     labelled_edges, most = params.encode_corpus.labelled_edges, params.mgt.max_neighbours
     data = source.data(config.edge_features)
     return data.neighbourhood(config, labelled_edges=labelled_edges, max_neighbours=most)
-
-
-def inform_corpus(source: GraphArtifacts, model: Path, folder: Path, params: Params, origin: Origin) -> None:
-    """Encode all passages with the jointly trained encoder, turn h_p into h'_p, and write the matrix.
-
-    Args:
-        model: folder of the GNN and its encoder.
-        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
-        origin: what the matrix is made from.
-    """
-    encoder = load_encoder(model, params)
-    inform = open_informer(source, model, encoder, params)
-    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-    encode_corpus(
-        encoder,
-        alone(encoder, open_passages(encoder)),
-        folder,
-        dtype=params.cache_passages.dtype,
-        batch_tokens=params.encoder.batch_tokens,
-        origin=origin,
-        encoded=encoded,
-        transform=inform,
-    )

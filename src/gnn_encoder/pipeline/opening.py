@@ -1,14 +1,16 @@
-"""Opening artifacts where they lie, as the values that the packages of the method take."""
+"""Artifacts where they lie, as the values that the packages of the method take, and matrices of the passages."""
 
 from pathlib import Path
 
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage import scratch
-from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.core.storage.arrays import Origin
+from gnn_encoder.encoding.corpus import Transform, alone, embed_queries, encode_corpus, unchanged
 from gnn_encoder.encoding.tokens import Reader, TextTokens, open_texts
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 
 
 def open_queries(table: Path, model: Reader) -> TextTokens:
@@ -21,12 +23,34 @@ def open_passages(model: Reader) -> TextTokens:
     return open_texts(project.PASSAGES, model, scratch.SCRATCH / "tokens")
 
 
-def load_encoder(system: str, section: Encoder) -> DualEncoder:
-    """The dual-encoder of a dense system, for inference."""
-    return DualEncoder.load(project.encoder(system), precision=section.precision).for_inference()
+def load_encoder(model: Path, section: Encoder) -> DualEncoder:
+    """A dual-encoder, for inference."""
+    return DualEncoder.load(model, precision=section.precision).for_inference()
 
 
 def embed_table(system: str, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
     """The queries of a table, or some rows of them, embedded by a system's encoder. *Shape:* (queries, d)."""
-    encoder = load_encoder(system, section)
+    encoder = load_encoder(project.encoder(system), section)
     return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
+
+
+def write_matrix(
+    encoder: DualEncoder,
+    folder: Path,
+    params: Params,
+    origin: Origin,
+    *,
+    encoded: Path | None = None,
+    transform: Transform = unchanged,
+) -> None:
+    """Write the matrix of the passages, each read alone; the arguments are those of `encode_corpus`."""
+    encode_corpus(
+        encoder,
+        alone(encoder, open_passages(encoder)),
+        folder,
+        dtype=params.cache_passages.dtype,
+        batch_tokens=params.encoder.batch_tokens,
+        origin=origin,
+        encoded=encoded,
+        transform=transform,
+    )

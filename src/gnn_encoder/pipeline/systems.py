@@ -2,10 +2,10 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from gnn_encoder.core.errors import UserError
 
@@ -17,6 +17,8 @@ UNTOUCHED = "untouched"  # the base model as it comes
 HYBRID = "hybrid"  # BM25 and a dense system together
 WIDEST = "widest"  # the graph of MAIN with `evidence.k` passages per query, of which the evidence takes the first k
 CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
+DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
+BASES = {"shifted": ("plain",), "graph": ("plain",), "reordered": DENSE}  # kind -> kinds that its `base` may have
 
 
 class _Entry(BaseModel):
@@ -24,106 +26,42 @@ class _Entry(BaseModel):
 
 
 class System(_Entry):
-    """A system that is judged; `name` and `branch` are the keys that it stands under."""
+    """A system that is judged; systems.yaml says what each kind is.
+
+    Attributes:
+        name, branch: the keys that it stands under.
+        base: the system that it is made from, where its kind has one (`BASES`).
+        one_vector: whether the new score of a reordered system is an inner product with one vector per passage.
+    """
 
     name: str
     branch: str
     title: str
+    kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views", "reranked"]
+    base: str = ""
+    one_vector: bool = False
 
-
-class LexicalSystem(System):
-    """A system that ranks by words."""
-
-    kind: Literal["lexical"]
-
-
-class FusedSystem(System):
-    """BM25 and a dense system, ranked together."""
-
-    kind: Literal["fused"]
-
-
-class RerankedSystem(System):
-    """The passages that M_de finds, in a cross-encoder's order."""
-
-    kind: Literal["reranked"]
-
-
-class ReorderedSystem(System):
-    """The passages that the system `base` finds, ranked anew by what the training labels say of them.
-
-    `one_vector` says whether the new score is an inner product with one vector per passage.
-    """
-
-    kind: Literal["reordered"]
-    base: str
-    one_vector: bool
-
-
-class DenseSystem(System):
-    """A system that searches passage vectors."""
+    @model_validator(mode="after")
+    def _fields_are_of_the_kind(self) -> Self:
+        if bool(self.base) != (self.kind in BASES):
+            rule = f"those of kinds {', '.join(BASES)} have one"
+            raise ValueError(f"base is {self.base!r}, and kind is {self.kind!r}: {rule}")
+        if self.one_vector and self.kind != "reordered":
+            raise ValueError(f"one_vector is true, and kind is {self.kind!r}: only reordered systems may have it")
+        return self
 
     @property
     def encoder(self) -> str:
-        """Folder of the dual-encoder that encodes its queries."""
-        return f"data/{self.name}"
-
-
-class PlainSystem(DenseSystem):
-    """A dual-encoder."""
-
-    kind: Literal["plain"]
-
-
-class ViewsSystem(DenseSystem):
-    """A dual-encoder with several vectors per passage."""
-
-    kind: Literal["views"]
-
-
-class ShiftedSystem(DenseSystem):
-    """The vectors of the system `base`, shifted by the mean of their labelled training queries."""
-
-    kind: Literal["shifted"]
-    base: str
-
-    @property
-    def encoder(self) -> str:
-        """The base's."""
-        return f"data/{self.base}"
-
-
-class GraphSystem(DenseSystem):
-    """A GNN-encoder: `base` is the system that serves as its M_de."""
-
-    kind: Literal["graph"]
-    base: str
-
-    @property
-    def encoder(self) -> str:
-        """Trained with the GNN."""
-        return f"data/mgt/{self.name}/encoder"
-
-
-AnySystem = Annotated[
-    LexicalSystem
-    | PlainSystem
-    | ShiftedSystem
-    | ReorderedSystem
-    | GraphSystem
-    | FusedSystem
-    | ViewsSystem
-    | RerankedSystem,
-    Field(discriminator="kind"),
-]
-Of = TypeVar("Of", bound=System)
+        """Folder of the dual-encoder that encodes the queries of a dense system."""
+        places = {"graph": f"data/mgt/{self.name}/encoder", "shifted": f"data/{self.base}"}
+        return places.get(self.kind, f"data/{self.name}")
 
 
 class Branch(_Entry):
     """Systems that are judged together, the one that they are compared with, and others that are shown with them."""
 
     baseline: str
-    systems: dict[str, AnySystem]
+    systems: dict[str, System]
     beside: tuple[str, ...] = ()
     sampled: bool = False
 
@@ -146,46 +84,32 @@ class Registry(_Entry):
         """All systems in the order of every table."""
         return {name: one for branch in self.branches.values() for name, one in branch.systems.items()}
 
-    def _of(self, kind: type[Of]) -> dict[str, Of]:
-        return {name: one for name, one in self.systems.items() if isinstance(one, kind)}
+    def of_kind(self, *kinds: str) -> dict[str, System]:
+        """The systems of some kinds."""
+        return {name: one for name, one in self.systems.items() if one.kind in kinds}
 
     @property
-    def dense(self) -> dict[str, DenseSystem]:
-        """The systems that search vectors."""
-        return self._of(DenseSystem)
+    def dense(self) -> dict[str, System]:
+        """The systems that search passage vectors, with a dual-encoder for the queries."""
+        return self.of_kind(*DENSE)
 
     @property
-    def plain(self) -> dict[str, PlainSystem]:
-        """The dual-encoders that encode a passage alone."""
-        return self._of(PlainSystem)
+    def shifted(self) -> dict[str, System]:
+        """The systems with the vectors of their base, shifted."""
+        return self.of_kind("shifted")
 
     @property
-    def shifted(self) -> dict[str, ShiftedSystem]:
-        """The systems with another one's vectors, shifted."""
-        return self._of(ShiftedSystem)
+    def reordered(self) -> dict[str, System]:
+        """The systems with the passages of their base, ranked anew."""
+        return self.of_kind("reordered")
 
     @property
-    def reordered(self) -> dict[str, ReorderedSystem]:
-        """The systems with another one's passages, ranked anew."""
-        return self._of(ReorderedSystem)
+    def graphs(self) -> dict[str, System]:
+        """The GNN-encoders, whose base serves as M_de."""
+        return self.of_kind("graph")
 
     @property
-    def graphs(self) -> dict[str, GraphSystem]:
-        """The GNN-encoders."""
-        return self._of(GraphSystem)
-
-    @property
-    def fused(self) -> dict[str, FusedSystem]:
-        """The systems that fuse two rankings."""
-        return self._of(FusedSystem)
-
-    @property
-    def views(self) -> dict[str, ViewsSystem]:
-        """The systems with several vectors per passage."""
-        return self._of(ViewsSystem)
-
-    @property
-    def built(self) -> dict[str, GraphSystem]:
+    def built(self) -> dict[str, System]:
         """Every graph that is built: the GNN-encoders', and `widest`, from which the evidence cuts its graphs."""
         return self.graphs | {WIDEST: self.graphs[MAIN]}
 
@@ -196,14 +120,8 @@ class Registry(_Entry):
     @property
     def one_vector(self) -> list[str]:
         """The systems that score a passage by an inner product with one vector of it: they cost the same online."""
-        dense = [name for name in self.dense if name not in self.views]
-        priors = [name for name, one in self.reordered.items() if one.one_vector]
-        return [name for name in self.systems if name in (*dense, *priors)]
-
-    @property
-    def independent_branches(self) -> list[str]:
-        """Branches whose baseline is one of their own systems; the other branches are built on one of these."""
-        return [name for name, branch in self.branches.items() if branch.baseline in self.of_branch(name)]
+        alone = [name for name, one in self.dense.items() if one.kind != "views"]
+        return [name for name, one in self.systems.items() if one.one_vector or name in alone]
 
     def shown_with(self, branch: str) -> list[str]:
         """The systems in a branch's table: its baseline and others from other branches first, then its own systems."""
@@ -250,17 +168,13 @@ def read_registry(path: Path) -> Registry:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path}: {name}: {first['msg'][0].lower() + first['msg'][1:]}; see its comments") from error
+        told = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{path}: {name}: {told[0].lower() + told[1:]}; see its comments") from error
+    based = [(f"{one.name}.base", one.base, found.of_kind(*BASES[one.kind])) for one in found.of_kind(*BASES).values()]
     references = [
-        *((f"{name}.base", one.base, list(found.plain)) for name, one in found.graphs.items()),
-        *((f"{name}.base", one.base, list(found.plain)) for name, one in found.shifted.items()),
-        *((f"{name}.base", one.base, list(found.dense)) for name, one in found.reordered.items()),
-        *((f"{name}.baseline", one.baseline, list(found.systems)) for name, one in found.branches.items()),
-        *(
-            (f"{name}.beside", other, list(found.systems))
-            for name, one in found.branches.items()
-            for other in one.beside
-        ),
+        *based,
+        *((f"{name}.baseline", one.baseline, found.systems) for name, one in found.branches.items()),
+        *((f"{name}.beside", other, found.systems) for name, one in found.branches.items() for other in one.beside),
     ]
     for place, name, known in references:
         if name not in known:

@@ -28,7 +28,10 @@ def open_scorers(model: Path, max_length: int, params: Params) -> Scorers:
     teacher = CrossEncoder.load(model, precision=params.encoder.precision).for_inference()
     retriever = None
     if params.teacher.score == "sum":
-        retriever = load_encoder("retriever", params.encoder), open_matrix(project.embeddings("retriever"))
+        retriever = (
+            load_encoder(project.encoder("retriever"), params.encoder),
+            open_matrix(project.embeddings("retriever")),
+        )
     return Scorers(
         cross_encoder=teacher,
         max_length=max_length,

@@ -146,7 +146,7 @@ def pair() -> Section:
 def dual_cross() -> Section:
     """Dual-Cross-Encoder's generated queries and its views."""
     quality, title = read_json(project.GENERATED / "quality.json"), "Generated queries compared with the dev queries"
-    curves = [path for name in registry().views if (path := project.COMPARISON / f"{name}.csv").is_file()]
+    curves = [path for name in registry().of_kind("views") if (path := project.COMPARISON / f"{name}.csv").is_file()]
     found = Section(title="Dual-Cross-Encoder", tables=[table_of(quality, title)] if quality else [])
     found.tables += [views_table(pl.read_csv(curve)) for curve in curves]
     found.need(quality, "No queries have been generated", "dvc repro pipelines/dual_cross/dvc.yaml")

@@ -49,7 +49,7 @@ def read_claim() -> Claim | None:
 def read_choices() -> dict[str, Choice]:
     """System -> what it chose on dev, for the systems without training that have been made."""
     places = {name: project.embeddings(name) for name in registry().shifted}
-    places |= {name: project.RUNS / name for name in (*registry().reordered, *registry().fused)}
+    places |= {name: project.RUNS / name for name in registry().of_kind("reordered", "fused")}
     return {name: read_choice(place) for name, place in places.items() if (place / CHOICE).is_file()}
 
 

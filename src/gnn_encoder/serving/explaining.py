@@ -20,8 +20,8 @@ from gnn_encoder.encoding.corpus import embed_passages, same_encoder
 from gnn_encoder.growing.joining import GraphJoiner
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, load_encoder, open_informer
-from gnn_encoder.pipeline.opening import open_passages
+from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
+from gnn_encoder.pipeline.opening import load_encoder, open_passages
 from gnn_encoder.pipeline.params import load_params
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
@@ -56,7 +56,7 @@ class GraphExplainer:
     def __init__(self, system: str) -> None:
         params = load_params()
         source, model = GraphArtifacts(name=system), project.gnn(system)
-        self._system, self._encoder = system, load_encoder(model, params)
+        self._system, self._encoder = system, load_encoder(model / "encoder", params.encoder)
         self._inform = open_informer(source, model, self._encoder, params)
         self._join: GraphJoiner | None = None
         self._nodes, self._table = source.nodes(), source.queries

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
-from gnn_encoder.pipeline.systems import DenseSystem, GraphSystem, ShiftedSystem
+from gnn_encoder.pipeline.systems import System
 from gnn_encoder.searcher import Hit
 from gnn_encoder.serving.answers import (
     ExplainAnswer,
@@ -123,7 +123,7 @@ def explain_routes(service: Service) -> APIRouter:
         served = service.systems[system]
         row, passage = await asyncio.to_thread(served.passage, pid)
         base = service.systems.beside(system)
-        graph = isinstance(served.entry, GraphSystem)
+        graph = served.entry.kind == "graph"
         found = await service.explainer.explain(system, row, pid) if graph else None
         base_row = await asyncio.to_thread(base.table.row, pid) if base else None
         return ExplainAnswer(
@@ -150,8 +150,8 @@ async def _placed(service: Service, served: Served, query: str, row: int, pid: s
     return Placed(system=served.name, title=served.entry.title, score=score, rank=rank, depth=depth)
 
 
-def _note(entry: DenseSystem) -> str:
-    if isinstance(entry, ShiftedSystem):
+def _note(entry: System) -> str:
+    if entry.kind == "shifted":
         return f"{entry.title} has no graph: it shifts a passage's vector by the mean of its labelled training queries."
     return f"{entry.title} has no graph: no training query takes part in a passage's vector after training."
 
@@ -211,7 +211,7 @@ def _described(one: Served) -> SystemAnswer:
     return SystemAnswer(
         name=one.name,
         title=one.entry.title,
-        graph=isinstance(one.entry, GraphSystem),
+        graph=one.entry.kind == "graph",
         passages=index.passages,
         views=index.views,
         dimension=index.dimension,

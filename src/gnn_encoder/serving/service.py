@@ -11,7 +11,6 @@ import numpy as np
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.pipeline.systems import GraphSystem
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Work
@@ -82,7 +81,7 @@ class Service:
 
     async def _open_explainers(self) -> None:
         for served in self.systems:
-            if isinstance(served.entry, GraphSystem):
+            if served.entry.kind == "graph":
                 with suppress(Problem):  # told to who asks for an explanation
                     await self.explainer.open(served.name)
 

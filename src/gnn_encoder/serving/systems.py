@@ -28,8 +28,8 @@ from gnn_encoder.pipeline.systems import (
     MAIN,
     REFERENCE,
     REGISTRY,
-    DenseSystem,
     Registry,
+    System,
     read_registry,
 )
 from gnn_encoder.searcher import Searcher
@@ -110,7 +110,7 @@ class Served:
     """An open system. What is opened later takes its place as a whole, and requests in flight keep the old one."""
 
     name: str
-    entry: DenseSystem
+    entry: System
     searcher: Searcher
     hybrid: Searcher | None
     table: PassageTable
@@ -188,7 +188,7 @@ class Systems:
         """
         registry = read_registry(REGISTRY)
         found = cls(registry, tuple(_chosen(registry, names)), hybrid)
-        bases = {getattr(registry.dense[name], "base", name) for name in found.names}
+        bases = {registry.dense[name].base or name for name in found.names}
         for name in (*found.names, *(base for base in sorted(bases - {*found.names}) if is_built(base))):
             found._changes[name] = Change(watched(name, hybrid))
             found._open[name] = served = found._opened(name)
@@ -210,7 +210,7 @@ class Systems:
 
     def beside(self, name: str) -> Served | None:
         """The system that a system's vectors are made from, such as a GNN-encoder's M_de; None: there is none here."""
-        return self._open.get(getattr(self.registry.dense[name], "base", ""))
+        return self._open.get(self.registry.dense[name].base)
 
     async def take_over(self, try_out: Callable[[Searcher], Awaitable[object]]) -> list[str]:
         """Open the systems whose files are new and at rest, and let them answer from now on.
