@@ -1,6 +1,6 @@
 """encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
-from gnn_encoder.dual_cross.views import pool_of, view_inputs, write_means
+from gnn_encoder.dual_cross.views import open_views, write_means
 from gnn_encoder.encoding.corpus import encode_corpus, origin_of
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
@@ -12,24 +12,23 @@ def main(stage: Stage) -> None:
 
     Where a passage's score is the mean of its views', its vector is their mean; the views then stand in `views/`.
     """
-    params, model = stage.params, project.encoder(stage.key)
-    section, dtype = params.dual_cross, params.cache_passages.dtype
-    encoder = load_encoder(model, params.encoder)
+    params, section, model = stage.params, stage.params.dual_cross, project.encoder(stage.key)
+    encoder, dtype = load_encoder(model, params.encoder), params.cache_passages.dtype
+    views = open_views(encoder, open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder), section)
     origin = origin_of(model, project.PASSAGES, project.GENERATED)
     matrix = stage.scratch / "views" if section.pool == "mean" else stage.scratch
-    queries, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)
     encode_corpus(
         encoder,
-        view_inputs(encoder, queries, passages, section.views, plain=section.plain_view),
+        views.inputs,
         matrix,
         dtype=dtype,
         batch_tokens=params.encoder.batch_tokens,
         origin=origin,
-        views=section.vectors,
+        views=views.count,
         softmax=section.pool_temperature if section.pool == "softmax" else None,
     )
     if section.pool == "mean":
-        write_means(matrix, stage.scratch, pool_of(section), dtype=dtype, origin=origin)
+        write_means(matrix, stage.scratch, views.pool, dtype=dtype, origin=origin)
 
 
 if __name__ == "__main__":

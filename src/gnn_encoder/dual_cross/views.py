@@ -18,6 +18,7 @@ from gnn_encoder.encoding.tokens import TextTokens, stacked
 from gnn_encoder.index.views import check_views, iterate_views
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
 
 
@@ -102,6 +103,12 @@ def view_inputs(
         return pairs
     alone = Singles(tokens=passages, template=encoder.template, max_length=encoder.settings.passage_length)
     return PlainAndPaired(alone=alone, pairs=pairs, paired=views)
+
+
+def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, section: DualCross) -> Views:
+    """What E_P reads in search, as section `dual_cross` says; it raises the errors of `view_inputs`."""
+    inputs = view_inputs(encoder, queries, passages, section.views, plain=section.plain_view)
+    return Views(inputs=inputs, count=section.vectors, pool=pool_of(section))
 
 
 def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:

@@ -18,20 +18,18 @@ from gnn_encoder.training.dev import sample_queries
 from gnn_encoder.training.lists import Scorers, chosen_of, dev_lists
 
 
-def open_scorers(model: Path, max_length: int, params: Params) -> Scorers:
+def open_scorers(cross_encoder: Path, max_length: int, params: Params) -> Scorers:
     """The models that the teacher's score is made of.
 
     Args:
-        model: folder of M_ce.
+        cross_encoder: folder of M_ce.
         max_length: most tokens of a pair.
     """
-    teacher = CrossEncoder.load(model, precision=params.encoder.precision).for_inference()
+    teacher = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
     retriever = None
     if params.teacher.score == "sum":
-        retriever = (
-            load_encoder(project.encoder("retriever"), params.encoder),
-            open_matrix(project.embeddings("retriever")),
-        )
+        model = project.encoder("retriever")
+        retriever = load_encoder(model, params.encoder), open_matrix(project.embeddings("retriever"))
     return Scorers(
         cross_encoder=teacher,
         max_length=max_length,

@@ -1,4 +1,4 @@
-"""Opening what trainings read, where it lies."""
+"""Trainings of encoders on artifacts where they lie."""
 
 from pathlib import Path
 
@@ -8,26 +8,24 @@ from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask, candidate_examples, new_cross_encoder
 from gnn_encoder.training.dev import DevSample, pooled_sample, read_dev_candidates
-from gnn_encoder.training.examples import stream
-from gnn_encoder.training.loop import fit_evenly, write_history
-from gnn_encoder.training.params import Dev, TrainCrossEncoder
+from gnn_encoder.training.dev_score import Views
+from gnn_encoder.training.dual_encoder import ContrastiveTask, dev_score
+from gnn_encoder.training.examples import Examples, stream
+from gnn_encoder.training.loop import Task, fit_evenly, write_history
+from gnn_encoder.training.params import Contrastive, Dev, TrainCrossEncoder
 
 
 def logged_counts(queries: Path) -> pl.DataFrame:
     """How often the labelled pairs of a table of queries were logged: columns query, passage, count."""
     return pair_counts(queries, project.COUNTS, project.PASSAGES)
-
-
-def open_dev(encoder: DualEncoder, dev: Dev) -> tuple[DevSample, TextTokens]:
-    """The dev sample of a dual-encoder, and the dev queries as it reads them."""
-    sample = pooled_sample(read_dev_candidates(project.DEV_CANDIDATES), count_rows(project.PASSAGES), dev)
-    return sample, open_queries(project.queries("dev"), encoder)
 
 
 def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
@@ -51,15 +49,53 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         dev=(read_dev_candidates(project.DEV_CANDIDATES), open_queries(project.queries("dev"), model)),
         batch_tokens=params.encoder.batch_tokens,
     )
-    history = fit_evenly(
-        task,
-        model,
-        folder / WORK,
-        settings,
-        name="cross-encoder",
-        title=title,
-        seed=params.seed,
-        evaluations=params.dev.evaluations,
-    )
+    _fit(task, model, settings, params, folder, name="cross-encoder", title=title)
+
+
+def train_dual_encoder(
+    encoder: DualEncoder,
+    texts: Texts,
+    examples: Examples,
+    section: str,
+    params: Params,
+    folder: Path,
+    *,
+    title: str,
+    views: Views | None = None,
+    alpha: float = 0.0,
+) -> None:
+    """Train a dual-encoder, and write the weights of the best dev score and its learning curve.
+
+    Args:
+        section: the section of params.yaml that steers the training.
+        title: what is trained, in the log.
+        views, alpha: as in `dev_score` and in `ContrastiveTask`.
+    """
+    settings = params.value(section)
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    score = dev_score(encoder, texts, _open_dev(encoder, params.dev), params.encoder.batch_tokens, views)
+    seed = stream(params.seed, section)
+    task = ContrastiveTask(encoder, texts, examples, settings, seed=seed, score=score, alpha=alpha)
+    _fit(task, encoder, settings, params, folder, name="contrastive", title=title)
+
+
+def _open_dev(encoder: DualEncoder, dev: Dev) -> tuple[DevSample, TextTokens]:
+    """The dev sample of a dual-encoder, and the dev queries as it reads them."""
+    sample = pooled_sample(read_dev_candidates(project.DEV_CANDIDATES), count_rows(project.PASSAGES), dev)
+    return sample, open_queries(project.queries("dev"), encoder)
+
+
+def _fit(
+    task: Task,
+    model: CrossEncoder | DualEncoder,
+    settings: TrainCrossEncoder | Contrastive,
+    params: Params,
+    folder: Path,
+    *,
+    name: str,
+    title: str,
+) -> None:
+    how = {"name": name, "title": title, "seed": params.seed, "evaluations": params.dev.evaluations}
+    history = fit_evenly(task, model, folder / WORK, settings, **how)
     model.save(folder)
     write_history(folder / "history.csv", history)
