@@ -12,45 +12,37 @@ several clones, each of which ran the experiment with a seed of its own, a query
 import argparse
 import contextlib
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.baselines.bonus import prior, unit
-from gnn_encoder.baselines.choice import Setting, plainest_first
-from gnn_encoder.baselines.dev import Candidates
-from gnn_encoder.baselines.hybrid import Fusion, settings
+from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.runs import read_run
-from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.evaluation.significance import compare
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.judging import dev_queries, judgements, read_ranked, read_values, write_rankings
+from gnn_encoder.pipeline.judging import judgements, read_values
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import LEXICAL, title_of
+from gnn_encoder.pipeline.rankings import dev_queries, favour, fuse, write_best
+from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.formats import difference, p_value, points
 
 ALONE = "alone"
 Values = dict[str, pl.DataFrame]  # split -> qid, and the value of the measure, by qid
-Way = tuple[Mapping[str, Candidates], list[Setting]]  # split -> candidates, and the settings to try
 
 
 def combined(dense: str, way: str, params: Params) -> Values:
     """The queries' values of a dense system with what is added to it; prints their means and the setting."""
-    measure, told = params.evaluate.significance, ""
+    measure, told, found = params.evaluate.significance, "", dict[str, pl.DataFrame]()
     if way == ALONE:
         rows = read_values([dense]).filter(measure=measure)
         found = {split: rows.filter(split=split) for split in project.JUDGED}
     else:
-        candidates, tried = WAYS[way](dense, params)
-        choice, rankings = dev_queries(params).rank(dense, candidates, tried, depth=params.retrieve.depth, facts={})
-        told, found = f" and {way}, {choice.setting}", {}
         with tempfile.TemporaryDirectory() as scratch:
-            write_rankings(Path(scratch), dense, choice, rankings)
+            write_best(Path(scratch), dense, WAYS[way](project.runs(dense), params), dev_queries(params), params)
+            told = f" and {way}, {read_choice(Path(scratch)).setting}"
             for split in project.JUDGED:
                 run = read_run(Path(scratch) / project.run_file(dense, split).name)
                 found[split] = judgements(split, params.evaluate).measure(run, [measure])
@@ -59,23 +51,7 @@ def combined(dense: str, way: str, params: Params) -> Values:
     return {split: values.sort("qid").select("qid", "value") for split, values in found.items()}
 
 
-def fuse(dense: str, params: Params) -> Way:
-    """A dense system fused with BM25."""
-    folders = project.runs(dense), project.runs(LEXICAL)
-    found = {split: Fusion.of(*(read_ranked(runs, split) for runs in folders)) for split in project.JUDGED}
-    return found, settings(params.baselines)
-
-
-def favour(dense: str, params: Params) -> Way:
-    """A dense system with a prior for labelled passages."""
-    labelled = np.zeros(count_rows(project.PASSAGES), dtype=bool)
-    labelled[relevant_pairs(*project.tables("train"))["passage"].to_numpy()] = True
-    runs = {split: read_ranked(project.runs(dense), split) for split in project.JUDGED}
-    weights, scale = plainest_first(params.baselines.label_prior), unit(*runs["dev"])
-    return {split: prior(of, labelled, scale) for split, of in runs.items()}, [{"weight": w} for w in weights]
-
-
-WAYS: dict[str, Callable[[str, Params], Way]] = {"bm25": fuse, "prior": favour}
+WAYS = {"bm25": fuse, "prior": favour}
 
 
 def averaged(clones: list[Values], split: str) -> NDArray[np.float64]:

@@ -14,23 +14,27 @@ from gnn_encoder.core.records import EXAMPLES, TARGETS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, read_candidates, write_table
 from gnn_encoder.index.exact import exact_top_k
-from gnn_encoder.pair.labelling import Labelling, label_labelled, label_unlabelled
+from gnn_encoder.pair.labelling import label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_table
-from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
 from gnn_encoder.pipeline.training import train_cross_encoder
 from gnn_encoder.training.denoise import Ranks
 from gnn_encoder.training.lists import score_lists
 
-log = logging.getLogger(__name__)
+NONE = (
+    "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
+    "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"
+)
 
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from, and queries.parquet, the queries of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    teacher = stage.once("teacher", lambda folder: train(params, folder)) if pair.teacher else project.CROSS_ENCODER
+    teacher, own = project.CROSS_ENCODER, (pair.teacher, "pair.teacher", params)
+    if pair.teacher:
+        teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     length = (pair.teacher or params.train_cross_encoder).max_length
 
     def score(lists: pl.DataFrame, queries: Path, part: str) -> pl.DataFrame:
@@ -46,7 +50,6 @@ def main(stage: Stage) -> None:
 
     candidates, pairs = pl.DataFrame(read_candidates(project.CANDIDATES)), relevant_pairs(*project.tables("train"))
     labelled = label_labelled(candidates, pairs, pair, lambda lists: score(lists, project.queries("train"), "labelled"))
-    _write(stage.scratch, "finetune", labelled)
     pretraining, quality = labelled, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
@@ -57,25 +60,13 @@ def main(stage: Stage) -> None:
         pretraining = label_unlabelled(candidates, hidden, pair, lambda lists: score(lists, queries, "unlabelled"))
         quality = pretraining.statistics
     elif pair.pseudo_labels:
-        log.info(
-            "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
-            "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"
-        )
-    _write(stage.scratch, "pretrain", pretraining)
+        logging.getLogger(__name__).info(NONE)
+    for part, labelling in (("finetune", labelled), ("pretrain", pretraining)):
+        write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [labelling.examples.to_arrow()])
+        write_table(stage.scratch / f"{part}_targets.parquet", TARGETS, [labelling.targets.to_arrow()])
     if distributed.is_first():
         shutil.copyfile(queries, stage.scratch / "queries.parquet")
     write_json(stage.scratch / "statistics.json", {"unlabelled": quality, "labelled": labelled.statistics})
-
-
-def train(params: Params, folder: Path) -> None:
-    """Train a teacher of PAIR's own."""
-    if params.pair.teacher is not None:
-        train_cross_encoder(params.pair.teacher, "pair.teacher", params, folder, "pair_teacher")
-
-
-def _write(folder: Path, part: str, labelling: Labelling) -> None:
-    write_table(folder / f"{part}.parquet", EXAMPLES, [labelling.examples.to_arrow()])
-    write_table(folder / f"{part}_targets.parquet", TARGETS, [labelling.targets.to_arrow()])
 
 
 if __name__ == "__main__":

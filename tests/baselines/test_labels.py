@@ -24,9 +24,10 @@ from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.judging import dev_queries, judgements
+from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.rankings import dev_queries
 from gnn_encoder.pipeline.stage import Stage
 
 from ..project import ROOT

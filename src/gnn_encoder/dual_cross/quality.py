@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 NGRAMS = 4
-SHOWN = 5  # passages whose queries are logged as examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class Quality:
 
 
 def measure(pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated: Path, views: int) -> Quality:
-    """Compare generated queries with the data's own queries for the same passages.
+    """Compare generated queries with the data's own queries for the same passages, and log what comes out.
 
     Args:
         pairs: judged-relevant pairs, columns query, passage.
@@ -47,12 +46,16 @@ def measure(pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated:
     written = [flat[first : first + views] for first in range(0, len(flat), views)]
     scores = np.array([[rouge_l(one, query) for one in w] for query, w in zip(asked, written, strict=True)])
     copied = [rouge_l(first_sentence(text), query) for query, text in zip(asked, read, strict=True)]
-    return Quality(
+    quality = Quality(
         pairs=len(pairs),
         rouge_l=[float(value) for value in np.maximum.accumulate(scores, axis=1).mean(axis=0)],
         rouge_l_first_sentence=float(np.mean(copied)),
         self_bleu=float(np.mean([self_bleu(one) for one in written])),
     )
+    best = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(quality.rouge_l))
+    log.info("ROUGE-L %s; a passage's first sentence: %.3f", best, quality.rouge_l_first_sentence)
+    log.info("self-BLEU-4 %.3f", quality.self_bleu)
+    return quality
 
 
 def rouge_l(text: str, reference: str) -> float:
@@ -97,15 +100,3 @@ def texts_of_rows(table: Path, rows: NDArray[np.integer]) -> list[str]:
     kept = pl.scan_parquet(table).select("text").with_row_index("row").filter(pl.col("row").is_in(wanted.tolist()))
     texts = kept.sort("row").collect()["text"]
     return [texts[int(place)] for place in inverse]
-
-
-def tell(quality: Quality, pairs: pl.DataFrame, asked_queries: Path, generated: Path, views: int) -> None:
-    """Log the quality, and the generated queries of some passages; the arguments are those of `measure`."""
-    best = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(quality.rouge_l))
-    log.info("ROUGE-L %s; a passage's first sentence: %.3f", best, quality.rouge_l_first_sentence)
-    log.info("self-BLEU-4 %.3f", quality.self_bleu)
-    shown = pairs.head(SHOWN)
-    asked = texts_of_rows(asked_queries, shown["query"].to_numpy())
-    for query, passage in zip(asked, shown["passage"].to_list(), strict=True):
-        rows = np.arange(passage * views, (passage + 1) * views)
-        log.info("asked: %s; generated: %s", query, " | ".join(texts_of_rows(generated, rows)))

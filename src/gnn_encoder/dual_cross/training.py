@@ -1,5 +1,7 @@
 """Training P_QG(q|d) on labelled pairs: the model reads the positive passage and learns to write its query."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,17 +9,22 @@ import polars as pl
 import torch
 from torch import nn
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.params import Generator
 from gnn_encoder.dual_cross.warm_start import set_word_frequencies
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.pretrained import check_length
+from gnn_encoder.models.params import Encoder
+from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import Batches, chunks
-from gnn_encoder.training.loop import History, Settings, fit, parameter_group
+from gnn_encoder.training.loop import History, Settings, fit, parameter_group, write_history
 
+log = logging.getLogger(__name__)
 FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
@@ -126,3 +133,29 @@ def train_generator(
     task = GeneratorTask(model, texts, epochs=section.epochs, batch_size=section.batch_size, seed=seed)
     how = Settings(name="generator", warmup=section.warmup, seed=seed)
     return fit(task, parameter_groups(model, section.learning_rate), how, folder)
+
+
+def make_generator(
+    section: Generator, base: Encoder, texts: Callable[[QueryGenerator, str], PairTexts], folder: Path, *, seed: int
+) -> None:
+    """Write the generator that section `dual_cross.generator` names, or else one that is trained on labelled pairs.
+
+    Args:
+        base: section `encoder`, whose model the trained one starts from.
+        texts: opens the labelled pairs of a split, `train` or `dev`, as a model reads them.
+        folder: where it goes, and where training keeps what a killed run resumes from.
+    """
+    if section.model is not None:
+        QueryGenerator.load(Source(section.model, section.revision), precision=base.precision).save(folder)
+        write_json(folder / "statistics.json", {"model": section.model, "revision": section.revision})
+        log.info("%s: used as it is, nothing is trained", section.model)
+        return
+    model = QueryGenerator.from_encoder(Source(base.model, base.revision, base.trust_remote_code), base, seed=seed)
+    labelled = texts(model, "train")
+    history = train_generator(model, labelled, section, folder / WORK, seed=seed, frozen_layers=base.frozen_layers)
+    if distributed.is_first():
+        loss = mean_loss(model, texts(model, "dev"))
+        log.info("generator: %d training pairs, dev loss %.3f nats a token", len(labelled), loss)
+        write_json(folder / "statistics.json", {"train_pairs": len(labelled), "dev_loss": loss})
+    model.save(folder)
+    write_history(folder / "history.csv", history)

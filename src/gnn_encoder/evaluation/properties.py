@@ -5,7 +5,7 @@ labelled    yes: at least one of its relevant passages is labelled for a trainin
 cut         yes: at least one of its relevant passages is longer than what the encoder reads
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,47 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About
+from gnn_encoder.encoding.corpus import alone, embed_queries, iterate_queries
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About, Labels
+from gnn_encoder.models.dual_encoder import DualEncoder
 
 THIRDS = ("lower third", "middle third", "upper third")
 DECIMALS = 3  # of a similarity: equal queries must not differ by the noise of the arithmetic
 PRODUCTS = 2**22  # similarities in memory at a time
+
+
+def label_splits(
+    encoder: DualEncoder,
+    training: TextTokens,
+    splits: Mapping[str, tuple[TextTokens, Path, Path | None]],
+    passages: tuple[TextTokens, Path],
+    *,
+    labelled: Rows,
+    batch_tokens: int,
+) -> Labels:
+    """Compare the queries of each split with the training queries, by an encoder, and label them.
+
+    Args:
+        training: the training queries.
+        splits: split -> its queries, their table and `relevant`, as of `label_queries`.
+        passages: the passages and their table.
+        labelled: as of `label_queries`.
+    """
+    asked = [embed_queries(encoder, tokens, batch_tokens) for tokens, *_ in splits.values()]
+    nearest = nearest_similarity(np.concatenate(asked), iterate_queries(encoder, training, batch_tokens))
+    ends, read, found = np.cumsum([len(one) for one in asked])[:-1], alone(encoder, passages[0]), {}
+    for (split, (_, queries, relevant)), similarities in zip(splits.items(), np.split(nearest, ends), strict=True):
+        found[split] = label_queries(
+            queries,
+            relevant,
+            passages[1],
+            labelled=labelled,
+            similarities=similarities,
+            is_cut=read.is_cut,
+            passage_length=read.max_length,
+        )
+    return found
 
 
 def label_queries(

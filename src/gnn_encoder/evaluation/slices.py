@@ -49,6 +49,7 @@ class Slice:
 
 
 Slices = dict[str, dict[str, Slice]]  # property -> label -> slice
+Labels = dict[str, tuple[pl.DataFrame, About]]  # split -> its labels, and what they mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +95,11 @@ def _compared(
     return corrected({key: compare(*values, baseline) for key, values in columns.items()})
 
 
-def slice_splits(
-    values: pl.DataFrame, labels: dict[str, tuple[pl.DataFrame, About]], measure: str, baseline: str
-) -> dict[str, Sliced]:
+def slice_splits(values: pl.DataFrame, labels: Labels, measure: str, baseline: str) -> dict[str, Sliced]:
     """Split -> its slices.
 
     Args:
         values: columns system, split, qid, measure, value.
-        labels: split -> its labels, and what they mean.
     """
     found = {}
     for split, rows in by_split(values.filter(measure=measure)).items():
@@ -111,7 +109,7 @@ def slice_splits(
     return found
 
 
-def write_labelled(folder: Path, labels: dict[str, tuple[pl.DataFrame, About]]) -> None:
+def write_labelled(folder: Path, labels: Labels) -> None:
     """Write the labels of each split, and what they mean, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, (table, _) in labels.items():
@@ -119,7 +117,7 @@ def write_labelled(folder: Path, labels: dict[str, tuple[pl.DataFrame, About]]) 
     write_json(folder / ABOUT, {split: about for split, (_, about) in labels.items()})
 
 
-def read_labelled(folder: Path) -> dict[str, tuple[pl.DataFrame, About]]:
+def read_labelled(folder: Path) -> Labels:
     """Read what `write_labelled` wrote."""
     about = TypeAdapter(dict[str, About]).validate_json((folder / ABOUT).read_bytes())
     return {split: (pl.read_parquet(folder / f"{split}.parquet"), meaning) for split, meaning in about.items()}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.hybrid import HybridIndex
@@ -64,6 +65,15 @@ def costs_of_hybrid(params: Params) -> Costs:
 
     size = sum(file.stat().st_size for file in lexical.iterdir())
     return costs_of(dense, params, depth=both.depth, look_up=look_up, look_up_bytes=size)
+
+
+def measured_costs(params: Params) -> dict[str, Costs]:
+    """Costs of the systems that search vectors, alone or beside something else."""
+    found = {system: costs_of(system, params) for system in tqdm(registry().dense, desc="costs", disable=None)}
+    logged = [name for name, one in registry().reordered.items() if not one.one_vector]
+    found |= {system: costs_with_labelled_queries(system, params) for system in logged}
+    found[HYBRID] = costs_of_hybrid(params)
+    return {system: found[system] for system in registry().systems if system in found}
 
 
 def training_seconds(model: Path) -> float | None:

@@ -1,20 +1,16 @@
-"""What judges the project's systems, and what their runs and measures are, by split and system."""
+"""What judges the project's systems, and what their measures are, by split and system."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from gnn_encoder.baselines.choice import Choice, write_choice
-from gnn_encoder.baselines.dev import DevQueries
-from gnn_encoder.baselines.rankings import Ranking, read_ranking, write_ranking
 from gnn_encoder.core.records import open_parquet
+from gnn_encoder.core.runs import read_run
 from gnn_encoder.evaluation.claim import Claim, measure_claim
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, MAIN, UNTOUCHED, registry
 
 
@@ -23,28 +19,19 @@ def judgements(split: str, section: Evaluate) -> Judgements:
     return Judgements.of(section, *project.tables(split))
 
 
-def dev_queries(params: Params) -> DevQueries:
-    """The dev queries that choose the baselines' settings."""
-    return DevQueries.sample(
-        judgements("dev", params.evaluate),
-        measure=params.evaluate.significance,
-        size=params.baselines.dev_queries,
-        depth=params.retrieve.depth,
-        seed=params.seed,
-    )
+def measure(system: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
+    """The values of a system's runs: columns system, split, qid, measure, value.
 
-
-def read_ranked(runs: Path, split: str) -> Ranking:
-    """A run in a system's folder of runs. *Shape:* (queries of the split, longest ranking) both."""
-    return read_ranking(runs / project.run_file("", split).name, project.queries(split), project.PASSAGES)
-
-
-def write_rankings(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
-    """Write what a baseline chose and its runs into an unfinished artifact. `rankings`: split -> of all its queries."""
-    write_choice(folder, choice)
-    for split, ranking in rankings.items():
-        target = folder / project.run_file(system, split).name
-        write_ranking(target, ranking, project.queries(split), project.PASSAGES, system)
+    Of a system that is judged on a sample, the queries of its run alone count.
+    """
+    parts = []
+    for split in project.JUDGED:
+        ranked = read_run(project.run_file(system, split))
+        table = judgements(split, section).measure(ranked, names)
+        if registry().is_sampled(system):
+            table = table.filter(pl.col("qid").is_in(ranked["qid"].unique().implode()))
+        parts.append(table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns))
+    return pl.concat(parts)
 
 
 def read_values(systems: Iterable[str]) -> pl.DataFrame:

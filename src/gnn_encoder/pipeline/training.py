@@ -95,7 +95,7 @@ def _fit(
     name: str,
     title: str,
 ) -> None:
-    how = {"name": name, "title": title, "seed": params.seed, "evaluations": params.dev.evaluations}
-    history = fit_evenly(task, model, folder / WORK, settings, **how)
+    evaluations, work = params.dev.evaluations, folder / WORK
+    history = fit_evenly(task, model, work, settings, name=name, title=title, seed=params.seed, evaluations=evaluations)
     model.save(folder)
     write_history(folder / "history.csv", history)

@@ -1,0 +1,59 @@
+"""What the figures of PAIR and of Dual-Cross-Encoder are drawn from, where their artifacts lie."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.runs import as_run, read_run
+from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.dual_cross.curve import Curve, Point
+from gnn_encoder.dual_cross.views import pool_of
+from gnn_encoder.evaluation.measures import mean, parse
+from gnn_encoder.pair.similarity import not_answering, similarities, triples
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.judging import judgements
+from gnn_encoder.pipeline.opening import embed_table
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.systems import registry
+
+
+def pair_similarities(params: Params) -> dict[str, dict[str, float]]:
+    """System -> mean s(p+, q) and s(p+, p-), with and without the passage-centric loss (PAIR's Figure 4)."""
+    queries = project.queries("dev")
+    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+    run = read_run(project.run_file("retriever", "dev"))
+    chosen = triples(pairs, not_answering(run, queries, project.PASSAGES, params.evaluate.answers))
+    query, *others = (chosen[name].to_numpy().astype(np.int64) for name in ("query", "passage", "negative"))
+    found = {}
+    for system in registry().of_branch("pair"):
+        asked, matrix = embed_table(system, queries, params.encoder, query), open_matrix(project.embeddings(system))
+        found[system] = similarities(asked, *(gather(matrix, rows).astype(np.float32) for rows in others))
+    return found
+
+
+def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
+    """Dev measures, index size and search time with the first view of each passage, with the first two, and so on.
+
+    Rows that an interrupted run left in `work` are kept.
+    """
+    section, asked = params.evaluate, project.queries("dev")
+    names = list(parse([*section.measures, section.significance]))
+    qids, pids = pl.Series(read_column(asked, "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
+
+    def judge(rankings: Rows) -> Point:
+        return mean(judgements("dev", section).measure(as_run(rankings, qids, pids), names))
+
+    return Curve(
+        matrix=project.views(system),
+        queries=embed_table(system, asked, params.encoder),
+        passages=project.PASSAGES,
+        judge=judge,
+        depth=params.retrieve.depth,
+        factory=params.index.factory,
+        dtype=params.cache_passages.dtype,
+        seed=params.seed,
+    ).measure(pool_of(params.dual_cross), work)
