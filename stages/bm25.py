@@ -26,7 +26,7 @@ def main(stage: Stage) -> None:
     index = BM25Index.build(project.PASSAGES, params.bm25)
     index.save(stage.unfinished(project.index(LEXICAL)))
     found = pl.DataFrame(pa.concat_tables(candidates(index, project.queries("train"), params.bm25.depth)))
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    pairs = relevant_pairs(*project.tables("train"))
     write_table(runs / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:
         path = runs / project.run_file(LEXICAL, split).name
@@ -35,11 +35,7 @@ def main(stage: Stage) -> None:
 
 
 def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
-    """Write the relevant passages of the dev queries as a qrels table, and the candidates of the sampled ones.
-
-    Args:
-        lexical: BM25's run of the dev queries.
-    """
+    """Write the relevant passages of the dev queries, and candidates of sampled ones; `lexical` is the run of BM25."""
     params, queries, folder = stage.params, project.queries("dev"), stage.unfinished(project.POSITIVES.parent)
     answers, by_answers = params.evaluate.answers, judged_by_answers(queries)
     table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())

@@ -1,7 +1,6 @@
 """denoise: denoised positives and hard negatives, chosen from the candidates by M_ce's scores (section 3.4)."""
 
 import logging
-from functools import partial
 
 import polars as pl
 
@@ -11,9 +10,8 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_candidates, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
+from gnn_encoder.pipeline.teaching import teacher_scores
 from gnn_encoder.training.denoise import Ranks, denoise, spread
-from gnn_encoder.training.lists import score_lists
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +25,14 @@ def main(stage: Stage) -> None:
     chosen = spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
     # A labelled passage is a positive whatever its score, which `relative` and the soft targets read.
     labelled = pairs.join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
-    scored = score_lists(
+    scored = teacher_scores(
         pl.concat([chosen, labelled]).sort("query", "passage"),
         queries,
         stage.work,
-        scorers=open_scorers(project.CROSS_ENCODER, params.train_cross_encoder.max_length, params),
-        section=params.teacher,
-        dev=partial(open_dev_lists, ranks, params),
+        ranks,
+        params,
+        cross_encoder=project.CROSS_ENCODER,
+        max_length=params.train_cross_encoder.max_length,
         title="denoise",
     )
     table, counts = denoise(

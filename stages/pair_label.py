@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,13 @@ from gnn_encoder.core.records import EXAMPLES, TARGETS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, read_candidates, write_table
 from gnn_encoder.index.exact import exact_top_k
-from gnn_encoder.pair.labelling import label_labelled, label_unlabelled
+from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.teaching import open_dev_lists, open_scorers
+from gnn_encoder.pipeline.teaching import teacher_scores
 from gnn_encoder.pipeline.training import train_cross_encoder
 from gnn_encoder.training.denoise import Ranks
-from gnn_encoder.training.lists import score_lists
-
-NONE = (
-    "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
-    "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"
-)
 
 
 def main(stage: Stage) -> None:
@@ -38,15 +31,9 @@ def main(stage: Stage) -> None:
     length = (pair.teacher or params.train_cross_encoder).max_length
 
     def score(lists: pl.DataFrame, queries: Path, part: str) -> pl.DataFrame:
-        return score_lists(
-            lists,
-            queries,
-            stage.work / part,
-            scorers=open_scorers(teacher, length, params),
-            section=params.teacher,
-            dev=partial(open_dev_lists, Ranks(0, pair.depth, pair.candidates), params),
-            title="pair_label",
-        )
+        how = {"cross_encoder": teacher, "max_length": length, "title": "pair_label"}
+        ranks = Ranks(0, pair.depth, pair.candidates)
+        return teacher_scores(lists, queries, stage.work / part, ranks, params, **how)
 
     candidates, pairs = pl.DataFrame(read_candidates(project.CANDIDATES)), relevant_pairs(*project.tables("train"))
     labelled = label_labelled(candidates, pairs, pair, lambda lists: score(lists, project.queries("train"), "labelled"))
@@ -60,7 +47,7 @@ def main(stage: Stage) -> None:
         pretraining = label_unlabelled(candidates, hidden, pair, lambda lists: score(lists, queries, "unlabelled"))
         quality = pretraining.statistics
     elif pair.pseudo_labels:
-        logging.getLogger(__name__).info(NONE)
+        logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     for part, labelling in (("finetune", labelled), ("pretrain", pretraining)):
         write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [labelling.examples.to_arrow()])
         write_table(stage.scratch / f"{part}_targets.parquet", TARGETS, [labelling.targets.to_arrow()])

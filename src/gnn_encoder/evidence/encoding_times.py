@@ -1,17 +1,22 @@
 """What informing passages by queries costs: ms to encode a passage (Table 4)."""
 
+import os
 import shutil
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages, origin_of, transform_corpus
+from gnn_encoder.evaluation.costs import QUERIES
+from gnn_encoder.models.device import processor, working_dtype
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.costs import costs_of
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
 from gnn_encoder.pipeline.opening import load_encoder, open_passages
 from gnn_encoder.pipeline.params import Params
@@ -20,6 +25,27 @@ from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 GRAPH = GraphArtifacts(name=MAIN)
 ENCODED = 4_096  # passages of a timed encoding, spread evenly over the corpus
 REPEATS = 3
+
+
+def timed(params: Params, scratch: Path) -> dict[str, Any]:
+    """Table 4: ms per passage and ms per query, of M_de and of GNN-encoder, and what the times depend on."""
+    systems = {
+        system: {"ms_a_passage": passage, "ms_a_question": costs_of(system, params).latency_ms}
+        for system, passage in encoding_milliseconds(params, scratch).items()
+    }
+    machine = {
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": torch.get_num_threads(),
+        "precision": "bf16" if working_dtype(params.encoder.precision) is torch.bfloat16 else "fp32",
+        "passage_batch_tokens": params.encoder.batch_tokens,
+        "passage_length": params.encoder.passage_length,
+        "query_batch": 1,
+        "passages": count_rows(project.PASSAGES),
+        "queries_in_graph": count_rows(GRAPH.queries),
+        "queries_timed": QUERIES,
+    }
+    return {"systems": systems, "machine": machine}
 
 
 def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:

@@ -60,8 +60,8 @@ def compare_at_rank_one(
     return AtRankOne(won=won, lost=len(lost), queries=len(values))
 
 
-def describe_cases(params: Params) -> tuple[AtRankOne, list[dict[str, Any]]]:
-    """The dev queries won at rank 1, and everything that is shown of the first `evidence.cases` of them."""
+def describe_cases(params: Params) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    """How many dev queries are won and lost at rank 1, and all that is shown of the first `evidence.cases` won."""
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
     found = compare_at_rank_one(
         ours, theirs, lambda run: Judgements.of(params.evaluate, *project.tables("dev")).measure(run, ["P@1"])
@@ -78,7 +78,7 @@ def describe_cases(params: Params) -> tuple[AtRankOne, list[dict[str, Any]]]:
         texts = {"query": query["text"], "passage": f"{passage['title']} {passage['text']}".strip()}
         ranks = {"rank_of_dual_encoder": case["rank"], "depth": depth, "dual_encoder_first": case["other"]}
         cases.append(case | texts | ranks | _informed(heard[row], row, labelled, len(passages)))
-    return found, cases
+    return {"queries": found.queries, "won_at_rank_1": len(found.won), "lost_at_rank_1": found.lost}, cases
 
 
 def informed_by(attention: pl.LazyFrame, passages: list[int]) -> dict[int, pl.DataFrame]:

@@ -15,6 +15,10 @@ from gnn_encoder.training.examples import examples_from_candidates, examples_tab
 
 log = logging.getLogger(__name__)
 THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
+NOTHING_TO_LABEL = (
+    "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
+    "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"
+)
 # Adds the teacher's columns `combined` (log odds) and `score` (0..1) to columns query, passage, listed; those that are
 # listed are among the candidates.
 Score = Callable[[pl.DataFrame], pl.DataFrame]

@@ -1,5 +1,6 @@
-"""Opening what the teacher reads, where it lies."""
+"""The teacher's scores, by models and candidates where they lie."""
 
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -15,32 +16,44 @@ from gnn_encoder.pipeline.opening import embed_table, load_encoder, open_passage
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.denoise import Ranks
 from gnn_encoder.training.dev import sample_queries
-from gnn_encoder.training.lists import Scorers, chosen_of, dev_lists
+from gnn_encoder.training.lists import Scorers, chosen_of, dev_lists, score_lists
 
 
-def open_scorers(cross_encoder: Path, max_length: int, params: Params) -> Scorers:
-    """The models that the teacher's score is made of.
+def teacher_scores(
+    lists: pl.DataFrame,
+    queries: Path,
+    work: Path,
+    ranks: Ranks,
+    params: Params,
+    *,
+    cross_encoder: Path,
+    max_length: int,
+    title: str,
+) -> pl.DataFrame:
+    """Add the teacher's scores to passages of some queries; the other arguments are those of `score_lists`.
 
     Args:
+        ranks: those of the first retriever's passages that are among the lists of dev queries.
         cross_encoder: folder of M_ce.
         max_length: most tokens of a pair.
     """
-    teacher = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
-    retriever = None
+    model, retriever = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference(), None
     if params.teacher.score == "sum":
-        model = project.encoder("retriever")
-        retriever = load_encoder(model, params.encoder), open_matrix(project.embeddings("retriever"))
-    return Scorers(
-        cross_encoder=teacher,
+        first = project.encoder("retriever")
+        retriever = load_encoder(first, params.encoder), open_matrix(project.embeddings("retriever"))
+    scorers = Scorers(
+        cross_encoder=model,
         max_length=max_length,
         retriever=retriever,
         batch_tokens=params.encoder.batch_tokens,
-        passages=open_passages(teacher),
+        passages=open_passages(model),
         queries=open_queries,
     )
+    dev = partial(_dev_lists, ranks, params)
+    return score_lists(lists, queries, work, scorers=scorers, section=params.teacher, dev=dev, title=title)
 
 
-def open_dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:
+def _dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:
     """The candidates of the sampled dev queries that `ranks` chooses, as `dev_lists`, and the table of the queries."""
     queries = project.queries("dev")
     pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
