@@ -31,11 +31,7 @@ def stages_of_the_tiny_experiment() -> list[Declared]:
 
 
 STAGES = stages_of_the_tiny_experiment()
-# Of what a `foreach` declares alike for many, the first and the last.
-OF_EACH: dict[tuple[Path, str], list[Declared]] = {}
-for one in STAGES:
-    OF_EACH.setdefault((one.file, one.name), []).append(one)
-ALONE = [stage for alike in OF_EACH.values() for stage in (alike if len(alike) == 1 else (alike[0], alike[-1]))]
+ALONE = {(one.file, one.name): one for one in STAGES}.values()  # of what a `foreach` declares alike, the last
 
 
 def test_all_of_them(reproduced: tuple[Any, Any]) -> None:

@@ -13,7 +13,6 @@ from dvc.stage import PipelineStage
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import Declared, find_stage, read_stages, repro
-from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
 
 from ..project import ROOT, declare
@@ -23,11 +22,8 @@ def paths(folder: Path, outputs: list[Any]) -> list[str]:
     return [os.path.relpath(output.fs_path, folder) for output in outputs]
 
 
-@pytest.mark.parametrize("experiment", ["params.yaml", "tests/tiny/params.yaml"])
-def test_equals_what_dvc_reads(experiment: str, tmp_path: Path) -> None:
+def test_equals_what_dvc_reads(tmp_path: Path) -> None:
     declare(tmp_path)
-    if experiment != "params.yaml":
-        init([str(ROOT / experiment)], tmp_path / "params.yaml", over=True)
     Repo.init(str(tmp_path), no_scm=True).close()
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     with Repo(str(tmp_path)) as repo:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gnn_encoder.baselines import hybrid, logged_neighbours
 from gnn_encoder.baselines.bonus import prior, unit
-from gnn_encoder.baselines.choice import NO_LIMITS, Limits, Setting, plainest_first, write_choice
+from gnn_encoder.baselines.choice import Limits, Setting, plainest_first, write_choice
 from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
 from gnn_encoder.baselines.labelled import Asked, Others, choose_mean
@@ -33,7 +33,7 @@ class Way:
 
     candidates: Mapping[str, Candidates]
     tried: list[Setting]
-    limits: Limits = NO_LIMITS
+    limits: Limits = field(default_factory=dict)
     facts: Setting = field(default_factory=dict)
 
 
