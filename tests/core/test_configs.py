@@ -102,12 +102,6 @@ def test_the_paper_s_graph_is_of_the_training_queries() -> None:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_base_model_has_a_revision(name: str) -> None:
-    encoder = complete(name).encoder
-    assert encoder.revision is not None and not encoder.trust_remote_code
-
-
-@pytest.mark.parametrize("name", PAPERS)
 def test_every_hyper_parameter_of_the_papers_names_its_source(name: str) -> None:
     lines = (CONFIGS / f"{name}.yaml").read_text().splitlines()
     for key in ("k", "beta", "encoder_learning_rate", "joint_gnn_learning_rate", "query_length", "positive_threshold"):

@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.pipeline.experiment import Change, load_experiment
+from gnn_encoder.pipeline.experiment import Change
 from gnn_encoder.pipeline.experiment import init as write
 from gnn_encoder.pipeline.params import Params, load_params
 
@@ -114,14 +114,6 @@ def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
     assert after.keys() - before.keys() == {"two-heads"} and after["no_gate"].mgt == {"gate": 0.3}
 
 
-def test_null_and_back() -> None:
-    section = "{model: null, max_length: 9, epochs: 1, batch_size: 4, negatives: 1, learning_rate: 1.0e-5, warmup: 0.1}"
-    assert "pair.teacher.learning_rate: not set -> 1.0e-05" in init(f"pair.teacher={section}")
-    assert init("--over", "pair.teacher=null")[0].endswith("warmup: 0.1} -> null")
-    assert lines()[0] == f"{HEADER}'pair.teacher={section}'"
-    assert lines()[1] == f"{HEADER}pair.teacher=null --over"
-
-
 @pytest.mark.parametrize(
     "text",
     ["5.0e-5", "017", "1e3", "1e3x", "yes", "'yes'", '"5e-5"', "~", "[1]"],
@@ -134,18 +126,6 @@ def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
         assert code == 0 and load_params().encoder.revision == meant
     else:
         assert code == 2 and f"encoder.revision is {meant!r}: input should be a valid string" in err
-
-
-def test_every_config_is_whole_over_params_yaml() -> None:
-    for config in sorted(Path("configs").glob("*.yaml")):
-        shutil.copy(ROOT / "params.yaml", "params.yaml")
-        printed = init(str(config), "data.dev_fraction=0.2")
-        assert len(printed) > 40
-        made = load_params()
-        assert made.data.dev_fraction == 0.2
-        shutil.copy(ROOT / "params.yaml", "params.yaml")
-        expected = load_experiment(config)
-        assert made == expected.model_copy(update={"data": expected.data.model_copy(update={"dev_fraction": 0.2})})
 
 
 @pytest.mark.parametrize(

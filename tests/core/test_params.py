@@ -49,22 +49,12 @@ def message(values: object, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("section", "key", "value", "expected"),
     [
-        ("mgt", "beta", 0, "mgt.beta is 0: input should be greater than 0"),
-        ("mgt", "beta", 1, "mgt.beta is 1: input should be less than or equal to 0.5"),
         ("mgt", "beta", 0.6, "mgt.beta is 0.6: input should be less than or equal to 0.5"),
-        ("mgt", "beta", -0.1, "mgt.beta is -0.1: input should be greater than 0"),
-        ("mgt", "beta", True, "mgt.beta is True: input should be a valid number"),
         ("mgt", "layers", 3, "mgt.layers is 3: input should be 1 or 2"),
-        ("mgt", "heads", 0, "mgt.heads is 0: input should be greater than or equal to 1"),
-        ("mgt", "masking", "none", "mgt.masking is 'none': input should be 'mgt' or 'drop_labelled'"),
         ("mgt", "epoch", 2, "mgt.epoch is not a parameter (value 2); remove it or correct its name"),
         ("build_graph", "k", 2.5, "build_graph.k is 2.5: input should be a valid integer"),
         ("build_graph", "k", 40_000, "build_graph.k is 40000: input should be less than or equal to 32767"),
         ("data", "name", "nq", "data.name is set, which source insuranceqa does not read; remove it"),
-        ("data", "test", "trec_dl_2019", "data.test is set, which source insuranceqa does not read; remove it"),
-        ("data", "min_count", 2, "data.min_count is set, which source insuranceqa does not read; remove it"),
-        ("data", "split", "time", "data.split is set, which source insuranceqa does not read; remove it"),
-        ("data", "test_fraction", 0.2, "data.test_fraction is set, which source insuranceqa does not read; remove it"),
         ("data", "passages", 120, f"data.passages is 120: must be lines of `key: value`; {DEFAULTS}"),
         ("data", "passages", {"words": 120}, f"data.passages.overlap is missing; {DEFAULTS}"),
         (
@@ -80,11 +70,7 @@ def message(values: object, folder: Path) -> str:
             "evaluate.by is 'document', but data.passages is null: each passage is a document; set one of the two",
         ),
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
-        ("encoder", "pooling", "max", "encoder.pooling is 'max': input should be 'cls' or 'mean'"),
         ("mgt", "gnn_learning_rate", float("inf"), "mgt.gnn_learning_rate is inf: input should be a finite number"),
-        ("rerank", "queries", 0, "rerank.queries is 0: input should be greater than or equal to 1"),
-        ("evaluate", "answers", "exact", "evaluate.answers is 'exact': input should be 'string' or 'regex'"),
-        ("data", "path", 3, "data.path is 3: input should be a valid string"),
         (
             "encoder",
             "query_prefix",
@@ -117,17 +103,7 @@ def test_soft_targets_of_pair_need_pseudo_labels(values: dict[str, Any], tmp_pat
     )
 
 
-def test_a_stage_of_pair(values: dict[str, Any], tmp_path: Path) -> None:
-    """It may be left out, and what it does not name is as in the paper."""
-    values["pair"]["pretrain"]["epochs"] = 0
-    del values["pair"]["pretrain"]["targets"]
-    found = load(values, tmp_path).pair.pretrain
-    assert (found.epochs, found.targets) == (0, "labels")
-    values["pair"]["pretrain"]["targets"] = "all"
-    assert message(values, tmp_path) == "pair.pretrain.targets is 'all': input should be 'labels' or 'teacher'"
-
-
-@pytest.mark.parametrize("gate", ["learnt", 1.5, -1, True, None])
+@pytest.mark.parametrize("gate", ["learnt", 1.5])
 def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
     values["mgt"]["gate"] = gate
     text = message(values, tmp_path)
@@ -135,20 +111,9 @@ def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> N
     assert "float" not in text and "literal" not in text
 
 
-@pytest.mark.parametrize("gate", ["learned", 0, 0.2, 1])
-def test_a_right_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
-    values["mgt"]["gate"] = gate
-    assert load(values, tmp_path).mgt.gate == gate
-
-
 def test_a_missing_key(values: dict[str, Any], tmp_path: Path) -> None:
     del values["mgt"]["beta"], values["index"]
     assert message(values, tmp_path) == f"mgt.beta is missing; {DEFAULTS}; index is missing; {DEFAULTS}"
-
-
-def test_an_unknown_section(values: dict[str, Any], tmp_path: Path) -> None:
-    values["mtg"] = {"beta": 0.1}
-    assert message(values, tmp_path).startswith("mtg is not a parameter")
 
 
 def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
@@ -173,24 +138,12 @@ AT = "evidence.trials"
     ("name", "trial", "expected"),
     [
         ("full", FULL | {"mgt": {"layers": 1}}, f"{AT}.full must be {FULL!r}: every other trial is compared with it"),
-        ("full", FULL | {"graph": "widest"}, f"{AT}.full must be {FULL!r}: every other trial is compared with it"),
         ("no_gnn", FULL, f"{AT}.no_gnn must be {FULL | {'control': True}!r}: every other trial is compared with it"),
         ("one_layer", FULL | {"mgt": {"layers": 3}}, f"{AT}.one_layer: layers is 3: input should be 1 or 2"),
         (
             "one_layer",
             FULL | {"mgt": {"layer": 1}},
             f"{AT}.one_layer: layer is not a parameter (value 1); remove it or correct its name",
-        ),
-        (
-            "one_layer",
-            FULL | {"layers": 1},
-            f"{AT}.one_layer.layers is not a parameter (value 1); remove it or correct its name",
-        ),
-        ("one_layer", {"graph": "gnn_encoder"}, f"{AT}.one_layer.table is missing; {DEFAULTS}"),
-        (
-            "one_layer",
-            FULL | {"graph": "pair"},
-            f"{AT}.one_layer.graph is 'pair': input should be 'gnn_encoder' or 'widest'",
         ),
         (
             "k_10",
@@ -219,23 +172,11 @@ AT = "evidence.trials"
             {"table": "k", "graph": "widest"},
             f"{AT}.k_10: a trial of table k has a k, one of table beta has mgt.beta",
         ),
-        ("one_layer", FULL | {"k": 5}, f"{AT}.one_layer: a trial of table k has a k, one of table beta has mgt.beta"),
-        (
-            "beta_1",
-            {"table": "beta", "graph": "gnn_encoder", "mgt": {"heads": 2}},
-            f"{AT}.beta_1: a trial of table k has a k, one of table beta has mgt.beta",
-        ),
     ],
 )
 def test_a_wrong_trial(values: dict[str, Any], tmp_path: Path, name: str, trial: dict[str, Any], expected: str) -> None:
     values["evidence"]["trials"][name] = trial
     assert message(values, tmp_path) == expected
-
-
-@pytest.mark.parametrize("name", ["full", "no_gnn", "no_mgt"])
-def test_a_trial_that_others_need(values: dict[str, Any], tmp_path: Path, name: str) -> None:
-    del values["evidence"]["trials"][name]
-    assert message(values, tmp_path).startswith(f"{AT}.{name} ")
 
 
 def test_a_trial_changes_what_it_says(values: dict[str, Any], tmp_path: Path) -> None:
@@ -263,14 +204,7 @@ def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
     assert trial.value("evidence.trials.no_gate") == params.evidence.trials["no_gate"]
 
 
-def test_a_parameter_by_its_name(values: dict[str, Any], tmp_path: Path) -> None:
-    params = load(values, tmp_path)
-    assert params.value("seed") == 13 and params.value("mgt") == params.mgt
-    assert params.value("pair.finetune.alpha") == 0.0
-    assert params.value("evidence.trials.k_10").k == 10
-
-
-@pytest.mark.parametrize("rate", ["2.0e-5", "2e-5", "0.00002", "3.5e-6", "1", "0.5"])
+@pytest.mark.parametrize("rate", ["2.0e-5", "2e-5", "1"])
 def test_a_rate_set_by_dvc_exp_run(values: dict[str, Any], tmp_path: Path, rate: str) -> None:
     """DVC writes numbers as YAML 1.2 has them, 2e-05 without a point, which YAML 1.1 reads as text."""
     expected = load(values, tmp_path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gnn_encoder.core.view_pool import BEST, Pool, searched_pool
+from gnn_encoder.core.view_pool import Pool
 
 OF_VIEWS = np.array([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -5.0], [0.0, 0.25]]], dtype=np.float32)
 
@@ -24,20 +24,8 @@ def test_scores(pool: Pool, expected: list[list[float]]) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_a_softmax_lies_between_the_mean_and_the_maximum() -> None:
-    scores = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
-    best, mean, soft = (pool.scores(scores) for pool in (BEST, Pool("mean"), Pool("softmax", 0.5)))
-    assert (mean < soft).all() and (soft < best).all()
-    np.testing.assert_allclose(Pool("softmax", 1e-4).scores(scores), best, atol=1e-5)
-    np.testing.assert_allclose(Pool("softmax", 1e5).scores(scores), mean, atol=1e-4)
-
-
 def test_high_scores_at_a_low_temperature_do_not_overflow() -> None:
     assert Pool("softmax", 1e-3).scores(np.array([[400.0, 399.0]], dtype=np.float32)).tolist() == [400.0]
-
-
-def test_of_a_manifest() -> None:
-    assert searched_pool(None) == Pool("max") and searched_pool(0.05) == Pool("softmax", 0.05)
 
 
 def test_weights_of_the_mean() -> None:

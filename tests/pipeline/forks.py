@@ -38,9 +38,9 @@ def ask(path: str, order: Order, streams: list[int]) -> int:
 
 
 def serve(path: str) -> None:
+    owner = os.getppid()
     load()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for the forks
-    owner = os.getppid()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(path)
         listener.listen()

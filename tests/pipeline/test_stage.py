@@ -15,12 +15,12 @@ from safetensors import SafetensorError
 
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import publish
-from gnn_encoder.core.storage.fingerprint import code_fingerprint, fingerprint
+from gnn_encoder.core.storage.fingerprint import code_fingerprint
 from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import TIMES, Stage, artifact
 
-from ..project import ROOT, call_stage, declare
+from ..project import ROOT
 from ..two_processes import run_two
 from . import two_ranks
 
@@ -112,24 +112,6 @@ def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytes
     assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
     begin.build("one", k=2)
     assert {path: path.read_bytes() for path in TARGET.iterdir()} != before
-
-
-def test_what_came_out_otherwise_does_not_pass_for_the_former(begin: Begin) -> None:
-    """A cache of what an artifact holds, kept under its fingerprint, would else outlive a change of code."""
-    begin.build("one", k=1)
-    before = fingerprint(TARGET)
-    begin.build("two", k=1)
-    assert fingerprint(TARGET) != before
-    begin.build("one", k=1)
-    assert fingerprint(TARGET) == before
-
-
-def test_replaces_the_old_artifact(root: Path, begin: Begin) -> None:
-    begin.build("one", k=1)
-    (TARGET / "left.txt").write_text("of the old one")
-    begin.build("two", k=2)
-    assert (TARGET / "a.txt").read_text() == "two"
-    assert not (TARGET / "left.txt").exists()
 
 
 def test_an_error_leaves_the_target_and_keeps_the_scratch(root: Path, begin: Begin) -> None:
@@ -229,17 +211,6 @@ def test_a_part_is_made_once(begin: Begin) -> None:
     assert len(made) == 1 and [path.name for path in (TARGET / "part").iterdir()] == ["model"]
 
 
-def test_manifest_names_the_parameters_and_differs_with_them(root: Path, begin: Begin) -> None:
-    begin.build("same", k=1)
-    one = (TARGET / "manifest.json").read_text()
-    begin.build("same", k=2)
-    two = (TARGET / "manifest.json").read_text()
-    assert json.loads(one)["params"] == {"seed": 1, "mgt.beta": 0.25}
-    assert json.loads(two)["params"] == {"seed": 2, "mgt.beta": 0.25}
-    begin.build("same", k=1)
-    assert (TARGET / "manifest.json").read_text() == one
-
-
 def test_a_missing_input_is_named(root: Path, begin: Begin) -> None:
     (root / "input.txt").unlink()
     with (
@@ -286,14 +257,6 @@ def test_another_item_begins_anew(root: Path, begin: Begin) -> None:
             scratches.append(stage.scratch)
             raise KeyboardInterrupt
     assert scratches[0] != scratches[1]
-
-
-def test_a_parameter_that_is_not_declared_cannot_be_read(begin: Begin) -> None:
-    with begin(k=4) as stage:
-        assert (stage.params.seed, stage.params.mgt.beta) == (4, 0.25)
-        for read in (lambda: stage.params.encoder, lambda: stage.params.mgt.heads):
-            with pytest.raises(AttributeError):
-                read()
 
 
 def test_a_parameter_that_is_not_declared_decides_nothing(begin: Begin) -> None:
@@ -351,17 +314,6 @@ def told(error: BaseException, capsys: pytest.CaptureFixture[str]) -> str:
     text = capsys.readouterr().err
     assert text.count("\n") == 1 and text.endswith("\n")
     return text
-
-
-def test_an_empty_experiment_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    declare(tmp_path)
-    (tmp_path / "params.yaml").write_text("")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        call_stage("bm25")
-    assert capsys.readouterr().err.startswith("error: params.yaml: the file is None: must be lines of `key: value`")
 
 
 def test_a_users_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,10 @@
 """Moving into place: whole, whatever stood there before."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.storage.atomic import publish, write_json, write_text
+from gnn_encoder.core.storage.atomic import publish, write_text
 
 
 def tree(path: Path) -> dict[str, str]:
@@ -37,13 +36,6 @@ def test_what_a_kill_left_beside_does_not_stop_the_next_move(tmp_path: Path) -> 
     assert tree(tmp_path) == {"target/a": "new"}
 
 
-def test_file_replaces_a_file(tmp_path: Path) -> None:
-    (tmp_path / "new").write_text("new")
-    (tmp_path / "target").write_text("old")
-    publish(tmp_path / "new", tmp_path / "target")
-    assert tree(tmp_path) == {"target": "new"}
-
-
 def test_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "note.txt"
     write_text(path, "été")
@@ -51,10 +43,3 @@ def test_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "half \ud800")
     assert path.read_text(encoding="utf-8") == "été"
-
-
-def test_json_is_indented_and_ends_with_a_newline(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"b": [1], "a": "é"})
-    text = (tmp_path / "a.json").read_text(encoding="utf-8")
-    assert text.endswith("}\n") and "é" in text
-    assert json.loads(text) == {"b": [1], "a": "é"}

@@ -16,12 +16,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "made"
 
 
-def test_is_32_hexadecimal_digits_and_repeats(folder: Path) -> None:
-    first = fingerprint(folder, k=1)
-    assert len(first) == 32 and int(first, 16) >= 0
-    assert first == fingerprint(folder, k=1)
-
-
 def test_changes_with_content_names_and_values(folder: Path) -> None:
     seen = [fingerprint(folder, k=1), fingerprint(folder, k=2), fingerprint(folder, j=1), fingerprint(k=1)]
     (folder / "a.txt").write_text("One")
