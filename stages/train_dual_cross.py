@@ -21,19 +21,19 @@ from gnn_encoder.training.examples import Examples, read_examples
 
 def main(stage: Stage) -> None:
     """Pre-train the base model on generated queries; fine-tune it on labelled ones."""
-    params, section, title = stage.params, stage.params.dual_cross, title_of(stage.key)
-    n_passages, pair_length = count_rows(project.PASSAGES), section.max_length if stage.item == "paired" else None
-
-    def pretrain(folder: Path) -> None:
-        base = params.encoder.model_copy(update={"shared": section.shared})
-        encoder = DualEncoder.from_pretrained(base, pair_length=pair_length)
-        examples = generated_examples(n_passages, section.views, section.queries, params.seed)
-        train(encoder, examples, project.GENERATED_QUERIES, "dual_cross.pretrain", params, folder, title)
-
-    start = stage.once("pretrained", pretrain)
+    params, title, paired = stage.params, title_of(stage.key), stage.item == "paired"
+    start = stage.once("pretrained", lambda folder: pretrain(params, folder, paired=paired, title=title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    examples = read_examples(project.EXAMPLES, n_passages)
+    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES))
     train(encoder, examples, project.queries("train"), "dual_cross.finetune", params, stage.scratch, title)
+
+
+def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
+    """Train the base model; `paired`: E_P reads a passage together with a query, or else alone, as in the baseline."""
+    section, base = params.dual_cross, params.encoder.model_copy(update={"shared": params.dual_cross.shared})
+    encoder = DualEncoder.from_pretrained(base, pair_length=section.max_length if paired else None)
+    examples = generated_examples(count_rows(project.PASSAGES), section.views, section.queries, params.seed)
+    train(encoder, examples, project.GENERATED_QUERIES, "dual_cross.pretrain", params, folder, title)
 
 
 def train(

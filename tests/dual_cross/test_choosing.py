@@ -10,7 +10,7 @@ import pytest
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.dual_cross import generation as module
-from gnn_encoder.dual_cross.generation import choose_queries, cosines_to, nearest
+from gnn_encoder.dual_cross.generation import choose_queries, nearest
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -64,13 +64,6 @@ def test_nearest_by_hand() -> None:
     repeated[2, 1] = True
     assert nearest(cosines, repeated, 4).tolist() == [[1, 3, 2, 0], [0, 1, 2, 3], [0, 3, 2, 1]]
     assert nearest(cosines, repeated, 2).tolist() == [[1, 3], [0, 1], [0, 3]]
-
-
-def test_cosines_by_hand() -> None:
-    passages, queries = np.array([[3, 4], [0, 2]], dtype=np.float16), np.array([[[3, 4], [4, -3]], [[0, -5], [1, 1]]])
-    found = cosines_to(passages, queries.astype(np.float32))
-    np.testing.assert_allclose(found, [[1, 0], [-1, 0.70710678]], atol=1e-6)
-    assert cosines_to(np.zeros((1, 2), np.float16), np.ones((1, 1, 2), np.float32)).tolist() == [[0]]
 
 
 @pytest.mark.parametrize("keep", [1, 2, 4])

@@ -90,27 +90,6 @@ def test_loss_and_gradients(
         torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        [0, 1, 2, 4, 5, 5, 5, 4, 4, 0, 0, 1, 1, 2, 2],  # hard negatives beside other queries
-        [0, 1, 2, 4, 5, 0, 1, 2, 4, 5, 0, 1, 2, 4, 5],  # one query a column, not two in a row
-        [0] * 15,  # in-batch negatives beside the query that is asked
-    ],
-)
-def test_another_mapping_has_another_loss(tiny_model: Path, tables: Path, wrong: list[int]) -> None:
-    """What the test above would let pass if it did not matter which query a passage stands beside."""
-    oracle = Oracle(pair_encoder(tiny_model), tiny_model, tables)
-    with torch.no_grad():
-        right = written_out(oracle, 10.0, RELEVANT, ASKED).item()
-        assert abs(written_out(oracle, 10.0, RELEVANT, wrong).item() - right) > 1e-3
-
-
-def test_asked() -> None:
-    assert BATCH.asked.tolist() == ASKED
-    assert TrainingBatch(np.array([3, 1]), np.array([9, 9])).asked.tolist() == [3, 1]
-
-
 @pytest.mark.parametrize("views", [1, 3])
 def test_passages_beside_their_own_generated_queries(
     tiny_model: Path, texts: Texts, generated: TextTokens, views: int
@@ -128,22 +107,6 @@ def test_passages_beside_their_own_generated_queries(
     torch.testing.assert_close(found.input_ids, expected.input_ids)
     alone = Texts(pair_encoder(tiny_model), generated, texts.passage_tokens).passages_of(batch, np.arange(4))
     assert views == 1 or alone.input_ids.tolist() != found.input_ids.tolist()
-
-
-def test_pairs_of_generated_queries(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
-    """In pre-training the queries are those of another table; token types tell query from passage."""
-    encoder = pair_encoder(tiny_model)
-    batch = TrainingBatch(np.array([31, 2]), np.array([10, 0]))
-    made = Texts(encoder, generated, texts.passage_tokens).passages_of(batch, np.array([0]))
-    query, passage = (
-        generated.ids[generated.offsets[31] :],
-        texts.passage_tokens.ids[texts.passage_tokens.offsets[10] :],
-    )
-    n = int(generated.lengths(np.array([31]))[0])
-    ids = made.input_ids[0].tolist()
-    assert n == 5 and ids[1 : 1 + n] == query[:n].tolist()
-    assert ids[2 + n : 19] == passage[: 17 - n].tolist()
-    assert made.token_type_ids[0].tolist() == [0] * (n + 2) + [1] * (18 - n)
 
 
 def test_a_share_of_passages_is_read_alone(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
@@ -167,15 +130,6 @@ def test_a_share_of_passages_is_read_alone(tiny_model: Path, texts: Texts, gener
             assert found.tolist() == wanted.tolist()
             assert getattr(whole, field)[place, : wanted.shape[1]].tolist() == wanted[0].tolist()
         assert whole.attention_mask[place].sum() == expected.attention_mask.sum()
-
-
-@pytest.mark.parametrize(("share", "expected"), [(1.0, 1.0), (0.0, 0.0), (0.25, 0.25)])
-def test_the_share_is_as_large_as_asked(
-    tiny_model: Path, texts: Texts, generated: TextTokens, share: float, expected: float
-) -> None:
-    made = share_texts(tiny_model, texts, generated, share)
-    batches = [TrainingBatch(np.array([row, row + 1]), np.zeros(8, dtype=np.int64)) for row in range(500)]
-    assert np.mean([made._alone(batch) for batch in batches]) == pytest.approx(expected, abs=0.02)
 
 
 def share_texts(model: Path, texts: Texts, generated: TextTokens, share: float) -> Texts:

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
@@ -93,11 +92,6 @@ def stage(name: str) -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "stages" / f"{name}.py"))
 
 
-def new_encoder(params: Params, *, paired: bool) -> DualEncoder:
-    found: DualEncoder = stage("train_dual_cross")["new_encoder"](params, paired=paired)
-    return found
-
-
 def pretrain(params: Params, folder: Path, *, paired: bool) -> None:
     stage("train_dual_cross")["pretrain"](params, folder, paired=paired, title="a model")
 
@@ -125,16 +119,6 @@ def test_generated_examples_by_hand() -> None:
     assert np.diff(examples.negatives.offsets).tolist() == [0] * 12
 
 
-def test_some_generated_queries_are_drawn_by_the_seed() -> None:
-    one, again, other = (generated_examples(100, 3, 40, seed) for seed in (1, 1, 2))
-    rows = one.queries.tolist()
-    assert len(set(rows)) == 40 and rows == sorted(rows) and 0 <= rows[0] and rows[-1] < 300
-    assert one.positives.values.tolist() == [row // 3 for row in rows]
-    assert one.is_known(one.queries, one.positives.values).diagonal().all()
-    assert again.queries.tolist() == rows != other.queries.tolist()
-    assert len(generated_examples(100, 3, 300, 1)) == len(generated_examples(100, 3, 999, 1)) == 300
-
-
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
     changed = change(params, queries=50)
     found = [batches_of(paired, changed, tmp_path / str(paired)) for paired in (False, True)]
@@ -145,8 +129,7 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
     assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
 
 
-@pytest.mark.parametrize(("paired", "length"), [(True, 48), (False, None)])
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("paired", "length", "shared"), [(True, 48, False), (False, None, True)])
 def test_a_stage_of_no_epochs_leaves_the_base_model(
     params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
 ) -> None:
@@ -154,27 +137,8 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
     found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
     assert (found.settings.pair_length, found.settings.shared) == (length, shared)
     assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
-    base = new_encoder(params, paired=False).for_inference()
+    base = DualEncoder.from_pretrained(params.encoder).for_inference()
     np.testing.assert_array_equal(found.embed_queries(ASKED), base.embed_queries(ASKED))
-
-
-def test_generated_queries_of_another_number_of_views(params: Params, tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"240 generated queries, expected 360: dual_cross.views = 3 for each of 120 passages"
-    ):
-        pretrain(change(params, views=3), tmp_path, paired=True)
-
-
-def test_a_pair_longer_than_the_model(params: Params) -> None:
-    with pytest.raises(UserError, match=r"dual_cross.max_length is 9999: the model has \d+ positions"):
-        new_encoder(change(params, max_length=9999), paired=True)
-
-
-def test_a_system_that_has_no_two_stages(params: Params, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        call_stage("train_dual_cross", "dual_encoder")
-    names = "dual_cross_dpr, dual_cross"
-    assert f"error: argument is 'dual_encoder': must be one of {names}\n" in capsys.readouterr().err
 
 
 # --- the stages -------------------------------------------------------------------------------------------------------
@@ -204,7 +168,7 @@ def inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_models(inside: Path) -> None:
-    base = new_encoder(load_params(), paired=False).for_inference().embed_queries(ASKED)
+    base = DualEncoder.from_pretrained(load_params().encoder).for_inference().embed_queries(ASKED)
     for system in SYSTEMS:
         first, second = project.encoder(system) / "pretrained", project.encoder(system)
         histories = (pl.read_csv(folder / "history.csv") for folder in (first, second))

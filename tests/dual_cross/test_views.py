@@ -1,6 +1,5 @@
 """The matrix of views: each pair by itself, in the rows' order, the same bits after an interruption."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.views import view_inputs, write_means
 from gnn_encoder.encoding import corpus
-from gnn_encoder.encoding.corpus import alone, embed_passages, encode_corpus
+from gnn_encoder.encoding.corpus import alone, encode_corpus
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 
@@ -89,11 +88,6 @@ def test_interrupted_and_resumed_equals_undisturbed(
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_an_encoder_of_pairs_does_not_encode_passages_alone(encoder: DualEncoder, passage_tokens: TextTokens) -> None:
-    with pytest.raises(UserError, match=r"reads passages together with a query, not alone; encode views"):
-        embed_passages(encoder, passage_tokens, 64, np.arange(3))
-
-
 def test_an_encoder_of_passages_has_no_views(
     tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
@@ -153,14 +147,3 @@ def test_means(
     expected = 0.4 * found[:, 0] + 0.6 * found[:, 1:counted].mean(axis=1)
     np.testing.assert_allclose(open_matrix(tmp_path / "means"), expected, atol=1e-7)
     assert read_manifest(tmp_path / "means").views == 1
-
-
-def test_the_matrix_says_that_it_is_searched_by_a_softmax(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
-) -> None:
-    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS)
-    write(encoder, inputs, tmp_path / "soft", softmax=0.05)
-    write(encoder, inputs, tmp_path / "best")
-    soft, best = (read_manifest(tmp_path / name) for name in ("soft", "best"))
-    assert (soft.softmax, best.softmax) == (0.05, None) and soft.fingerprint != best.fingerprint
-    assert "softmax" not in json.loads((tmp_path / "best" / "manifest.json").read_text())

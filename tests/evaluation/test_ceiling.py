@@ -1,16 +1,11 @@
 """The share of the way to the ceiling: by hand, by another bootstrap, and where it is undefined."""
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import TypeAdapter
 
 from gnn_encoder.evaluation.ceiling import Ceiling, Share
 from gnn_encoder.evaluation.ceiling import measure_ceiling as measure
-from gnn_encoder.evaluation.values import on_shared_queries
 
 SCHEMA = {"system": pl.String, "split": pl.String, "qid": pl.String, "measure": pl.String, "value": pl.Float64}
 
@@ -87,25 +82,3 @@ def test_an_interval_without_bounds() -> None:
     share = measure_ceiling(table, "RR@10", seed=0)["test"].systems["system"]
     assert share.share == pytest.approx(0.1 / (3.1 / 6 - 0.5))
     assert share.low is not None and share.low > 0 and share.high is None
-
-
-def test_only_queries_that_all_systems_have_count() -> None:
-    table = values({"dual_encoder": [0.0, 0.0, 1.0], "reranked": [1.0, 1.0], "system": [0.5, 0.5, 0.0]})
-    other = values({"dual_encoder": [0.0], "reranked": [0.5], "system": [0.5]}, split="dev")
-    both = pl.concat([table, other])
-    assert on_shared_queries(both).group_by("split").len().sort("split").rows() == [("dev", 3), ("test", 6)]
-    found = measure_ceiling(both, "RR@10", seed=0)
-    assert found["test"].queries == 2 and found["test"].systems["system"].share == 0.5
-    assert found["dev"].systems["system"].share == 1.0
-
-
-def test_the_same_seed_the_same_interval() -> None:
-    generator = np.random.default_rng(0)
-    table = values({name: generator.random(20).tolist() for name in ("dual_encoder", "reranked", "system")})
-    assert measure_ceiling(table, "RR@10", seed=5) == measure_ceiling(table, "RR@10", seed=5)
-
-
-def test_what_a_file_holds_is_read_back() -> None:
-    table = values({"dual_encoder": [0.5, 0.0], "reranked": [1.0, 0.5], "quarter": [0.5, 0.25]})
-    found = measure_ceiling(table, "RR@10", seed=0)["test"]
-    assert TypeAdapter(Ceiling).validate_json(json.dumps(asdict(found))) == found

@@ -46,11 +46,6 @@ def test_by_hand() -> None:
     assert table["value"].to_list() == pytest.approx([row[2] for row in expected], abs=1e-12)
 
 
-def test_queries_without_judgement_are_left_out() -> None:
-    table = per_query(run({"q1": ["a"], "q9": ["a"]}), qrels([("q1", "a", 1), ("q2", "b", 0)]), ["RR@10"])
-    assert table.rows() == [("q1", "RR@10", 1.0)]
-
-
 def test_ranks_decide_where_scores_tie() -> None:
     rankings = {"q1": ["m", "z", "a"]}
     for relevant, expected in (("m", 1.0), ("z", 0.5), ("a", 1 / 3)):
@@ -101,13 +96,3 @@ def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None
     assert cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
     monkeypatch.setattr(measures, "BY_ANSWERS", (*measures.BY_ANSWERS, "HalfLife"))
     assert answer_depth(["HalfLife@2", "RR@10"]) == 10
-
-
-def test_the_parameter_is_named() -> None:
-    with pytest.raises(UserError, match="^evaluate.significance has 'RRR'"):
-        parse(["RRR"], "evaluate.significance")
-
-
-def test_nothing_judged() -> None:
-    with pytest.raises(UserError, match="nothing to measure"):
-        per_query(run({"q1": ["a"]}), qrels([("q1", "a", 0)]), ["RR@10"])

@@ -152,23 +152,6 @@ def test_reciprocal_rank_of_trec_eval_on_ten_passages(
         assert found[qid, name] == pytest.approx(reference.get(qid, {"recip_rank": 0.0})["recip_rank"], abs=1e-9)
 
 
-def test_only_the_lower_grade_and_a_measure_of_the_higher(tmp_path: Path) -> None:
-    """As in trec_eval -l 2, such a query counts as 0; one with grade 0 alone is not judged in either."""
-    grades = {"q1": {"a": 1, "b": 0}, "q2": {"a": 2, "b": 1}, "q3": {"a": 0}}
-    scores = {qid: {"a": 2.0, "b": 1.0} for qid in grades}
-    table = per_query(*write(tmp_path, grades, scores), ["R(rel=2)@1000", "nDCG@10"])
-    assert table["qid"].unique().sort().to_list() == ["q1", "q2"]
-    assert mean(table) == {"R(rel=2)@1000": 0.5, "nDCG@10": 1.0}
-    reference = pytrec_eval.RelevanceEvaluator(grades, {"recall.1000"}, relevance_level=2).evaluate(scores)
-    assert [reference[qid]["recall_1000"] for qid in ("q1", "q2")] == [0.0, 1.0]
-
-
-def test_an_empty_run(tmp_path: Path) -> None:
-    grades, _ = random_task(0)
-    table = per_query(*write(tmp_path, grades, {}), NAMES)
-    assert mean(table) == dict.fromkeys(NAMES, 0.0)
-
-
 def test_answers_by_hand_and_queries_without_a_hit(tmp_path: Path) -> None:
     """Judged by answers the qrels are the hits; every query counts."""
     run, qrels = write(tmp_path, {"q1": {"b": 1, "c": 1}}, {"q1": {"a": 3, "b": 2, "c": 1}, "q2": {"a": 1}})

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from gnn_encoder.cli import app
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QUERIES
-from gnn_encoder.core.records import QRELS as QRELS_TABLE
 from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.runs_and_qrels import read_qrels
@@ -69,16 +68,6 @@ def test_forms_of_qrels(tmp_path: Path, text: str, packed: bool) -> None:
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     assert read_qrels(path).rows() == [("q1", "a", 2), ("q1", "b", 0), ("q2", "a", 1), ("q3", "a", 1)]
     assert read_qrels(path).schema == {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
-
-
-def test_qrels_of_the_project_itself(tmp_path: Path) -> None:
-    columns = [["q1", "q1", "q2"], ["a", "b", "a"], [2, 0, 1]]
-    write_table(tmp_path / "test.parquet", QRELS_TABLE, [pa.table(columns, schema=QRELS_TABLE)])
-    found = read_qrels(tmp_path / "test.parquet")
-    assert found.rows() == [("q1", "a", 2), ("q1", "b", 0), ("q2", "a", 1)]
-    assert found.schema == {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
-    with pytest.raises(UserError, match="other.parquet: no such file"):
-        read_qrels(tmp_path / "other.parquet")
 
 
 @pytest.mark.parametrize(

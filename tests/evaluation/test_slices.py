@@ -1,15 +1,11 @@
 """Slices of literal values, against NumPy and SciPy."""
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import TypeAdapter
 from scipy import stats
 
-from gnn_encoder.evaluation.slices import About, Sliced, slice_systems
+from gnn_encoder.evaluation.slices import slice_systems
 
 BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
 SYSTEM = [0.5, 0.5, 1.0, 1.0, 0.25, 1.0]
@@ -60,10 +56,3 @@ def test_a_single_query_and_none() -> None:
     single = found["words"]["10"].against["system"]
     assert (single.difference, single.low, single.high, single.p, single.queries) == (1.0, -1.0, 1.0, 1.0, 1)
     assert (found["value"]["c"].means, found["value"]["c"].against) == ({}, {})
-
-
-def test_what_a_file_holds_is_read_back() -> None:
-    about = About(thirds=(0.5, 0.75), passage_length=48, left_out=("cut",))
-    slices = slice_systems(values(base=BASE, system=SYSTEM), LABELS, "base")
-    found = Sliced(measure="RR@10", baseline="base", about=about, slices=slices)
-    assert TypeAdapter(Sliced).validate_json(json.dumps(asdict(found))) == found

@@ -31,11 +31,6 @@ def test_pseudo_labels_by_hand() -> None:
     assert pseudo_label(SCORED, s_pos=0.8, s_neg=0.4).rows() == [(0, [10, 11], [13]), (1, [10], [14]), (2, [15], [16])]
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    shuffled = SCORED.sample(fraction=1, shuffle=True, seed=3)
-    assert pseudo_label(shuffled, s_pos=0.9, s_neg=0.1).equals(pseudo_label(SCORED, s_pos=0.9, s_neg=0.1))
-
-
 def test_accuracy_by_hand() -> None:
     assert accuracy(SCORED, PAIRS, s_pos=0.9, s_neg=0.1) == {
         "s_pos": 0.9,

@@ -75,13 +75,6 @@ def test_independent_of_batch_and_order(
         assert torch.equal(written(model, passages, rows, how), whole[rows])
 
 
-def test_more_views_keep_the_first_ones(model: QueryGenerator, passages: TextTokens) -> None:
-    rows = np.arange(5)
-    few, many = (written(model, passages, rows, settings(model, views)) for views in (2, 5))
-    assert torch.equal(many[:, :2], few)
-    assert not torch.equal(written(model, passages, rows, settings(model, 2, seed=12)), few)
-
-
 def test_no_query_is_empty_and_none_holds_a_special_token(model: QueryGenerator, passages: TextTokens) -> None:
     how = settings(model, views=8)
     found = written(model, passages, np.arange(23), how).flatten(0, 1)

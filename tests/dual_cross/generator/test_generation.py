@@ -51,15 +51,6 @@ def test_rows_are_views_of_passages(
     assert all(texts) and len(set(texts)) > 40
 
 
-def test_the_same_in_other_batches_and_windows(
-    model: QueryGenerator, passages: TextTokens, passages_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = pq.read_table(generate(model, passages, passages_table, tmp_path / "one", batch_tokens=8))
-    monkeypatch.setattr(module, "WINDOW", 100)
-    other = pq.read_table(generate(model, passages, passages_table, tmp_path / "other", batch_tokens=4096))
-    assert one.equals(other)
-
-
 def test_resumes(
     model: QueryGenerator, passages: TextTokens, passages_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.dual_cross.quality import first_sentence, measure, rouge_l, self_bleu, texts_of_rows
+from gnn_encoder.dual_cross.quality import measure, rouge_l, self_bleu
 
 from ...texts import write_passages, write_queries
 
@@ -36,20 +36,6 @@ def test_self_bleu_by_hand() -> None:
     assert self_bleu(["a b c d e", "a b c d f"]) == pytest.approx(expected)
 
 
-def test_self_bleu_smoothed_and_short() -> None:
-    """First: 2/4 words, 1/3 pairs, then epsilon 0.1 of 2 and of 1. Second: brevity penalty e^(1 - 4/2), 2/2, 1/1, and
-    none of length 3 and 4: epsilon 0.1 of at least one.
-    """
-    long = (2 / 4 * 1 / 3 * 0.1 / 2 * 0.1 / 1) ** (1 / 4)
-    short = 2.718281828459045 ** (1 - 4 / 2) * (1 * 1 * 0.1 * 0.1) ** (1 / 4)
-    assert self_bleu(["a b c d", "a b"]) == pytest.approx((long + short) / 2)
-
-
-def test_first_sentence() -> None:
-    assert first_sentence("Yes, it does. Medicare 2.5 pays.") == "Yes, it does."
-    assert first_sentence("no end") == "no end"
-
-
 def test_measure(tmp_path: Path) -> None:
     passages = write_passages(tmp_path / "passages.parquet", [""] * 3, ["a b. c", "never judged", "c d e f. g"])
     asked = write_queries(tmp_path / "dev.parquet", ["a b c d", "c d e f", "unjudged"])
@@ -62,8 +48,3 @@ def test_measure(tmp_path: Path) -> None:
     assert found.rouge_l == pytest.approx([2 / 9, (1 + 3 / 4 + 1 / 2) / 3])
     assert found.rouge_l_first_sentence == pytest.approx((2 / 3 + 1 + 1 / 2) / 3)
     assert found.self_bleu == pytest.approx((self_bleu(["a b", "a b c d"]) + 2 * self_bleu(["x", "c d e y"])) / 3)
-
-
-def test_texts_of_rows_come_as_asked(tmp_path: Path) -> None:
-    table = write_queries(tmp_path / "dev.parquet", list("abcdef"))
-    assert texts_of_rows(table, [4, 0, 4, 5]) == ["e", "a", "e", "f"]

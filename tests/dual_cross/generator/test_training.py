@@ -19,8 +19,6 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.training import loop
 from gnn_encoder.training.loop import Settings, fit
 
-from ...texts import text
-
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
 LENGTHS = {"query_length": 8, "passage_length": 16}
 SECTION = Generator(model=None, revision=None, epochs=1, batch_size=2, learning_rate=1e-3, warmup=0.0, **LENGTHS)
@@ -72,19 +70,6 @@ def test_step_equals_cross_entropy(
         if parameter.grad is not None:
             torch.testing.assert_close(found[name], parameter.grad, rtol=1e-5, atol=1e-8)
     assert any("crossattention" in name and gradient.abs().max() > 1e-4 for name, gradient in found.items())
-
-
-def test_mean_loss_is_a_token(fresh: QueryGenerator, texts: PairTexts) -> None:
-    losses, tokens = zip(*(by_torch(fresh, texts, item) for item in range(6)), strict=True)
-    assert mean_loss(fresh, texts) == pytest.approx(sum(loss.item() for loss in losses) / sum(tokens), rel=1e-5)
-
-
-def test_token_counts(fresh: QueryGenerator, texts: PairTexts) -> None:
-    """By the tokenizer itself: a query counts once a pair, is cut to 8 tokens, and its [CLS] is not written."""
-    calls = [fresh.tokenizer(text(20 + row, 2 + row), truncation=True, max_length=8) for row in QUERIES]
-    expected = np.bincount([token for call in calls for token in call["input_ids"][1:]], minlength=1174)
-    assert texts.token_counts(1174).tolist() == expected.tolist()
-    assert expected[fresh.end] == 6 and expected[fresh.start] == 0
 
 
 def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None:
