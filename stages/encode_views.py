@@ -25,7 +25,6 @@ def main(stage: Stage) -> None:
         batch_tokens=params.encoder.batch_tokens,
         origin=origin,
         views=views.count,
-        softmax=section.pool_temperature if section.pool == "softmax" else None,
     )
     if section.pool == "mean":
         write_means(matrix, stage.scratch, views.pool, dtype=dtype, origin=origin)

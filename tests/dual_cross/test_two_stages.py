@@ -42,7 +42,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
         "views": 2,
         "plain_view": True,
         "pool": "mean",
-        "pool_temperature": 0.05,
         "plain_weight": 0.6,
     }
     values["dual_cross"]["pretrain"]["plain_share"], values["dual_cross"]["finetune"]["plain_share"] = 0.0, 0.25
@@ -195,27 +194,20 @@ def test_views_are_indexed_and_searched(inside: Path) -> None:
     np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, atol=1e-3)
 
 
-@pytest.mark.parametrize(("pool", "softmax"), [("max", None), ("softmax", 0.05)])
-def test_views_are_searched_as_the_parameters_say(
-    inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, softmax: float | None
-) -> None:
+def test_the_best_view_is_searched(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "project"
     shutil.copytree(inside, folder)
     monkeypatch.chdir(folder)
     values = yaml.safe_load(Path("params.yaml").read_text())
-    values["dual_cross"]["pool"] = pool
+    values["dual_cross"]["pool"] = "max"
     Path("params.yaml").write_text(yaml.safe_dump(values))
     for stage in ("encode_views", "build_index"):
         call_stage(stage, "dual_cross")
     assert project.views("dual_cross") == project.embeddings("dual_cross")
-    manifest = read_manifest(project.embeddings("dual_cross"))
-    assert (manifest.views, manifest.softmax) == (3, softmax)
+    assert read_manifest(project.embeddings("dual_cross")).views == 3
     matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32)
     queries = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference().embed_queries(ASKED)
-    of_views = (queries @ matrix.T).reshape(2, 120, 3)
-    weights = np.exp(of_views / 0.05)
-    soft = (weights * of_views).sum(axis=2) / weights.sum(axis=2)
-    expected = of_views.max(axis=2) if pool == "max" else soft
+    expected = (queries @ matrix.T).reshape(2, 120, 3).max(axis=2)
     rows, scores = PassageIndex.open(project.index("dual_cross")).search(queries, 7)
     np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :7], rtol=1e-4)
     np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, rtol=1e-4)
@@ -233,10 +225,8 @@ def reciprocal_rank(views: int, pool: str) -> float:
         if not relevant:
             continue
         of_views = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([query])[0])
-        weights = np.exp(of_views / 0.05)
-        soft = (weights * of_views).sum(axis=1) / weights.sum(axis=1)
         mean = 0.6 * of_views[:, 0] + 0.4 * of_views[:, 1:].mean(axis=1) if views > 1 else of_views[:, 0]
-        scores = {"max": of_views.max(axis=1), "mean": mean, "softmax": soft}[pool]
+        scores = {"max": of_views.max(axis=1), "mean": mean}[pool]
         ranked = [pids[row] for row in np.argsort(-scores, kind="stable")[:10]]
         values.append(next((1 / rank for rank, pid in enumerate(ranked, 1) if pid in relevant), 0.0))
     return float(np.mean(values))
@@ -245,7 +235,7 @@ def reciprocal_rank(views: int, pool: str) -> float:
 def test_curve(inside: Path) -> None:
     found = pl.read_csv("curve.csv")
     assert found.columns == ["views", "pool", "RR@10", "R@5", "index_bytes", "milliseconds", "vectors"]
-    points = [(1, "max"), *((views, pool) for views in (2, 3) for pool in ("max", "mean", "softmax"))]
+    points = [(1, "max"), *((views, pool) for views in (2, 3) for pool in ("max", "mean"))]
     assert found.select("views", "pool").rows() == points
     assert found["RR@10"].to_list() == pytest.approx([reciprocal_rank(*point) for point in points], abs=1e-9)
     for views, pool, size in found.select("views", "pool", "index_bytes").iter_rows():

@@ -16,7 +16,7 @@ SaveMatrix = Callable[..., Path]
 def save_matrix(tmp_path: Path) -> SaveMatrix:
     """Saves a matrix as an embeddings folder."""
 
-    def save(matrix: np.ndarray, name: str = "embeddings", views: int = 1, softmax: float | None = None) -> Path:
+    def save(matrix: np.ndarray, name: str = "embeddings", views: int = 1) -> Path:
         folder = tmp_path / name
         shape = (matrix.shape[0], matrix.shape[1])
         with ArrayWriter(folder, shape, str(matrix.dtype)) as writer:
@@ -29,7 +29,6 @@ def save_matrix(tmp_path: Path) -> SaveMatrix:
                     input_fingerprint="i",
                     fingerprint=name,
                     views=views,
-                    softmax=softmax,
                 )
             )
         return folder

@@ -11,11 +11,10 @@ import pytest
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.index import build as build_module
-from gnn_encoder.index import exact
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill
 from gnn_encoder.index.exact import exact_top_k
-from gnn_encoder.index.search import PassageIndex, top_k_by_factory
+from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import best_views, search_views
 
 Save = Callable[..., Path]
@@ -199,92 +198,15 @@ def test_views_out_of_bounds(save_matrix: Save, matrix: np.ndarray, queries: np.
         exact_top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
 
 
-# --- other ways to pool -----------------------------------------------------------------------------------------------
-
-SOFT = Pool("softmax", 5.0)
-
-
-def pooled_brute_force(
-    matrix: np.ndarray, queries: np.ndarray, k: int, pool: Pool, views: int = VIEWS
-) -> tuple[np.ndarray, np.ndarray]:
-    """The oracle: every score of every view in float64, pooled by the formula, a stable sort."""
-    of_passage = matrix.astype(np.float64).reshape(-1, VIEWS, matrix.shape[1])[:, :views]
-    scores = np.einsum("qd,pvd->qpv", queries.astype(np.float64), of_passage)
-    weights = np.ones_like(scores) if pool.kind == "mean" else np.exp(scores / pool.temperature)
-    pooled = np.einsum("qpv,qpv->qp", weights / weights.sum(axis=2, keepdims=True), scores)
-    rows = np.argsort(-pooled, axis=1, kind="stable")[:, :k]
-    return rows, np.take_along_axis(pooled, rows, axis=1)
-
-
-@pytest.fixture
-def real() -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(5)
-    return generator.normal(size=(450, 8)).astype(np.float32), generator.normal(size=(30, 8)).astype(np.float32)
-
-
-@pytest.mark.parametrize("pool", [Pool("mean"), SOFT], ids=lambda pool: pool.kind)
 @pytest.mark.parametrize("views", [1, 2, 3])
-@pytest.mark.parametrize("block_rows", [7, 200, None])
-def test_streaming_pools(
-    save_matrix: Save, real: tuple[np.ndarray, np.ndarray], pool: Pool, views: int, block_rows: int | None
-) -> None:
-    rows, scores = exact_top_k(
-        save_matrix(real[0], views=VIEWS), real[1], 40, block_rows=block_rows, views=views, pool=pool
-    )
-    expected_rows, expected_scores = pooled_brute_force(*real, 40, pool, views)
-    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-5)
-    assert (rows == expected_rows).mean() > 0.99, "of two scores that are equal but for rounding either comes first"
-
-
-def test_streaming_a_softmax_in_parts(
-    save_matrix: Save, real: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exact, "POOLED_SCORES", 1000)  # two queries at a time
-    rows, _ = exact_top_k(save_matrix(real[0], views=VIEWS), real[1], 150, pool=SOFT)
-    assert (rows == pooled_brute_force(*real, 150, SOFT)[0]).mean() > 0.99
-
-
-@pytest.mark.parametrize("k", [1, 5, 60, 150])
-def test_index_pools_by_a_softmax(real: tuple[np.ndarray, np.ndarray], k: int) -> None:
-    matrix, queries = real
-    found = search_views(flat(matrix), VIEWS, queries, k, SOFT)
-    rows, scores = pooled_brute_force(matrix, queries, k, SOFT)
-    assert (found.passages == rows).mean() > 0.99, "of two scores that are equal but for rounding either comes first"
-    np.testing.assert_allclose(found.scores, scores, rtol=1e-4, atol=1e-5)
-    by_best, _ = brute_force(matrix, queries, k)
-    assert k == 150 or not np.array_equal(np.sort(rows), np.sort(by_best)), "the maximum would find others"
-
-
-def test_a_softmax_fetches_until_no_other_passage_can_come_before() -> None:
-    """Passage 0 has the best view, but 1 the best score, of views that come after all of passage 0's."""
-    matrix = np.array([[9], [0], [6], [6], [5], [0], [1], [1]], dtype=np.float32)
-    found = search_views(flat(matrix), 2, np.ones((1, 1), dtype=np.float32), 1, Pool("softmax", 1e4))
-    # 9 and 6 come first; passage 0 has 4.5. Passage 1, with 6, is as good as the last vector that was fetched.
-    assert found.passages.tolist() == [[1]] and found.scores[0, 0] == pytest.approx(6, abs=1e-3)
-    assert found.vectors.tolist() == [2]
-    two = search_views(flat(matrix), 2, np.ones((1, 1), dtype=np.float32), 2, Pool("softmax", 1e4))
-    assert two.passages.tolist() == [[1, 0]] and two.vectors.tolist() == [8]
-
-
-def test_a_softmax_of_an_index_that_gives_no_vectors_back(real: tuple[np.ndarray, np.ndarray]) -> None:
-    index = faiss.index_factory(8, "IVF4,Flat", faiss.METRIC_INNER_PRODUCT)
-    index.train(real[0])
-    index.add(real[0])
-    with pytest.raises(UserError, match=r"dual_cross.pool is softmax, .* take index.factory Flat or HNSW32"):
-        search_views(index, VIEWS, real[1], 5, SOFT)
-
-
-def test_a_softmax_on_disk(
-    save_matrix: Save, save_passages: Callable[[int], Path], real: tuple[np.ndarray, np.ndarray], tmp_path: Path
-) -> None:
-    """The matrix knows how it is searched, and so does its index."""
-    folder = save_matrix(real[0], views=VIEWS, softmax=SOFT.temperature)
-    build(folder, tmp_path / "index", factory="Flat", pids=save_passages(150), system="dual_cross", seed=0)
-    expected, _ = pooled_brute_force(*real, 20, SOFT)
-    for found in (
-        PassageIndex.open(tmp_path / "index").search(real[1], 20),
-        exact_top_k(folder, real[1], 20),
-        top_k_by_factory(folder, real[1], 20, "SQfp16", name="build_graph.k"),
-    ):
-        np.testing.assert_array_equal(found[0][:, :3], expected[:, :3])
-    assert json.loads((tmp_path / "index" / "manifest.json").read_text())["softmax"] == SOFT.temperature
+@pytest.mark.parametrize("block_rows", [7, None])
+def test_streaming_the_mean(save_matrix: Save, views: int, block_rows: int | None) -> None:
+    generator = np.random.default_rng(5)
+    matrix, queries = (generator.normal(size=(n, 8)).astype(np.float32) for n in (450, 30))
+    folder = save_matrix(matrix, views=VIEWS)
+    rows, scores = exact_top_k(folder, queries, 40, block_rows=block_rows, views=views, pool=Pool("mean"))
+    means = matrix.astype(np.float64).reshape(-1, VIEWS, 8)[:, :views].mean(axis=1)
+    expected = queries.astype(np.float64) @ means.T
+    found = np.argsort(-expected, axis=1, kind="stable")[:, :40]
+    np.testing.assert_allclose(scores, np.take_along_axis(expected, found, axis=1), rtol=1e-4, atol=1e-5)
+    assert (rows == found).mean() > 0.99, "of two scores that are equal but for rounding either comes first"

@@ -13,7 +13,7 @@ Epochs = Annotated[float, Field(gt=0)]  # passes over the queries; 0.5: a random
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 Share = Annotated[float, Field(ge=0, le=1)]
 Weights = Annotated[list[float], Field(min_length=1)]
-PoolKind = Literal["max", "mean", "softmax"]  # how the scores of a passage's views make its score: core/view_pool.py
+PoolKind = Literal["max", "mean"]  # how the scores of a passage's views make its score: core/view_pool.py
 Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
 
 

@@ -1,4 +1,4 @@
-"""What the scores of a passage's views make together: their maximum, their mean, or a softmax between the two."""
+"""What the scores of a passage's views make together: their maximum or their mean."""
 
 from dataclasses import dataclass
 
@@ -12,26 +12,18 @@ from gnn_encoder.core.section import PoolKind
 class Pool:
     """The score of a passage with views d_j^1 ... d_j^v for a query q, from s_i = q^T d_j^i.
 
-    max      s(q, d_j) = max_i s_i        (Dual-Cross-Encoder Eq. 11)
-    mean     s(q, d_j) = sum_i w_i s_i = q^T (sum_i w_i d_j^i): one vector a passage does it; w_i = 1/v, or `plain` for
-             the first view, which is the passage alone, and what is left for the others in equal parts
-    softmax  s(q, d_j) = sum_i a_i s_i,  a = softmax(s / temperature): near the maximum where the temperature is low,
-             near the mean where it is high
+    max   s(q, d_j) = max_i s_i        (Dual-Cross-Encoder Eq. 11)
+    mean  s(q, d_j) = sum_i w_i s_i = q^T (sum_i w_i d_j^i): one vector a passage does it; w_i = 1/v, or `plain` for the
+          first view, which is the passage alone, and what is left for the others in equal parts
     """
 
     kind: PoolKind = "max"
-    temperature: float = 1.0  # of the softmax
     plain: float | None = None  # weight of the first view in the mean; None: as that of any other
 
     def scores(self, of_views: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of passages from those of their views. *Shape:* (..., views) -> (...)."""
-        if self.kind == "max":
-            found: NDArray[np.float32] = of_views.max(axis=-1)
-        elif self.kind == "mean":
-            found = of_views @ self.weights(of_views.shape[-1])
-        else:
-            weights = np.exp((of_views - of_views.max(axis=-1, keepdims=True)) / self.temperature)
-            found = (weights * of_views).sum(axis=-1) / weights.sum(axis=-1)
+        best = self.kind == "max"
+        found: NDArray[np.float32] = of_views.max(axis=-1) if best else of_views @ self.weights(of_views.shape[-1])
         return found
 
     def weights(self, views: int) -> NDArray[np.float32]:
@@ -43,8 +35,3 @@ class Pool:
 
 
 BEST = Pool()
-
-
-def searched_pool(softmax: float | None) -> Pool:
-    """The pool of a matrix or an index of views: a softmax of this temperature, or the maximum."""
-    return BEST if softmax is None else Pool("softmax", softmax)

@@ -102,7 +102,6 @@ class Curve:
             system="dual_cross",
             seed=self.seed,
             views=kept,
-            pool=pool,
         )
         index, threads = PassageIndex.open(folder), faiss.omp_get_max_threads()
         faiss.omp_set_num_threads(1)

@@ -36,7 +36,6 @@ class DualCross(Section):
     views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
     plain_view: bool  # the passage read alone is a view too, the first
     pool: PoolKind  # what a passage's score is, of its views' scores
-    pool_temperature: Annotated[float, Field(gt=0)]  # of the softmax
     plain_weight: Fraction | None  # of the plain view in the mean; null: as that of any other
     queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
     top_k: Count  # tokens that sampling chooses from

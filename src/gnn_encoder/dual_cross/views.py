@@ -24,7 +24,7 @@ from gnn_encoder.training.examples import Examples, Ragged
 
 def pool_of(section: DualCross) -> Pool:
     """How the views' scores make a passage's."""
-    return Pool(section.pool, section.pool_temperature, section.plain_weight if section.plain_view else None)
+    return Pool(section.pool, section.plain_weight if section.plain_view else None)
 
 
 @dataclass(frozen=True, kw_only=True)

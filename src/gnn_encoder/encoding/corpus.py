@@ -76,7 +76,6 @@ def encode_corpus(
     encoded: Path | None = None,
     transform: Transform = unchanged,
     views: int = 1,
-    softmax: float | None = None,
 ) -> None:
     """Write the passage matrix of a corpus.
 
@@ -89,13 +88,12 @@ def encode_corpus(
         transform: applied to each window's embeddings before they are written, as `transform(first, embeddings)`, with
             `first` the window's first row.
         views: rows of the matrix per passage.
-        softmax: as in `ArrayManifest`.
     """
     if encoded is not None:
         transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
         return
     rows = len(inputs)
-    manifest = _manifest((rows, encoder.dimension), dtype, origin, views, softmax)
+    manifest = _manifest((rows, encoder.dimension), dtype, origin, views)
     if is_finished(folder, manifest):
         return
     distributed.barrier()
@@ -142,12 +140,9 @@ def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, 
     distributed.barrier()
 
 
-def _manifest(
-    shape: tuple[int, int], dtype: str, origin: Origin, views: int = 1, softmax: float | None = None
-) -> ArrayManifest:
+def _manifest(shape: tuple[int, int], dtype: str, origin: Origin, views: int = 1) -> ArrayManifest:
     made = asdict(origin)
-    mark = fingerprint(dtype=dtype, **made) if softmax is None else fingerprint(dtype=dtype, softmax=softmax, **made)
-    return ArrayManifest(shape=shape, dtype=dtype, views=views, softmax=softmax, fingerprint=mark, **made)
+    return ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=fingerprint(dtype=dtype, **made), **made)
 
 
 def embed_queries(

@@ -17,7 +17,6 @@ from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
-from gnn_encoder.core.view_pool import Pool, searched_pool
 from gnn_encoder.index.views import check_views, iterate_views
 
 log = logging.getLogger(__name__)
@@ -37,7 +36,6 @@ def build(
     system: str,
     seed: int,
     views: int | None = None,
-    pool: Pool | None = None,
 ) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
 
@@ -49,7 +47,6 @@ def build(
         system: The system that the embeddings are of.
         seed: Chooses the sample that an index with quantisers is trained on.
         views: How many views of each passage to index, the first ones; by default all that the matrix has.
-        pool: How the index is searched, by the maximum or a softmax; by default as the matrix was made for.
 
     Raises:
         UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
@@ -60,8 +57,6 @@ def build(
         raise UserError(
             f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
         )
-    pool = pool or searched_pool(matrix.softmax)
-    softmax = pool.temperature if pool.kind == "softmax" else None
     folder.mkdir(parents=True, exist_ok=True)
     if factory == "Flat":
         _write_flat(embeddings_folder, folder / INDEX, views)
@@ -76,8 +71,6 @@ def build(
         "dimension": matrix.shape[1],
         "system": system,
     }
-    if softmax is not None:
-        manifest["softmax"] = softmax
     write_json(folder / MANIFEST, manifest)
 
 

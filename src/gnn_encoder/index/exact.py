@@ -15,10 +15,8 @@ from tqdm import tqdm
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, block_size, read_manifest
-from gnn_encoder.core.view_pool import BEST, Pool, searched_pool
+from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, check_views, iterate_views
-
-POOLED_SCORES = 2**24  # scores of views that are held at a time where they are pooled by a softmax
 
 
 def exact_top_k(
@@ -29,7 +27,7 @@ def exact_top_k(
     name: str = "k",
     block_rows: int | None = None,
     views: int | None = None,
-    pool: Pool | None = None,
+    pool: Pool = BEST,
 ) -> tuple[Rows, Scores]:
     """Find the k passages with the largest inner product; of equal ones the lower row comes first.
 
@@ -40,7 +38,7 @@ def exact_top_k(
         name: The parameter that `k` comes from, for the message when it is too large.
         block_rows: Vectors in memory at a time; by default 64 MiB of them, and no more than 65,536.
         views: How many views of each passage count, the first ones; by default all.
-        pool: What makes a passage's score of its views' scores; by default what the matrix was made for.
+        pool: What makes a passage's score of its views' scores; by default the best.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
@@ -52,7 +50,7 @@ def exact_top_k(
     n_rows, dimension = manifest.shape
     n_passages = n_rows // manifest.views
     check_k(k, n_passages, name)
-    views, pool = check_views(views, manifest.views), pool or searched_pool(manifest.softmax)
+    views = check_views(views, manifest.views)
     blocks = iterate_views(embeddings_folder, views, block_rows)
     n_blocks = -(-n_rows // (block_rows or block_size(dimension)))
     return _search(blocks, n_blocks, n_passages, check_queries(queries, dimension), k, views, pool)
@@ -86,40 +84,19 @@ def _search(
             for vectors in _apart(block, pool):
                 for start in range(0, len(queries), chunk):
                     part = slice(start, start + chunk)
-                    found, found_scores = _find(vectors, queries[part], k, pool)
+                    found, found_scores = block_top_k(vectors, queries[part], k)
                     _merge(passages[part], scores[part], found + first, found_scores, views)
             bar.update(len(block))
     return passages, scores
 
 
 def _apart(block: NDArray[np.float32], pool: Pool) -> Iterator[NDArray[np.float32]]:
-    """What of a block is searched by itself. *Shape:* (passages, views, d) -> (passages, d), or the block as it is."""
+    """What of a block is searched by itself. *Shape:* (passages, views, d) -> (passages, d)."""
     if pool.kind == "max":  # a passage among the k best is among the k best by its best view alone
         for view in range(block.shape[1]):
             yield np.ascontiguousarray(block[:, view])
-    elif pool.kind == "mean":  # the mean of inner products is the inner product with the mean
+    else:  # the mean of inner products is the inner product with the mean
         yield np.einsum("pvd,v->pd", block, pool.weights(block.shape[1]))
-    else:
-        yield block
-
-
-def _find(vectors: NDArray[np.float32], queries: NDArray[np.float32], k: int, pool: Pool) -> tuple[Rows, Scores]:
-    """Exact top min(k, passages) of one block. *Shape:* vectors (passages, d), or (passages, views, d)."""
-    return block_top_k(vectors, queries, k) if vectors.ndim == 2 else _pooled_top_k(vectors, queries, k, pool)
-
-
-def _pooled_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int, pool: Pool) -> tuple[Rows, Scores]:
-    """As `block_top_k`, by pooled scores, all of which are computed. *Shape:* block (passages, views, d)."""
-    kept, size = min(k, len(block)), max(1, POOLED_SCORES // (len(block) * block.shape[1]))
-    rows: Rows = np.empty((len(queries), kept), dtype=np.int64)
-    scores: Scores = np.empty((len(queries), kept), dtype=np.float32)
-    vectors = block.reshape(-1, block.shape[2])
-    for start in range(0, len(queries), size):
-        part = slice(start, start + size)
-        pooled = pool.scores((queries[part] @ vectors.T).reshape(-1, *block.shape[:2]))
-        rows[part] = np.argsort(-pooled, axis=1, kind="stable")[:, :kept]
-        scores[part] = np.take_along_axis(pooled, rows[part], axis=1)
-    return rows, scores
 
 
 def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:

@@ -20,7 +20,6 @@ from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.core.view_pool import searched_pool
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, search_views
 
@@ -43,7 +42,6 @@ class PassageIndex:
     views: int
     dimension: int
     index: Any  # faiss.Index
-    softmax: float | None = None  # a passage's score is a softmax of its views' with this temperature; None: the best
 
     @classmethod
     def open(cls, folder: Path) -> "PassageIndex":
@@ -85,7 +83,7 @@ class PassageIndex:
         """As `search`, but the result also holds how many vectors were fetched for each query."""
         exact.check_k(k, self.passages, name)
         queries = exact.check_queries(queries, self.dimension)
-        return search_views(self.index, self.views, queries, k, searched_pool(self.softmax))
+        return search_views(self.index, self.views, queries, k)
 
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
@@ -174,7 +172,7 @@ def top_k_by_factory(
     exact.check_k(k, matrix.shape[0] // matrix.views, name)
     queries = exact.check_queries(queries, matrix.shape[1])
     index = build.fill(embeddings_folder, factory, seed, name=factory_name)
-    found = search_views(index, matrix.views, queries, k, searched_pool(matrix.softmax))
+    found = search_views(index, matrix.views, queries, k)
     if (found.passages < 0).any():
         raise UserError(
             f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "
@@ -192,7 +190,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{folder / MANIFEST}: not valid JSON ({error}); build the index again") from error
     expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
-    if not isinstance(fields, dict) or set(fields) - {"softmax"} != expected:
+    if not isinstance(fields, dict) or set(fields) != expected:
         raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
     return fields
 

@@ -1,7 +1,4 @@
-"""Several vectors a passage, its views: it is found once, with what `Pool` makes of their scores.
-
-In the paper that is the best view's score (Dual-Cross-Encoder Eq. 11).
-"""
+"""Several vectors a passage, its views: it is found once, with its best view's score (Dual-Cross-Encoder Eq. 11)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +11,6 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import block_size, iterate_blocks, read_manifest
-from gnn_encoder.core.view_pool import BEST, Pool
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a time
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
@@ -32,21 +28,16 @@ class Found:
     vectors: Rows
 
 
-def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int, pool: Pool = BEST) -> Found:
+def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> Found:
     """Find k passages a query in an index with `views` vectors a passage.
 
-    s(q, d_j) = max_i q^T d_j^i        (Eq. 11), or a softmax over the views (`Pool`)
+    s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
 
     With several views, 2k vectors are fetched first. For the queries whose vectors belong to fewer than k passages,
     their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
-    last place FAISS keeps any. For a softmax, all views of the passages found are read from the index. Since it never
-    exceeds the maximum, no other passage can come before the k-th one once that scores as high as the last vector
-    fetched; until then, twice as many are fetched.
+    last place FAISS keeps any.
 
     *Shape:* queries (n, d).
-
-    Raises:
-        UserError: a softmax is asked of a type of index that does not give its vectors back.
     """
     if views == 1:
         scores, rows = index.search(queries, k)
@@ -59,50 +50,23 @@ def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int, p
     for first in range(0, len(queries), size):
         part = slice(first, first + size)
         found = Found(passages=passages[part], scores=scores[part], vectors=vectors[part])
-        _search(index, views, queries[part], found, pool)
+        _search(index, views, queries[part], found)
     return Found(passages=passages, scores=scores, vectors=vectors)
 
 
-def _search(index: Any, views: int, queries: NDArray[np.float32], into: Found, pool: Pool) -> None:
+def _search(index: Any, views: int, queries: NDArray[np.float32], into: Found) -> None:
     k = into.passages.shape[1]
-    width, most = min(2, views) * k, views * k if pool.kind == "max" else index.ntotal
+    width, most = min(2, views) * k, views * k
     waiting = np.arange(len(queries))
     while len(waiting):
         scores, rows = index.search(queries[waiting], width)
-        found, best = best_views(rows // views, scores, k if pool.kind == "max" else width)  # -1 // views is -1
-        if pool.kind != "max":
-            found, best = _pooled(index, views, queries[waiting], found, pool, k)
+        found, best = best_views(rows // views, scores, k)  # -1 // views is -1
         into.passages[waiting], into.scores[waiting] = found, best
         into.vectors[waiting] = width
         # A last row of -1: the index has nothing more to give.
         complete = (found[:, -1] >= 0) | (rows[:, -1] < 0)
-        if pool.kind != "max":
-            complete &= (best[:, -1] >= scores[:, -1]) | (rows[:, -1] < 0)
         waiting = waiting[~complete] if width < most else waiting[:0]
         width = min(2 * width, most)
-
-
-def _pooled(
-    index: Any, views: int, queries: NDArray[np.float32], found: Rows, pool: Pool, k: int
-) -> tuple[Rows, Scores]:
-    """The k best of the passages found for each query, by pooled scores of all their views.
-
-    *Shape:* queries (n, d), found (n, passages), -1 where there is none -> (n, k) each.
-    """
-    scores = np.full(found.shape, MISSING, dtype=np.float32)
-    for query, passages, into in zip(queries, found, scores, strict=True):
-        there = passages >= 0
-        rows = (passages[there, None] * views + np.arange(views)).reshape(-1)
-        try:
-            vectors = index.reconstruct_batch(rows)
-        except RuntimeError as error:
-            raise UserError(
-                "dual_cross.pool is softmax, which reads vectors from the index, and this type does not give them "
-                "back; take index.factory Flat or HNSW32, or pool max or mean"
-            ) from error
-        into[there] = pool.scores((vectors @ query).reshape(-1, views))
-    rows, scores = by_score_then_row(found, scores)
-    return rows[:, :k], scores[:, :k]
 
 
 def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:

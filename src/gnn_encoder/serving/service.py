@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.view_pool import searched_pool
-from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.searcher import Searcher
 from gnn_encoder.serving.batches import MicroBatches
 from gnn_encoder.serving.engine import Done, Work
@@ -87,13 +85,11 @@ class Service:
 
 
 def pair_score(served: Served, row: int, vector: np.ndarray) -> float | None:
-    """The score of a query and a passage, as a search pools its views; None where the index gives no vectors back.
+    """The score of a query and a passage, that of its best view; None where the index gives no vectors back.
 
     *Shape:* vector (d,).
     """
-    index = served.searcher.index
-    pool = searched_pool(index.softmax if isinstance(index, PassageIndex) else None)
     try:
-        return float(pool.scores(served.vectors(row) @ vector))
+        return float((served.vectors(row) @ vector).max())
     except RuntimeError:  # FAISS's word for an index that cannot
         return None

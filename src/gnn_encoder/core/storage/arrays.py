@@ -4,7 +4,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO
@@ -39,7 +39,6 @@ class ArrayManifest(Origin):
     dtype: str
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
-    softmax: float | None = None  # a passage's score is a softmax of its views' with this temperature; None: the best
     complete: bool = True
 
 
@@ -85,10 +84,7 @@ class ArrayWriter:
 
     def finish(self, manifest: ArrayManifest) -> None:
         """Write the manifest, which marks the matrix as complete, and delete the journals."""
-        fields = asdict(manifest)
-        if manifest.softmax is None:  # nor have matrices of one vector a passage that field
-            del fields["softmax"]
-        write_json(self._folder / MANIFEST, fields)
+        write_json(self._folder / MANIFEST, manifest)
         _delete_journals(self._folder)
 
     def _open_journal(self) -> TextIO:
