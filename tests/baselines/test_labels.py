@@ -1,7 +1,6 @@
 """The whole of each baseline on the tiny corpus and model: what it writes, and that it knows training labels alone."""
 
 import json
-import runpy
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +26,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.rankings import dev_queries
-from gnn_encoder.pipeline.stage import Stage
+from gnn_encoder.pipeline.rankings import dev_queries, favour, fuse_best, neighbours, write_best, write_query_mean
 
 from ..project import ROOT
 
@@ -40,16 +38,16 @@ ONE_SETTING |= {"bm25_weights": [0.5], "reciprocal_ranks": []}
 
 def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BASE,)) -> None:
     """What the stage `baselines` does for a system on a base, without DVC."""
-    make = runpy.run_path(str(ROOT / "stages" / "baselines.py"))
     target.mkdir(exist_ok=True)
-    stage = Stage(key="", item=None, params=params, inputs=[], outputs=(target,), folder=target)
-    dev = dev_queries(params)
+    dev, runs = dev_queries(params), project.runs(BASE)
     if system == "query_mean":
-        make["query_mean"](stage, system, BASE, dev, target)
-    elif system == "hybrid":
-        make["fuse"](stage, {name: project.runs(name) for name in dense}, dev)
+        write_query_mean(system, BASE, target, dev, params)
+        return
+    if system == "hybrid":
+        way = fuse_best({name: project.runs(name) for name in dense}, dev, params)
     else:
-        make[{"label_prior": "label_prior", "logged_neighbours": "neighbours"}[system]](stage, system, BASE, dev)
+        way = favour(runs, params) if system == "label_prior" else neighbours(BASE, target, params)
+    write_best(target, system, way, dev, params)
 
 
 @pytest.fixture(scope="module")
