@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from gnn_encoder import cli
 from gnn_encoder.pipeline.experiment import Change
 from gnn_encoder.pipeline.experiment import init as write
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import load_params
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = (ROOT / "params.yaml").read_text()
@@ -186,11 +186,3 @@ def test_a_config_is_laid_over_params_yaml(command: str) -> None:
     assert code == 2 and err.startswith("error: c.yaml: mgt.betta is not a parameter")
     Path("params.yaml").unlink()
     assert call(command, "c.yaml")[2].startswith("error: params.yaml: no such file")
-
-
-def test_params_of_a_config_and_of_a_whole_file() -> None:
-    code, out, _ = call("params", "configs/nq.yaml")
-    nq = Params.model_validate_json(out)
-    assert code == 0 and nq.data.name == "nq" and nq.bm25.k1 == 0.9
-    Path("params.yaml").rename("mine.yaml")  # a whole one needs no other
-    assert Params.model_validate_json(call("params", "mine.yaml")[1]) == load_params(ROOT / "params.yaml")

@@ -295,26 +295,6 @@ def test_a_full_disk(stages: Any, small_disk: Callable[[int], None], command: st
     check(stages, stages.stage(*command.split()), before, "no space left on the disk", "free space")
 
 
-@pytest.fixture
-def short_texts(stages: Any) -> None:
-    """Thousands of passages of one token, not tokenised yet."""
-    shutil.rmtree(stages.folder / ".scratch" / "tokens")
-    for number in range(4000):
-        append(CORPUS, json.dumps({"_id": f"new-{number}", "text": "a"}).encode())(stages)
-    assert stages.stage("prepare").status == 0
-
-
-# `short_texts` stands before `small_disk`: an artifact is not moved from one file system to another.
-@pytest.mark.parametrize("kib", [0, 16])
-def test_a_disk_that_fills_while_texts_are_tokenised(
-    stages: Any, short_texts: None, small_disk: Callable[[int], None], kib: int
-) -> None:
-    """Short texts: 8 KiB of tokens, 32 KiB of offsets. Were those a mapped file, the process would die of SIGBUS."""
-    before = stages.hashes("data", "metrics", "plots")
-    small_disk(kib)
-    check(stages, stages.stage("cache_passages", "retriever"), before, "no space left on the disk")
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_write_that_fails(stages: Any, number: int) -> None:
     """Where no small disk can be mounted: the same error, from the second block on."""

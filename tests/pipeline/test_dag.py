@@ -12,9 +12,7 @@ import faiss
 import numpy as np
 import polars as pl
 import pytest
-import torch
 import yaml
-from safetensors.torch import load_file
 
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.pipeline.declared import read_stages
@@ -276,16 +274,6 @@ def test_alpha_is_of_pair_alone(stages: Any) -> None:
         assert ran.status == 0, ran.output
         different |= {name} if history.read_text() != before else set()
     assert different == {"pair_pretrained"}
-
-
-def test_an_encoder_that_nobody_trains_is_the_base_model(stages: Any) -> None:
-    stages.set_params(train_retriever__epochs=0, train_dual_encoder__epochs=0)
-    for name in ("retriever", "dual_encoder"):
-        ran = stages.stage("train_dual_encoder", name)
-        assert ran.status == 0, ran.output
-    base = load_file(stages.folder / "tests/tiny/model/model.safetensors")
-    found = load_file(stages.folder / "data/dual_encoder/model.safetensors")
-    assert set(found) <= set(base) and all(torch.equal(tensor, base[name]) for name, tensor in found.items())
 
 
 def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:

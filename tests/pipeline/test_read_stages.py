@@ -1,4 +1,4 @@
-"""The pipelines as the stages read them: equal to what DVC itself makes of them, and by hand on a small one."""
+"""The pipelines as the stages read them: equal to what DVC itself makes of them, and the mistakes in calling one."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from dvc.stage import PipelineStage
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.declared import Declared, find_stage, read_stages, repro
+from gnn_encoder.pipeline.declared import find_stage, read_stages, repro
 from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
 
 from ..project import ROOT, declare
@@ -85,52 +85,16 @@ def test_which_command_evaluates_a_branch(monkeypatch: pytest.MonkeyPatch) -> No
     assert (repro(MAIN), repro("pair")) == ("dvc repro", "dvc repro pipelines/pair/dvc.yaml")
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
-
-FIT = {
-    "cmd": "scripts/python stages/fit.py",
-    "deps": ["data/raw", "src/package", "stages/fit.py", "data/raw"],
-    "params": ["seed", "fit.rate", {"more.yaml": ["systems"]}, "seed"],
-    "outs": ["data/fit"],
-    "metrics": [{"metrics/fit.json": {"cache": False}}],
-    "plots": ["plots/fit.csv", {"plots/fit.png": {"cache": True}}],
-}
-MEASURE = {
-    "foreach": {"plain": {"folder": "matrix"}, "graph": {"folder": "edges"}},
-    "do": {"wdir": "../..", "cmd": "run ${key}", "deps": ["data/${item.folder}/${key}"], "outs": ["data/m/${key}"]},
-}
-LISTED = {"foreach": "${fit.trials}", "do": {"cmd": "run ${key} ${item}", "outs": ["data/listed/${key}"]}}
+FIT = {"cmd": "scripts/python stages/fit.py", "outs": ["data/fit"]}
+MEASURE = {"foreach": {"plain": 1, "graph": 2}, "do": {"cmd": "run ${key}", "outs": ["data/m/${key}"]}}
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    for name, stages in (("", {"fit": FIT}), ("pipelines/a/", {"measure": MEASURE, "listed": LISTED})):
+    for name, stages in (("", {"fit": FIT}), ("pipelines/a/", {"measure": MEASURE})):
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
         (tmp_path / name / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}, sort_keys=False))
-    (tmp_path / "params.yaml").write_text("fit: {rate: 0.5, trials: {a: 1, b: 2}}\n")
     return tmp_path
-
-
-def test_stages_by_hand(small: Path) -> None:
-    found = find_stage("fit", [], small)
-    assert found == Declared(
-        file=Path("dvc.yaml"),
-        name="fit",
-        key="",
-        item=None,
-        cmd="scripts/python stages/fit.py",
-        deps=tuple(map(Path, ("data/raw", "src/package", "stages/fit.py", "data/raw"))),
-        params=("seed", "fit.rate"),
-        outs=(Path("data/fit"),),
-        metrics=(Path("metrics/fit.json"),),
-        plots=(Path("plots/fit.csv"), Path("plots/fit.png")),
-    )
-    assert found.address == "fit" and found.inputs == [Path("data/raw")], "each once, code left out"
-    assert found.code == [Path("src/package"), Path("stages/fit.py")]
-    found = find_stage("measure", ["graph"], small)
-    assert (found.file, found.address) == (Path("pipelines/a/dvc.yaml"), "measure@graph")
-    assert (found.cmd, found.deps, found.item) == ("run graph", (Path("data/edges/graph"),), {"folder": "edges"})
-    assert [one.cmd for one in read_stages(small)][3:] == ["run a 1", "run b 2"]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +110,3 @@ def test_a_stage_that_is_none(small: Path, name: str, arguments: list[str], mess
     with pytest.raises(UserError) as caught:
         find_stage(name, arguments, small)
     assert str(caught.value).removeprefix(f"{small}/") == message
-
-
-def test_no_pipeline(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"dvc\.yaml: no such file; run from the project's root"):
-        list(read_stages(tmp_path))

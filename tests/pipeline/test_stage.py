@@ -95,15 +95,6 @@ def test_is_published_whole_with_a_manifest_and_without_work(root: Path, begin: 
     assert [path.name for path in (root / ".scratch").rglob("*") if path.is_file()] == ["thing.json"], "its time"
 
 
-def test_how_long_it_took_is_recorded_beside_the_artifacts(begin: Begin) -> None:
-    begin.build("one", k=1)
-    found = json.loads((TIMES / "thing.json").read_text())
-    assert 0 <= found["seconds"] < 60 and found["inputs"] == ["input.txt"]
-    begin.interrupted("two", k=2)
-    begin.build("two", k=2)
-    assert json.loads((TIMES / "thing.json").read_text())["seconds"] is None
-
-
 def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     begin.build("one", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}

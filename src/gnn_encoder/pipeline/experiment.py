@@ -22,6 +22,7 @@ from ruamel.yaml.tokens import CommentToken
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.section import describe
 from gnn_encoder.core.storage.atomic import write_text
+from gnn_encoder.pipeline.declared import lookup
 from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
 
 PARAMS = Path("params.yaml")
@@ -68,7 +69,7 @@ def init(
     lines = [*made, MADE + " ".join(command.splitlines()), *text.split("\n")[len(made) :]]
     write_text(path, "\n".join(lines))
     old, new = before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)
-    changes = {one.name: (_value(old, one.name), _value(new, one.name)) for one in settings}
+    changes = {one.name: (lookup(old, one.name, ...), lookup(new, one.name, ...)) for one in settings}
     return [f"{name}: {shown(a)} -> {shown(b)}" for name, (a, b) in changes.items() if a != b]
 
 
@@ -187,13 +188,6 @@ def _put(section: CommentedMap, key: str, value: Any) -> None:
         section[key] = value
     else:
         section.insert(min(1, len(section)), key, value)
-
-
-def _value(values: Any, name: str) -> Any:
-    """The value of a dotted name in nested mappings; ... where there is none."""
-    for key in name.split("."):
-        values = values.get(key, ...) if isinstance(values, dict) else ...
-    return values
 
 
 def _yaml() -> YAML:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnn_encoder.core.storage.fingerprint import recorded_params
-from gnn_encoder.pipeline.systems import MAIN, registry
+from gnn_encoder.pipeline.systems import registry
 
 if TYPE_CHECKING:
     from gnn_encoder.pipeline.params import Params
@@ -16,7 +16,6 @@ COUNTS = PREPARED / "counts.parquet"
 RUNS = DATA / "runs"
 MEASURES = DATA / "measures"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
-SLICES = DATA / "evaluation" / MAIN / "slices"  # of the judged queries
 DEV_CANDIDATES = DATA / "positives" / "candidates.parquet"  # what the sampled dev queries rank while models train
 RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
@@ -58,11 +57,6 @@ def qrels(split: str) -> Path:
 def tables(split: str) -> tuple[Path, Path, Path]:
     """Queries and judgements of a split, and the passages."""
     return queries(split), qrels(split), PASSAGES
-
-
-def slices(split: str) -> Path:
-    """Labels by which the judged queries of a split are sliced."""
-    return SLICES / f"{split}.parquet"
 
 
 def encoder(system: str) -> Path:
