@@ -298,7 +298,6 @@ def evaluate(
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
     passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
-    per_query: Annotated[Path | None, typer.Option(help="Also write each query's values: .csv or .json.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Judge a TREC run of any tool as trec_eval does: passages are ranked by score, equal scores by descending id.
@@ -306,7 +305,7 @@ def evaluate(
     \b
     Examples:
       gnn-encoder evaluate run.trec qrels.dev.tsv
-      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000" --per-query values.csv
+      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000"
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
       gnn-encoder evaluate data/runs/gnn_encoder/test.trec.gz data/prepared/qrels/test.parquet
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
@@ -320,11 +319,7 @@ def evaluate(
         from gnn_encoder.presenting.tables import markdown
 
         judge, usual = _judge(qrels, answers, passages, regex)
-        if per_query:
-            runs_and_qrels.check_target(per_query)
         judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
-        if per_query:
-            runs_and_qrels.write_values(judged, per_query)
         for name, count in judged.missing.items():
             if count:
                 typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)

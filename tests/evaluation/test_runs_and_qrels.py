@@ -116,17 +116,6 @@ def test_two_runs_as_json(files: Path) -> None:
     assert f"| RR@10   | 0.3333 |  0.6667 |    -0.3333 | {tested['low']:+.4f} to {tested['high']:+.4f} |" in table
 
 
-@pytest.mark.parametrize("ending", ["csv", "json"])
-def test_values_of_each_query(files: Path, ending: str) -> None:
-    target = files / f"values.{ending}"
-    assert (
-        call("run.trec", "qrels.txt", "-m", "RR@10", "--against", "other.trec.gz", "--per-query", str(target))[0] == 0
-    )
-    table = pl.read_csv(target) if ending == "csv" else pl.read_json(target)
-    assert table.columns == ["qid", "measure", "value", "against"]
-    assert table.rows() == [("q1", "RR@10", 0.5, 1.0), ("q2", "RR@10", 0.5, 0.0), ("q3", "RR@10", 0.0, 1.0)]
-
-
 @pytest.fixture
 def tables(files: Path) -> Path:
     """q1's answer is in a, q2's in b and c; q3's nowhere in the run."""
@@ -161,8 +150,6 @@ def test_by_answers(tables: Path) -> None:
         (["run.trec", "none.txt"], "none.txt: no such file"),
         (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),
         (["run.trec", "--answers", "test.parquet", "-m", "R@10"], "--measure has 'R@10': the queries are judged by"),
-        (["run.trec", "qrels.txt", "--per-query", "values.txt"], "values.txt: must end in .csv or .json"),
-        (["run.trec", "qrels.txt", "--per-query", "no/values.csv"], "no/values.csv: its folder is not there"),
         (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
         (["twice.trec", "qrels.txt"], "twice.trec: query 'q1' has pid 'a' twice"),
         (["bad.trec", "qrels.txt"], "bad.trec, line 2: score is 'high'"),

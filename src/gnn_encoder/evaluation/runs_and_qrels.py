@@ -17,7 +17,6 @@ from gnn_encoder.answers.matching import Kind
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.core.runs import numbered_lines, read_scored_run
-from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.evaluation.judge import measure_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
@@ -146,20 +145,3 @@ def as_json(judged: Judged) -> str:
     if "against" in means:
         found |= {"against": means["against"], "comparisons": judged.comparisons()}
     return json.dumps(found, indent=2, ensure_ascii=False, default=asdict)
-
-
-def check_target(path: Path) -> None:
-    """Make sure, before anything is measured, that `write_values` can write there.
-
-    Raises:
-        UserError: the name ends in neither .csv nor .json, or its folder is not there.
-    """
-    if path.suffix not in (".csv", ".json"):
-        raise UserError(f"{path}: must end in .csv or .json, which says what is written")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"{path}: its folder is not there; make it first")
-
-
-def write_values(judged: Judged, path: Path) -> None:
-    """Each query's values as CSV or as JSON (a list of objects), by the name's ending."""
-    write_text(path, judged.values.write_csv() if path.suffix == ".csv" else judged.values.write_json())
