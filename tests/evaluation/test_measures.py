@@ -61,10 +61,7 @@ def test_names_are_ir_measures_own_and_each_is_once() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("RRR@10", r"'RRR@10'.*did you mean RR@10\?"),
-        ("recal@5", r"did you mean Recall@5\?"),
-        ("Succes@20", r"did you mean Success@20\?"),
-        ("nonsense", "take one such as"),
+        ("RRR@10", "'RRR@10': no measure of ir-measures; take one such as"),
         ("R", "a cutoff is missing"),
         ("R@0", "whole number from 1"),  # would end the process inside trec_eval
         ("R@1.5", "whole number from 1"),

@@ -148,7 +148,7 @@ def in_order(stages: list[Declared]) -> list[str]:
 def test_the_experiment_runs(name: str, fresh: Project, tiny_corpus: Path, tmp_path: Path) -> None:
     """In one process, without DVC, which reads the same stages: test_read_stages.py."""
     project = experiment(name, tmp_path / name, fresh, tiny_corpus)
-    inspected = project.python("-m", "gnn_encoder.cli", "inspect")
+    inspected = project.fork(["-m", "gnn_encoder.cli", "inspect"])
     assert inspected.status == 0 and "(Table 6)" in inspected.stdout, inspected.output
     params, stages = yaml.safe_load((project.folder / "params.yaml").read_text()), list(read_stages(project.folder))
     assert [key for one in stages for key in one.params if lookup(params, key, MISSING) is MISSING] == []
@@ -164,7 +164,7 @@ def test_the_experiment_runs(name: str, fresh: Project, tiny_corpus: Path, tmp_p
     for branch in RUN[name]:
         metrics = json.loads((project.folder / "metrics" / branch / "test.json").read_text())
         assert set(metrics[branch]) == set(config["evaluate"]["measures"])
-    assert project.python("-m", "gnn_encoder.cli", "report").status == 0
+    assert project.fork(["-m", "gnn_encoder.cli", "report"]).status == 0
 
 
 def test_triviaqa_is_natural_questions_with_other_data_and_another_model(

@@ -150,7 +150,7 @@ def test_generated_queries_are_in_the_graph_that_asks_for_them(project: Any, par
 
 def test_search_prints_passages(project: Any) -> None:
     corpus = pl.read_parquet(project.folder / "data" / "prepared" / "passages.parquet")
-    ran = project.python("-m", "gnn_encoder.cli", "search", "Which milk is halloumi made with?")
+    ran = project.fork(["-m", "gnn_encoder.cli", "search", "Which milk is halloumi made with?"])
     assert ran.status == 0, ran.output
     found = [pid for pid in corpus["pid"] if re.search(rf"\b{re.escape(pid)}\b", ran.stdout)]
     assert len(found) >= 5
@@ -280,7 +280,7 @@ def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any
     copy = copy_of(project)
     shutil.rmtree(copy.folder / "data" / "pair_labels")
     write_json(copy.folder / "metrics" / "evidence" / "new.json", {"share": 0.625})
-    ran = copy.python("-m", "gnn_encoder.cli", "report")
+    ran = copy.fork(["-m", "gnn_encoder.cli", "report"])
     assert ran.status == 0, ran.output
     page = (copy.folder / "report" / "index.html").read_text()
     assert "all systems" in page and "GNN-encoder, generated queries too" in page
@@ -290,7 +290,7 @@ def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any
 def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any) -> None:
     """scripts/combined.py; over two clones that are the same, a difference is that of one."""
     clones = ("--clones", ".", str(project.folder))
-    ran = project.python("scripts/combined.py", "prior", "dual_encoder", "retriever", *clones)
+    ran = project.fork(["scripts/combined.py", "prior", "dual_encoder", "retriever", *clones])
     assert ran.status == 0, ran.output
     means = {split: json.loads((project.folder / f"metrics/gnn_encoder/{split}.json").read_text()) for split in JUDGED}
     told = ", ".join(f"{split} {100 * means[split]['label_prior']['RR@10']:.1f}" for split in JUDGED)

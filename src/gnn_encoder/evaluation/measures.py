@@ -1,6 +1,5 @@
 """Measures of a run by ir-measures, a value for every judged query."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -119,7 +118,7 @@ def _parse_one(name: str, parameter: str) -> Any:
     try:
         measure = ir_measures.parse_measure(name)
     except (NameError, ValueError) as error:
-        raise UserError(f"{parameter} has {name!r}: no measure of ir-measures; {_suggestion(name)}") from error
+        raise UserError(f"{parameter} has {name!r}: no measure of ir-measures; {EXAMPLES}") from error
     cutoff = measure.params.get("cutoff", 1)
     # trec_eval ends the whole process on a cutoff below 1.
     if not isinstance(cutoff, int) or cutoff < 1:
@@ -131,12 +130,3 @@ def _parse_one(name: str, parameter: str) -> Any:
     if not supported:
         raise UserError(f"{parameter} has {name!r}: none of {', '.join(PROVIDERS)} computes it; {EXAMPLES}")
     return measure
-
-
-def _suggestion(name: str) -> str:
-    stem, _, cutoff = name.partition("@")
-    known = {known.lower(): known for known in ir_measures.measures.registry}
-    close = difflib.get_close_matches(stem.strip().lower(), known, n=1)
-    if not close or (cutoff and not cutoff.isdigit()):
-        return EXAMPLES
-    return f"did you mean {known[close[0]]}{'@' + cutoff if cutoff else ''}?"
