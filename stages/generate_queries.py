@@ -22,7 +22,7 @@ RELEVANT = {"train": project.qrels("train"), "dev": project.POSITIVES}
 def main(stage: Stage) -> None:
     """Train the model, generate, choose, and compare with the dev queries."""
     params, section, drafts = stage.params, stage.params.dual_cross, stage.work / "drafts.parquet"
-    generator, size = section.generator, {"batch_tokens": params.encoder.batch_tokens}
+    generator, size = section.generator, params.encoder.batch_tokens
 
     def texts(model: QueryGenerator, split: str) -> PairTexts:
         pairs = relevant_pairs(project.queries(split), RELEVANT[split], project.PASSAGES)
@@ -32,14 +32,22 @@ def main(stage: Stage) -> None:
         "generator", lambda folder: make_generator(generator, params.encoder, texts, folder, seed=params.seed)
     )
     model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
-    many, longest = {"views": section.generated, "top_k": section.top_k}, {"passage_length": generator.passage_length}
-    how = sampling(model, seed=params.seed, **many, query_length=generator.query_length)
-    work, passages = stage.work / "generated", open_passages(model)
-    generate_queries(model, passages, project.PASSAGES, drafts, work, how, **longest, **size)
+    counts = {"views": section.generated, "top_k": section.top_k, "query_length": generator.query_length}
+    how, work, passages = sampling(model, seed=params.seed, **counts), stage.work / "generated", open_passages(model)
+    lengths = {"passage_length": generator.passage_length, "batch_tokens": size}
+    generate_queries(model, passages, project.PASSAGES, drafts, work, how, **lengths)
     target, encoder = stage.scratch / "queries.parquet", load_encoder(project.encoder("retriever"), params.encoder)
-    inputs = encoder, drafts, open_queries(drafts, encoder), open_matrix(project.embeddings("retriever"))
-    counts = {"generated": section.generated, "keep": section.views}
-    choose_queries(*inputs, target, stage.work / "chosen", **counts, **size)
+    choose_queries(
+        encoder,
+        drafts,
+        open_queries(drafts, encoder),
+        open_matrix(project.embeddings("retriever")),
+        target,
+        stage.work / "chosen",
+        generated=section.generated,
+        keep=section.views,
+        batch_tokens=size,
+    )
     if distributed.is_first():
         queries = project.queries("dev")
         pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
