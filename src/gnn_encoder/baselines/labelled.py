@@ -24,13 +24,15 @@ from gnn_encoder.index.exact import block_top_k
 class Asked:
     """The labelled passages, and what asks for them.
 
-    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), labelled queries.
+    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), labelled queries;
+    moment (d, d), the mean of h_q h_q^T over these queries.
     """
 
     passages: Rows
     vectors: Matrix
     sums: Matrix
     counts: NDArray[np.int64]
+    moment: Matrix
 
     @classmethod
     def of(cls, passages: NDArray[Any], pairs: pl.DataFrame, queries: Matrix) -> Self:
@@ -38,7 +40,10 @@ class Asked:
         pairs = pairs.sort("passage", "query")
         rows, first, counts = np.unique(pairs["passage"].to_numpy(), return_index=True, return_counts=True)
         sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
-        return cls(passages=rows, vectors=gather(passages, rows).astype(np.float32), sums=sums, counts=counts)
+        asking = queries[pairs["query"].unique().to_numpy()]
+        moment = asking.T @ asking / np.float32(max(1, len(asking)))
+        vectors = gather(passages, rows).astype(np.float32)
+        return cls(passages=rows, vectors=vectors, sums=sums, counts=counts, moment=moment)
 
     def plus_mean(self, weight: float, *, unit_length: bool) -> Matrix:
         """h_p + weight * mean of p's labelled queries; of length 1 again where vectors have it. *Shape:* (l, d)."""
@@ -72,11 +77,12 @@ class Others:
 
     Args:
         passages: *Shape:* (m, d).
+        queries: *Shape:* (n, d).
         k: passages a query.
     """
 
     def __init__(self, passages: NDArray[Any], asked: Asked, queries: Matrix, k: int) -> None:
-        self._asked, self._queries, self._k = asked, queries, k
+        self._asked, self.queries, self._k = asked, queries, k
         shape = len(queries), 0
         self._top: Ranking = np.empty(shape, np.int64), np.empty(shape, np.float32)
         with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True, disable=None) as bar:
@@ -87,11 +93,16 @@ class Others:
                     self._top = self._joined(*block_top_k(block[others], queries, k), first + others)
                 bar.update(len(block))
 
+    @property
+    def scores(self) -> Scores:
+        """Those of each query's best passages that do not move. *Shape:* (n, at most k)."""
+        return self._top[1]
+
     def rank(self, moved: Matrix) -> Rows:
         """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> (n, min(k, m))."""
         if len(moved) == 0:
             return self._top[0]
-        found = block_top_k(np.ascontiguousarray(moved), self._queries, self._k)
+        found = block_top_k(np.ascontiguousarray(moved), self.queries, self._k)
         return self._joined(*found, self._asked.passages)[0]
 
     def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:

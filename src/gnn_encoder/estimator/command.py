@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.baselines.closed_form import best_form
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.nudge import GAMMAS, best_gamma_m, nudge_m, nudge_n
 from gnn_encoder.core.judgements import contains, pair_keys
@@ -25,20 +26,12 @@ MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5) 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a method gives: its RR@10 on dev, and the setting that was best there.
-
-    `moved` are the new vectors of the labelled passages, where the method changes these alone. *Shape:* (l, d).
-    """
+    """What a method without a graph gives: new vectors of the labelled passages, which it chose on dev by RR@10."""
 
     name: str
     value: float
     setting: str
-    moved: Matrix | None = None
-
-    @property
-    def line(self) -> str:
-        """Its row of the table."""
-        return f"{self.name:28} {100 * self.value:12.1f}  {self.setting}".rstrip()
+    moved: Matrix  # (l, d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +69,8 @@ def inform(
     check_target(out, told)
     more = Vectors.read(unlabelled).matrix if unlabelled is not None else None
     matrix, m = check_vectors("passages", told.matrix), len(told.matrix)
-    params.setdefault("similarity", "cosine" if has_length_1(matrix) else "dot")
-    params.setdefault("temperature", 0.05 if params["similarity"] == "cosine" else 1.0)
+    unit_length = params.setdefault("similarity", "cosine" if has_length_1(matrix) else "dot") == "cosine"
+    params.setdefault("temperature", 0.05 if unit_length else 1.0)
     of_queries, of_dev = (
         np.asarray(check_vectors(str(path), one.matrix, columns=matrix.shape[1]), dtype=np.float32)
         for path, one in ((queries, asking), (dev_queries, dev_asking))
@@ -85,25 +78,30 @@ def inform(
     labels, dev_labels = read_pairs(qrels, asking, told), read_pairs(dev_qrels, dev_asking, told)
     pairs = labelled_pairs(str(qrels), labels, len(of_queries), m)
     dev = Dev(queries=of_dev, pairs=labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m), m=m)
-    unit_length, gnn = params["similarity"] == "cosine", GNNEncoder(**params)
+    gnn = GNNEncoder(**params)
     why = "" if unit_length else ", since vectors are not of length 1, which NUDGE-N needs"
     yield f"{m} passages, {pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}{why}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
-    asked, best = Asked.of(matrix, pairs, of_queries), None
-    for found in labels_alone(matrix, asked, dev, unit_length=unit_length):
-        yield found.line
-        best = found if best is None or found.value > best.value else best
+    asked, found = Asked.of(matrix, pairs, of_queries), list[Found]()
+    for one in labels_alone(matrix, asked, dev, unit_length=unit_length):
+        yield line(one.name, one.value, one.setting)
+        found.append(one)
+    best = max(found, key=lambda one: one.value)
     gnn.fit(matrix, of_queries, labels, dev=(of_dev, dev_labels), unlabelled=more)
     with writing(out, told) as informed:
         gnn.transform(matrix, out=informed)
         value = dev.judge(array_top_k(informed, of_dev, min(DEPTH, m))[0])
-        trained = Found(name="GNN-encoder", value=value, setting="its weights")
-        yield trained.line
-        if best is not None and best.moved is not None and best.value > value:
+        yield line("GNN-encoder", value, "its weights")
+        if best.value > value:
             for first, block in array_blocks(matrix):
                 informed[first : first + len(block)] = asked.place(first, np.array(block, np.float32), best.moved)
-            trained = best
-    yield f"{out}: {trained.name}, the best on dev; index these vectors, queries stay as they are"
+    written = best.name if best.value > value else "GNN-encoder"
+    yield f"{out}: {written}, the best on dev; index these vectors, queries stay as they are"
+
+
+def line(name: str, value: float, setting: str) -> str:
+    """A row of the table."""
+    return f"{name:28} {100 * value:12.1f}  {setting}".rstrip()
 
 
 def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length: bool) -> Iterator[Found]:
@@ -124,6 +122,9 @@ def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length:
     yield Found(name="NUDGE-M", value=judge(moved), setting=f"gamma {gamma:.3g}", moved=moved)
     if unit_length:  # it is about vectors of length 1
         yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), judge)
+    form = best_form(asked, passages, others, dev.pairs, unit_length=unit_length)
+    moved = form.moved(asked)
+    yield Found(name="closed form", value=judge(moved), setting=str(form.form), moved=moved)
 
 
 def has_length_1(matrix: NDArray[Any]) -> bool:
