@@ -71,7 +71,7 @@ def test_values_are_those_of_a_ranking(
     others = Others(PASSAGES, asked, DEV, DEPTH)
     whitened = asked.sums @ whitener(asked.moment, ridge)
     form = Form(weight=weight, power=power, ridge=ridge, unit_length=unit_length)
-    (value,) = Known.of(asked, PASSAGES, others, RELEVANT).values(asked, whitened, [form])
+    (value,) = Known.of(asked, others, RELEVANT).values(asked, whitened, [form])
     moved = asked.place(0, PASSAGES.copy(), form.moved(asked, whitened))
     assert value == pytest.approx(reciprocal_rank(moved), abs=1e-9)
 
@@ -79,7 +79,7 @@ def test_values_are_those_of_a_ranking(
 def test_the_best_is_found_and_is_not_below_the_passages_as_they_are() -> None:
     asked = Asked.of(PASSAGES, LABELS, QUERIES)
     others = Others(PASSAGES, asked, DEV, DEPTH)
-    found = best_form(asked, PASSAGES, others, RELEVANT, unit_length=True)
+    found = best_form(asked, others, RELEVANT, unit_length=True)
     moved = asked.place(0, PASSAGES.copy(), found.moved(asked))
     assert found.value == pytest.approx(reciprocal_rank(moved), abs=1e-9)
     assert found.value >= reciprocal_rank(PASSAGES)

@@ -12,7 +12,7 @@ from gnn_encoder.core.rows import Matrix
 
 from .data import DATA, M
 
-ROWS = ("as they came", "mean of labelled queries", "NUDGE-M", "NUDGE-N", "GNN-encoder")
+ROWS = ("as they came", "mean of labelled queries", "NUDGE-M", "NUDGE-N", "closed form", "GNN-encoder")
 
 
 @pytest.fixture

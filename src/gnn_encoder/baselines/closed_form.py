@@ -11,7 +11,7 @@ each brought back to length 1, or not. Which is best differs from log to log, so
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import of_length_1
+from gnn_encoder.core.judgements import contains
 from gnn_encoder.core.rows import Matrix, Rows, Scores
-from gnn_encoder.core.storage.arrays import gather
 
 RIDGES = (None, 0.3, 3.0, 30.0)  # lambda in mean eigenvalues of C; None: without whitening
 POWERS = (1.0, 0.75, 0.5, 0.0)  # a
@@ -76,7 +76,7 @@ class Found:
         return self.form.moved(asked, asked.sums @ self.whitener)
 
 
-def best_form(asked: Asked, passages: NDArray[Any], others: Others, pairs: pl.DataFrame, *, unit_length: bool) -> Found:
+def best_form(asked: Asked, others: Others, pairs: pl.DataFrame, *, unit_length: bool) -> Found:
     """Try the family on dev. Of equally good members the first is taken; h_p as it is comes first.
 
     Args:
@@ -84,7 +84,7 @@ def best_form(asked: Asked, passages: NDArray[Any], others: Others, pairs: pl.Da
         pairs: what is relevant for the dev queries, columns query, passage.
         unit_length: whether vectors have length 1, so that members which have it too are tried.
     """
-    known = Known.of(asked, passages, others, pairs)
+    known = Known.of(asked, others, pairs)
     length = float(np.linalg.norm(asked.vectors, axis=1).mean())
     best: Found | None = None
     for ridge in RIDGES:
@@ -117,8 +117,8 @@ def _members(
 class Known:
     """What dev queries score where no member of the family changes it.
 
-    *Shape:* queries (q, d); top (q, k), the best scores of passages without a label; own (q,), that of their best
-    relevant passage among these, -inf where there is none; query, place (pairs,): the relevant passages that have a
+    *Shape:* queries (q, d); top (q, k), the best scores of passages without a label; own (q,), that of the first
+    relevant one among these, -inf where there is none; query, place (pairs,): the relevant passages that have a
     label, as places among these, sorted by query.
     """
 
@@ -129,19 +129,18 @@ class Known:
     place: Rows
 
     @classmethod
-    def of(cls, asked: Asked, passages: NDArray[Any], others: Others, pairs: pl.DataFrame) -> "Known":
+    def of(cls, asked: Asked, others: Others, pairs: pl.DataFrame) -> Self:
         """Look up the relevant passages of dev queries. Queries without any are left out."""
         rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
-        passage, queries = pairs["passage"].to_numpy(), others.queries[rows]
+        passage, (top, scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in others.top)
+        m = 1 + max(passage.max(initial=0), top.max(initial=0))
+        relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + top)
+        own = np.where(relevant, scores, -np.inf).max(axis=1, initial=-np.inf)
         place = np.searchsorted(asked.passages, passage)
         labelled = np.append(asked.passages, -1)[place] == passage
-        own = np.full(len(rows), -np.inf, dtype=np.float32)
-        rest = query[~labelled]
-        vectors = gather(passages, passage[~labelled]).astype(np.float32)
-        np.maximum.at(own, rest, np.einsum("ij,ij->i", queries[rest], vectors))
         order = np.argsort(query[labelled], kind="stable")
-        top = others.scores[rows]
-        return cls(queries=queries, top=top, own=own, query=query[labelled][order], place=place[labelled][order])
+        query, place = query[labelled][order], place[labelled][order]
+        return cls(queries=others.queries[rows], top=scores, own=own.astype(np.float32), query=query, place=place)
 
     def values(self, asked: Asked, whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
         """The mean RR@10 with each of some members that have the same whitening. *Shape:* (forms,)."""

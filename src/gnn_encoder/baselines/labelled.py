@@ -94,9 +94,9 @@ class Others:
                 bar.update(len(block))
 
     @property
-    def scores(self) -> Scores:
-        """Those of each query's best passages that do not move. *Shape:* (n, at most k)."""
-        return self._top[1]
+    def top(self) -> Ranking:
+        """Each query's best passages of those that do not move. *Shape:* (n, at most k) both."""
+        return self._top
 
     def rank(self, moved: Matrix) -> Rows:
         """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> (n, min(k, m))."""

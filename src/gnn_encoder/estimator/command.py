@@ -122,7 +122,7 @@ def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length:
     yield Found(name="NUDGE-M", value=judge(moved), setting=f"gamma {gamma:.3g}", moved=moved)
     if unit_length:  # it is about vectors of length 1
         yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), judge)
-    form = best_form(asked, passages, others, dev.pairs, unit_length=unit_length)
+    form = best_form(asked, others, dev.pairs, unit_length=unit_length)
     moved = form.moved(asked)
     yield Found(name="closed form", value=judge(moved), setting=str(form.form), moved=moved)
 
