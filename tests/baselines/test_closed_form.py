@@ -4,7 +4,6 @@ import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
 
 from gnn_encoder.baselines.closed_form import DEPTH, Form, Known, best_form, whitener
 from gnn_encoder.baselines.labelled import Asked, Others
@@ -14,7 +13,8 @@ SIZE = {"passages": 40, "queries": 60, "dev": 30, "d": 8}
 
 
 def unit(rows: NDArray[np.float64]) -> NDArray[np.float32]:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    found: NDArray[np.float32] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return found
 
 
 PASSAGES, QUERIES, DEV = (unit(RNG.normal(size=(SIZE[name], SIZE["d"]))) for name in ("passages", "queries", "dev"))
@@ -40,8 +40,11 @@ def reciprocal_rank(moved: NDArray[np.float32]) -> float:
     return float(np.mean(found))
 
 
-def test_ridge_without_a_start_is_that_of_scikit_learn() -> None:
-    """With a = 0 and h_p = 0 the added part is each passage's linear classifier of queries."""
+def test_ridge_without_a_start_is_least_squares() -> None:
+    """With a = 0 and h_p = 0 the added part is each passage's linear classifier of queries.
+
+    The penalty is written as d more rows of the least-squares problem.
+    """
     nothing = np.zeros_like(PASSAGES)
     asked = Asked.of(nothing, LABELS, QUERIES)
     labels = np.zeros((SIZE["queries"], len(asked.passages)))
@@ -49,7 +52,9 @@ def test_ridge_without_a_start_is_that_of_scikit_learn() -> None:
     asking = LABELS["query"].unique().to_numpy()
     n, ridge = len(asking), 0.3
     eigenvalue = np.trace(asked.moment) / SIZE["d"]
-    expected = Ridge(alpha=n * ridge * eigenvalue, fit_intercept=False).fit(QUERIES[asking], labels[asking]).coef_
+    penalty = np.sqrt(n * ridge * eigenvalue) * np.eye(SIZE["d"])
+    targets = np.concatenate([labels[asking], np.zeros((SIZE["d"], labels.shape[1]))])
+    expected = np.linalg.lstsq(np.concatenate([QUERIES[asking], penalty]), targets)[0].T
     whitened = asked.sums @ whitener(asked.moment, ridge)
     found = Form(weight=1 / (n * eigenvalue * (1 + ridge)), power=0.0, ridge=ridge).moved(asked, whitened)
     np.testing.assert_allclose(found, expected, atol=1e-5)
