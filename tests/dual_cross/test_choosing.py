@@ -1,4 +1,4 @@
-"""Which generated queries are kept: by hand, against the formula, and the same bytes after an interruption."""
+"""Which generated queries are kept: by hand, and against the formula."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def test_nearest_by_hand() -> None:
     assert nearest(cosines, repeated, 2).tolist() == [[1, 3], [0, 1], [0, 3]]
 
 
-@pytest.mark.parametrize("keep", [1, 2, 4])
+@pytest.mark.parametrize("keep", [2, 4])
 def test_the_table(
     encoder: DualEncoder, drafts: Path, tokens: TextTokens, embeddings: np.ndarray, tmp_path: Path, keep: int
 ) -> None:
@@ -86,32 +86,6 @@ def test_the_table(
     texts = dict(written.select("qid", "text").iter_rows())
     assert table.column("text").to_pylist() == [texts[qid] for qid in expected]
     assert len({qid for qid in expected if int(qid.lstrip("q")) % 4 == 0}) < PASSAGES or keep == 4
-
-
-def test_resumes(
-    encoder: DualEncoder,
-    drafts: Path,
-    tokens: TextTokens,
-    embeddings: np.ndarray,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = choose(encoder, drafts, tokens, embeddings, tmp_path / "whole").read_bytes()
-    rows: list[int] = []
-
-    def watched(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, of: np.ndarray) -> np.ndarray:
-        if len(rows) == 20:
-            raise KeyboardInterrupt
-        rows.extend(of.tolist())
-        return embed_queries(encoder, tokens, batch_tokens, of)
-
-    monkeypatch.setattr(module, "embed_queries", watched)
-    with pytest.raises(KeyboardInterrupt):
-        choose(encoder, drafts, tokens, embeddings, tmp_path / "part")
-    assert rows == list(range(20)) and not (tmp_path / "part" / "queries.parquet").exists()
-    rows[:] = [-1]
-    assert choose(encoder, drafts, tokens, embeddings, tmp_path / "part").read_bytes() == whole
-    assert rows == [-1, *range(20, 48)]
 
 
 def test_another_number_of_queries(

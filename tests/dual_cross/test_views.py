@@ -1,4 +1,4 @@
-"""The matrix of views: each pair by itself, in the rows' order, the same bits after an interruption."""
+"""The matrix of views: each pair by itself, in the rows' order."""
 
 from pathlib import Path
 
@@ -10,8 +10,7 @@ import torch.nn.functional as F
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
-from gnn_encoder.core.view_pool import Pool
-from gnn_encoder.dual_cross.views import view_inputs, write_means
+from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, encode_corpus
 from gnn_encoder.encoding.tokens import TextTokens
@@ -63,31 +62,6 @@ def test_equals_each_pair_by_itself(
     assert read_manifest(tmp_path / "out").views == VIEWS
 
 
-def test_interrupted_and_resumed_equals_undisturbed(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
-) -> None:
-    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS)
-    write(encoder, inputs, tmp_path / "whole", "float16")
-    encoded = []
-
-    def stop_at_third(first: int, embeddings: np.ndarray) -> np.ndarray:
-        if len(encoded) == 2:
-            raise KeyboardInterrupt
-        encoded.append(first)
-        return embeddings
-
-    with pytest.raises(KeyboardInterrupt):
-        write(encoder, inputs, tmp_path / "out", "float16", transform=stop_at_third)
-    assert encoded == [0, 7] and not (tmp_path / "out" / "manifest.json").exists()
-    resumed = []
-    write(
-        encoder, inputs, tmp_path / "out", "float16", transform=lambda first, block: (resumed.append(first), block)[1]
-    )
-    assert resumed == [14, 21, 28, 35]
-    for name in ("embeddings.npy", "manifest.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
 def test_an_encoder_of_passages_has_no_views(
     tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
@@ -129,21 +103,3 @@ def tiny_encoder_alone(encoder: DualEncoder, passages: TextTokens) -> np.ndarray
             states = encoder.passage(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
         vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
     return np.stack(vectors)
-
-
-@pytest.mark.parametrize(("views", "counted"), [(None, 3), (2, 2)])
-def test_means(
-    encoder: DualEncoder,
-    generated: TextTokens,
-    passage_tokens: TextTokens,
-    tmp_path: Path,
-    views: int | None,
-    counted: int,
-) -> None:
-    write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "views")
-    pool = Pool("mean", plain=0.4)
-    write_means(tmp_path / "views", tmp_path / "means", pool, dtype="float32", origin=ORIGIN, views=views)
-    found = open_matrix(tmp_path / "views").reshape(12, 3, 32)
-    expected = 0.4 * found[:, 0] + 0.6 * found[:, 1:counted].mean(axis=1)
-    np.testing.assert_allclose(open_matrix(tmp_path / "means"), expected, atol=1e-7)
-    assert read_manifest(tmp_path / "means").views == 1

@@ -1,7 +1,6 @@
-"""The table of queries: its rows, its ids, and the same bytes after an interruption."""
+"""The table of queries: its rows and its ids. Kills: tests/pipeline/test_kill.py."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -49,34 +48,3 @@ def test_rows_are_views_of_passages(
             " ".join(model.tokenizer.decode(query, skip_special_tokens=True).split()) for query in tokens
         ]
     assert all(texts) and len(set(texts)) > 40
-
-
-def test_resumes(
-    model: QueryGenerator, passages: TextTokens, passages_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = generate(model, passages, passages_table, tmp_path / "whole").read_bytes()
-    written = fail_after(monkeypatch, passages=12)
-    with pytest.raises(KeyboardInterrupt):
-        generate(model, passages, passages_table, tmp_path / "part")
-    assert sorted(path.name for path in (tmp_path / "part" / "parts").iterdir()) == [
-        "part-000000.parquet",
-        "part-000001.parquet",
-    ]
-    assert not (tmp_path / "part" / "queries.parquet").exists()
-    written = fail_after(monkeypatch, passages=99)
-    assert generate(model, passages, passages_table, tmp_path / "part").read_bytes() == whole
-    assert sorted(written) == list(range(10, 23))
-
-
-def fail_after(monkeypatch: pytest.MonkeyPatch, passages: int) -> list[int]:
-    """The run is killed when it comes to more than so many passages; returns those it wrote about."""
-    written: list[int] = []
-
-    def write(model: Any, batch: Any, numbers: torch.Tensor, how: Any, *, batch_tokens: int) -> torch.Tensor:
-        if len(written) + len(numbers) > passages:
-            raise KeyboardInterrupt
-        written.extend(numbers.tolist())
-        return write_queries(model, batch, numbers, how, batch_tokens=batch_tokens)
-
-    monkeypatch.setattr(module, "write_queries", write)
-    return written

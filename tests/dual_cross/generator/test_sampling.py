@@ -25,12 +25,6 @@ def uniform(seed: int, passage: int, view: int, position: int) -> float:
     return (splitmix(state) >> 11) / 2**53
 
 
-def test_splitmix_is_the_published_one() -> None:
-    """First outputs of the reference implementation for seed 0."""
-    assert splitmix(0) == 0xE220A8397B1DCDAF
-    assert splitmix(0x9E3779B97F4A7C15) == 0x6E789E6AA1B965F4
-
-
 def test_uniforms_equal_plain_integers() -> None:
     passages, views = torch.tensor([0, 1, 8_841_822, 2**31]), torch.tensor([0, 2, 9, 126])
     for seed, position in ((0, 0), (13, 5), (2**32 - 1, 22)):

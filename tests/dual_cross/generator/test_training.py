@@ -16,7 +16,6 @@ from gnn_encoder.dual_cross.params import Generator
 from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.batch import Batch
-from gnn_encoder.training import loop
 from gnn_encoder.training.loop import Settings, fit
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
@@ -97,35 +96,3 @@ def test_learns_which_query_goes_with_which_passage(fresh: QueryGenerator, texts
     end = fresh.template.single_suffix[0]
     expected = queries.input_ids[:, 1:].masked_fill(queries.input_ids[:, 1:] == end, fresh.template.pad)
     assert torch.equal(found, expected[:, : found.shape[1]])
-
-
-def test_resumes_where_it_was(
-    fresh: QueryGenerator, texts: PairTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = {name: value.clone() for name, value in fresh.state_dict().items()}
-    how = Settings(name="generator", warmup=0.1, seed=1)
-
-    def train(folder: Path) -> dict[str, torch.Tensor]:
-        task = GeneratorTask(fresh, texts, epochs=3, batch_size=3, seed=4)
-        fit(task, parameter_groups(fresh, 1e-3), how, folder)
-        return {name: value.clone() for name, value in fresh.state_dict().items()}
-
-    whole = train(tmp_path / "whole")
-    fresh.load_state_dict(begin)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    step, calls = GeneratorTask.step, []
-
-    def failing(self: GeneratorTask, number: int) -> float:
-        calls.append(number)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return step(self, number)
-
-    monkeypatch.setattr(GeneratorTask, "step", failing)
-    with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "part")
-    fresh.load_state_dict(begin)
-    resumed = train(tmp_path / "part")
-    assert calls == [0, 1, 2, 3, 3, 4, 5]
-    for name, value in whole.items():
-        torch.testing.assert_close(resumed[name], value, rtol=0, atol=0)
