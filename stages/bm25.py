@@ -5,14 +5,13 @@ relevant ones. Relevant are the judged passages or, in data that are judged by a
 """
 
 import polars as pl
-import pyarrow as pa
 
 from gnn_encoder.answers.pairs import answered, best_answered, judged_by_answers
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
 from gnn_encoder.core.runs import read_run
-from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.index.bm25 import BM25Index, candidates, write_bm25_run
+from gnn_encoder.core.storage.tables import candidates_table, read_column, write_table
+from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import LEXICAL, UNTOUCHED
@@ -25,7 +24,8 @@ def main(stage: Stage) -> None:
     params, runs = stage.params, stage.unfinished(project.runs(LEXICAL))
     index = BM25Index.build(project.PASSAGES, params.bm25)
     index.save(stage.unfinished(project.index(LEXICAL)))
-    found = pl.DataFrame(pa.concat_tables(candidates(index, project.queries("train"), params.bm25.depth)))
+    asked = read_column(project.queries("train"), "text").to_pylist()
+    found = pl.DataFrame(candidates_table(*index.search(asked, params.bm25.depth)))
     pairs = relevant_pairs(*project.tables("train"))
     write_table(runs / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:

@@ -3,21 +3,18 @@
 import gzip
 import math
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import CANDIDATES, PASSAGES, QUERIES
+from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.index.bm25 import BM25Index, candidates, top, write_bm25_run
+from gnn_encoder.index.bm25 import BM25Index, top, write_bm25_run
 from gnn_encoder.index.params import BM25
 
 TEXTS = [
@@ -95,17 +92,6 @@ def test_top_equals_a_full_sort() -> None:
         assert values.tolist() == scores[expected[:depth]].tolist()
 
 
-def test_candidates_table(passages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.index.bm25.BATCH", 2)  # rows of queries go on over batches
-    queries = write_queries(tmp_path / "q.parquet", ["yew", "xylophone", "black", "smooth bark"])
-    index = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2))
-    write_table(tmp_path / "c.parquet", CANDIDATES, candidates(index, queries, 2))
-    table = pl.read_parquet(tmp_path / "c.parquet")
-    assert table["query"].to_list() == [0, 2, 2, 3, 3]
-    assert table["passage"].to_list() == [5, 1, 0, 2, 4]
-    assert table["rank"].to_list() == [0, 0, 1, 0, 1]
-
-
 def test_run_file(passages: Path, tmp_path: Path) -> None:
     queries = write_queries(tmp_path / "q.parquet", ["xylophone", "smooth bark"])
     path = tmp_path / "dev.trec.gz"
@@ -143,8 +129,3 @@ def test_a_corpus_without_words(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
     with pytest.raises(UserError, match="no passage has a word besides stop words"):
         BM25Index.build(path, BM25(k1=0.9, b=0.4, depth=2))
-
-
-def test_torch_is_not_imported() -> None:
-    code = "import sys, gnn_encoder.index.bm25, gnn_encoder.data.prepare; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -61,7 +61,7 @@ def check(rows: np.ndarray, scores: np.ndarray, matrix: np.ndarray, queries: np.
 # --- the index --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 60, 149, 150])
+@pytest.mark.parametrize("k", [1, 7, 149, 150])
 def test_index_against_brute_force_with_ties(matrix: np.ndarray, queries: np.ndarray, k: int) -> None:
     found = search_views(flat(matrix), VIEWS, queries, k)
     check(found.passages, found.scores, matrix, queries, k)
@@ -90,15 +90,6 @@ def test_most_vectors_are_fetched_only_where_they_are_needed() -> None:
     assert found.passages.tolist() == [[0, 1], [3, 2]]
     assert found.scores.tolist() == [[5, 3], [3, 2]]
     assert found.vectors.tolist() == [32, 4]
-
-
-def test_one_view_is_the_plain_search(matrix: np.ndarray, queries: np.ndarray) -> None:
-    scores, rows = flat(matrix).search(queries, 40)
-    found = search_views(flat(matrix), 1, queries, 40)
-    order = np.lexsort((rows, -scores), axis=-1)
-    np.testing.assert_array_equal(found.passages, np.take_along_axis(rows, order, axis=1))
-    np.testing.assert_array_equal(found.scores, np.take_along_axis(scores, order, axis=1))
-    assert (found.vectors == 40).all()
 
 
 def test_queries_in_chunks(matrix: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,11 +152,6 @@ def test_an_index_of_the_first_views(folder: Path, matrix: np.ndarray, queries: 
     np.testing.assert_array_equal(index.search(queries, 20)[1], brute_force(matrix, queries, 20, views=2)[1])
 
 
-def test_a_matrix_that_its_views_do_not_divide(save_matrix: Save, matrix: np.ndarray) -> None:
-    with pytest.raises(UserError, match="delete the folder and run its stage again"):
-        fill(save_matrix(matrix, views=4), "Flat", 0)
-
-
 def test_quantisers_learn_from_the_views_that_are_indexed(
     save_matrix: Save, matrix: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,8 +166,8 @@ def test_quantisers_learn_from_the_views_that_are_indexed(
 
 
 @pytest.mark.parametrize("views", [1, 2, 3])
-@pytest.mark.parametrize("block_rows", [1, 50, 449, None])
-@pytest.mark.parametrize("k", [1, 10, 130, 150])
+@pytest.mark.parametrize("block_rows", [1, 50, None])
+@pytest.mark.parametrize("k", [1, 130, 150])
 def test_streaming_against_brute_force_with_ties(
     save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int, block_rows: int | None, k: int
 ) -> None:
@@ -198,15 +184,19 @@ def test_views_out_of_bounds(save_matrix: Save, matrix: np.ndarray, queries: np.
         exact_top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
 
 
+# --- the mean ---------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("views", [1, 2, 3])
 @pytest.mark.parametrize("block_rows", [7, None])
 def test_streaming_the_mean(save_matrix: Save, views: int, block_rows: int | None) -> None:
+    """The oracle: every score of every view in float64, their mean, a stable sort."""
     generator = np.random.default_rng(5)
     matrix, queries = (generator.normal(size=(n, 8)).astype(np.float32) for n in (450, 30))
+    of_views = np.einsum("qd,pvd->qpv", queries, matrix.reshape(-1, VIEWS, 8)[:, :views], dtype=np.float64)
+    means = of_views.mean(axis=2)
+    expected = np.argsort(-means, axis=1, kind="stable")[:, :40]
     folder = save_matrix(matrix, views=VIEWS)
     rows, scores = exact_top_k(folder, queries, 40, block_rows=block_rows, views=views, pool=Pool("mean"))
-    means = matrix.astype(np.float64).reshape(-1, VIEWS, 8)[:, :views].mean(axis=1)
-    expected = queries.astype(np.float64) @ means.T
-    found = np.argsort(-expected, axis=1, kind="stable")[:, :40]
-    np.testing.assert_allclose(scores, np.take_along_axis(expected, found, axis=1), rtol=1e-4, atol=1e-5)
-    assert (rows == found).mean() > 0.99, "of two scores that are equal but for rounding either comes first"
+    np.testing.assert_allclose(scores, np.take_along_axis(means, expected, axis=1), rtol=1e-4, atol=1e-5)
+    assert (rows == expected).mean() > 0.99, "of two scores that are equal but for rounding either comes first"

@@ -11,24 +11,20 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import bm25s
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.runs import write_run
-from gnn_encoder.core.storage.tables import candidates_table, count_rows, iterate_texts, read_column
+from gnn_encoder.core.storage.tables import count_rows, iterate_texts, read_column
 from gnn_encoder.index.params import BM25
 
-BATCH = 1024  # queries whose results are held at a time
-SETTINGS = "params.index.json"  # one of the files of a saved index, as bm25s calls it
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 
@@ -97,8 +93,10 @@ class BM25Index:
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
-        for i, words in enumerate(self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)):
-            rows, values = top(self.index.get_scores_from_ids(words), depth)
+        words = self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)
+        bar = tqdm(words, total=len(texts), desc="bm25: search", unit=" queries", disable=None, delay=2)
+        for i, ids in enumerate(bar):
+            rows, values = top(self.index.get_scores_from_ids(ids), depth)
             passages[i, : len(rows)] = rows
             scores[i, : len(rows)] = values
         return passages, scores
@@ -118,22 +116,10 @@ def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDAr
     return rows, scores[rows]
 
 
-def candidates(index: BM25Index, queries: Path, depth: int) -> Iterator[pa.Table]:
-    """The `depth` best passages of every query as batches of the candidates table."""
-    first = 0
-    for passages, scores in _search_all(index, queries, depth):
-        batch = candidates_table(passages, scores)
-        yield batch.set_column(0, batch.field(0), pc.add(batch.column(0), pa.scalar(first, pa.int32())))
-        first += len(passages)
-
-
 def write_bm25_run(index: BM25Index, queries: Path, passages: Path, depth: int, path: Path) -> None:
     """Search every query of a split and write the TREC run."""
-    results = list(_search_all(index, queries, depth))
-    rows = np.concatenate([batch for batch, _ in results])
-    scores = np.concatenate([batch for _, batch in results])
-    qids = read_column(queries, "qid").to_pylist()
-    write_run(path, qids, read_column(passages, "pid"), rows, scores, "bm25")
+    found = index.search(read_column(queries, "text").to_pylist(), depth)
+    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *found, "bm25")
 
 
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
@@ -142,12 +128,4 @@ def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
         texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
         yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
         bar.update(len(texts))
-    bar.close()
-
-
-def _search_all(index: BM25Index, queries: Path, depth: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    bar = tqdm(total=count_rows(queries), desc=f"bm25: {queries.stem}", unit=" queries", disable=None)
-    for batch in iterate_texts(queries, QUERIES, ["text"], rows=BATCH):
-        yield index.search(batch["text"], depth)
-        bar.update(len(batch["text"]))
     bar.close()

@@ -1,6 +1,5 @@
 """A FAISS index of passage embeddings, with the passages' ids beside it."""
 
-import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest
+from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest, row_not_finite
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.index.views import check_views, iterate_views
 
-log = logging.getLogger(__name__)
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
 PID_TABLE = pa.schema([("pid", pa.string())])
@@ -64,7 +62,7 @@ def build(
         faiss.write_index(fill(embeddings_folder, factory, seed, views=views), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
     manifest: dict[str, object] = {
-        "fingerprint": index_fingerprint(embeddings_folder, factory, pids, system, seed, views),
+        "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
         "factory": factory,
         "passages": n_passages,
         "views": views,
@@ -72,11 +70,6 @@ def build(
         "system": system,
     }
     write_json(folder / MANIFEST, manifest)
-
-
-def index_fingerprint(embeddings_folder: Path, factory: str, pids: Path, system: str, seed: int, views: int) -> str:
-    """The fingerprint of the index that `build` makes of these."""
-    return fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
 
 
 def fill(
@@ -97,15 +90,27 @@ def fill(
         A faiss.Index in memory.
     """
     matrix = read_manifest(embeddings_folder)
-    index = _make(matrix.shape[1], factory, name)
-    if not index.is_trained:
-        _train(index, _sample(embeddings_folder, seed, views), factory, name)
     n_passages = matrix.shape[0] // matrix.views
+    cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"
+    try:
+        index = faiss.index_factory(matrix.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        if not index.is_trained:
+            index.train(_sample(embeddings_folder, seed, views))
+    except RuntimeError as error:
+        why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
+        raise UserError(
+            f"{name} is {factory!r}: FAISS makes no such index of {n_passages} passages of dimension "
+            f"{matrix.shape[1]} ({why}); {cure}"
+        ) from error
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
+        raise UserError(f"{name} is {factory!r}: not an index of rows for inner product; {cure}")
     with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True, disable=None) as bar:
         for _, block in iterate_views(embeddings_folder, views):
             index.add(block.reshape(-1, index.d))
             bar.update(len(block))
-    _widen_search(index)
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is not None:  # FAISS's default, to search one list, finds too few passages
+        inverted.nprobe = min(inverted.nlist, max(8, inverted.nlist // PROBED))
     return index
 
 
@@ -126,30 +131,6 @@ def _write_flat(embeddings_folder: Path, path: Path, views: int) -> None:
             bar.update(block.shape[0] * views)
 
 
-def _make(dimension: int, factory: str, name: str) -> Any:
-    cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory"
-    try:
-        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
-    except RuntimeError as error:
-        raise UserError(
-            f"{name} is {factory!r}: FAISS makes no index of dimension {dimension} from it ({_reason(error)}); {cure}"
-        ) from error
-    if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
-        raise UserError(f"{name} is {factory!r}: not an index of rows for inner product; {cure}")
-    return index
-
-
-def _train(index: Any, sample: NDArray[np.float32], factory: str, name: str) -> None:
-    log.info("training index %s on %d passages", factory, len(sample))
-    try:
-        index.train(sample)
-    except RuntimeError as error:
-        raise UserError(
-            f"{name} is {factory!r}: FAISS cannot train it on {len(sample)} passages ({_reason(error)}); "
-            "take fewer lists or centroids, or Flat"
-        ) from error
-
-
 def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDArray[np.float32]:
     """Draw rows without replacement and read them in the file's order. *Shape:* (sample, d)."""
     matrix, stored = open_matrix(embeddings_folder), read_manifest(embeddings_folder).views
@@ -159,23 +140,9 @@ def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDA
     drawn = np.sort(np.random.default_rng(seed).choice(n_vectors, size=size, replace=False))
     rows = drawn // taken * stored + drawn % taken
     sample = np.ascontiguousarray(gather(matrix, rows), dtype=np.float32)
-    finite = np.isfinite(sample).all(axis=1)
-    if not finite.all():
-        row = int(rows[np.argmin(finite)])
+    if (bad := row_not_finite(sample)) is not None:
         raise UserError(
-            f"{embeddings_folder}: row {row} holds NaN or an infinite value; embeddings must be finite: "
+            f"{embeddings_folder}: row {rows[bad]} holds NaN or an infinite value; embeddings must be finite: "
             "train with a lower learning rate or in float32, then encode the passages again"
         )
     return sample
-
-
-def _widen_search(index: Any) -> None:
-    """Let an inverted file search more than the one list that is FAISS's default, which finds too few passages."""
-    inverted = faiss.try_extract_index_ivf(index)
-    if inverted is not None:
-        inverted.nprobe = min(inverted.nlist, max(8, inverted.nlist // PROBED))
-
-
-def _reason(error: RuntimeError) -> str:
-    """FAISS's message without its source location."""
-    return re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import array_blocks, block_size, read_manifest
+from gnn_encoder.core.storage.arrays import array_blocks, read_manifest, row_not_finite
 from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, check_views, iterate_views
 
@@ -38,7 +38,7 @@ def exact_top_k(
         name: The parameter that `k` comes from, for the message when it is too large.
         block_rows: Vectors in memory at a time; by default 64 MiB of them, and no more than 65,536.
         views: How many views of each passage count, the first ones; by default all.
-        pool: What makes a passage's score of its views' scores; by default the best.
+        pool: What makes a passage's score of its views' scores.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
@@ -47,13 +47,10 @@ def exact_top_k(
         UserError: k exceeds the corpus, dimensions differ, or a value is not finite.
     """
     manifest = read_manifest(embeddings_folder)
-    n_rows, dimension = manifest.shape
-    n_passages = n_rows // manifest.views
+    n_passages = manifest.shape[0] // manifest.views
     check_k(k, n_passages, name)
-    views = check_views(views, manifest.views)
-    blocks = iterate_views(embeddings_folder, views, block_rows)
-    n_blocks = -(-n_rows // (block_rows or block_size(dimension)))
-    return _search(blocks, n_blocks, n_passages, check_queries(queries, dimension), k, views, pool)
+    queries, views = check_queries(queries, manifest.shape[1]), check_views(views, manifest.views)
+    return _search(iterate_views(embeddings_folder, views, block_rows), n_passages, queries, k, views, pool)
 
 
 def array_top_k(matrix: NDArray[Any], queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
@@ -62,14 +59,12 @@ def array_top_k(matrix: NDArray[Any], queries: NDArray[np.float32], k: int, *, n
     *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
     """
     check_k(k, len(matrix), name)
-    queries = check_queries(queries, matrix.shape[1])
     blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
-    return _search(blocks, -(-len(matrix) // block_size(matrix.shape[1])), len(matrix), queries, k, 1, BEST)
+    return _search(blocks, len(matrix), check_queries(queries, matrix.shape[1]), k, 1, BEST)
 
 
 def _search(
     blocks: Iterable[tuple[int, NDArray[np.float32]]],
-    n_blocks: int,
     n_passages: int,
     queries: NDArray[np.float32],
     k: int,
@@ -79,7 +74,7 @@ def _search(
     passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
     scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
     chunk = max(1, MERGE_ENTRIES // k)
-    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=n_blocks < 8 or None) as bar:
+    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=None, delay=2) as bar:
         for first, block in blocks:
             for vectors in _apart(block, pool):
                 for start in range(0, len(queries), chunk):
@@ -91,12 +86,12 @@ def _search(
 
 
 def _apart(block: NDArray[np.float32], pool: Pool) -> Iterator[NDArray[np.float32]]:
-    """What of a block is searched by itself. *Shape:* (passages, views, d) -> (passages, d)."""
-    if pool.kind == "max":  # a passage among the k best is among the k best by its best view alone
-        for view in range(block.shape[1]):
-            yield np.ascontiguousarray(block[:, view])
-    else:  # the mean of inner products is the inner product with the mean
+    """What of a block is searched by itself. *Shape:* (passages, views, d) -> (passages, d) each."""
+    if pool.kind == "mean":  # the mean of inner products is the inner product with the mean
         yield np.einsum("pvd,v->pd", block, pool.weights(block.shape[1]))
+        return
+    for view in range(block.shape[1]):  # a passage among the k best is among the k best by its best view alone
+        yield np.ascontiguousarray(block[:, view])
 
 
 def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
@@ -139,9 +134,7 @@ def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.fl
             f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
             "both must come from one model; encode and index the passages again"
         )
-    finite = np.isfinite(queries).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
+    if (row := row_not_finite(queries)) is not None:
         raise UserError(
             f"query embeddings: row {row} holds NaN or an infinite value; embeddings must be finite: "
             "train with a lower learning rate or in float32"

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import Found, search_views
 
 log = logging.getLogger(__name__)
-IDS_COMPARED = 65_536  # ids that are held at a time
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
 
 
@@ -65,25 +63,18 @@ class PassageIndex:
         """Size of the index on the disk."""
         return (self.folder / build.INDEX).stat().st_size
 
-    def search(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-        """Find k passages a query, best first.
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
+        """Find k passages a query, best first: rows of the passages table (-1 where an index found fewer) and scores.
 
-        Args:
-            queries: *Shape:* (n, dimension).
-            k: Passages a query, at most `passages`.
-            name: The parameter that `k` comes from, for messages.
-
-        Returns:
-            Rows of the passages table (-1 where an approximate index found fewer) and scores. *Shape:* (n, k) each.
+        *Shape:* queries (n, dimension) -> (n, k) each.
         """
-        found = self.find(queries, k, name=name)
+        found = self.find(queries, k)
         return found.passages, found.scores
 
-    def find(self, queries: NDArray[np.float32], k: int, *, name: str = "k") -> Found:
+    def find(self, queries: NDArray[np.float32], k: int) -> Found:
         """As `search`, but the result also holds how many vectors were fetched for each query."""
-        exact.check_k(k, self.passages, name)
-        queries = exact.check_queries(queries, self.dimension)
-        return search_views(self.index, self.views, queries, k)
+        exact.check_k(k, self.passages, "k")
+        return search_views(self.index, self.views, exact.check_queries(queries, self.dimension), k)
 
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
@@ -94,13 +85,9 @@ class PassageIndex:
 
         *Shape:* queries (n, dimension), qids (n,).
         """
-        from gnn_encoder.core.runs import (
-            write_run,
-        )  # only here: it loads polars
+        from gnn_encoder.core.runs import write_run  # only here: it loads polars
 
-        if depth > self.passages:
-            log.info("retrieve.depth %d exceeds the corpus: %s holds all %d passages", depth, path.name, self.passages)
-        found = self.find(queries, min(depth, self.passages), name="retrieve.depth")
+        found = self.find(queries, min(depth, self.passages))
         if self.views > 1:
             mean, most = found.vectors.mean(), found.vectors.max()
             log.info("%s: %.0f vectors fetched a query, %d at most, %d a passage", path.name, mean, most, self.views)
@@ -108,16 +95,15 @@ class PassageIndex:
 
 
 def check_ids(folder: Path, passages: Path) -> None:
-    """Compare the ids of an index with those of the table of passages, some at a time.
+    """Compare the ids of an index with those of the table of passages.
 
     Raises:
         UserError: they differ, or a file is missing.
     """
     sides = open_table(folder / build.PIDS, build.PID_TABLE), open_table(passages, PASSAGES)
-    batches = (table.iter_batches(IDS_COMPARED, columns=["pid"]) for table in sides)
-    for ours, theirs in zip_longest(*batches):
-        if ours is None or theirs is None or not ours.equals(theirs):
-            raise UserError(f"{folder}: made of other passages than now; build it again (`dvc repro`)")
+    ours, theirs = (table.read(columns=["pid"]).column("pid") for table in sides)
+    if not ours.equals(theirs):
+        raise UserError(f"{folder}: made of other passages than now; build it again (`dvc repro`)")
 
 
 class TableRows:
@@ -143,39 +129,28 @@ class TableRows:
 
 
 def top_k_by_factory(
-    embeddings_folder: Path,
-    queries: NDArray[np.float32],
-    k: int,
-    factory: str = "Flat",
-    *,
-    name: str,
-    factory_name: str = "build_graph.factory",
-    seed: int = 0,
+    embeddings_folder: Path, queries: NDArray[np.float32], k: int, factory: str = "Flat", *, name: str, seed: int = 0
 ) -> tuple[Rows, Scores]:
     """Find the k best passages a query: with "Flat" exactly, streaming; else by an index that is made for this call.
 
-    Args:
-        embeddings_folder: *Shape:* (passages * views, d).
-        queries: *Shape:* (n, d).
-        k: Passages a query.
-        factory: FAISS factory string.
-        name: The parameter that `k` comes from, for messages.
-        factory_name: The parameter that `factory` comes from.
-        seed: Chooses the sample that an index with quantisers is trained on.
+    *Shape:* embeddings_folder (passages * views, d), queries (n, d) -> rows and scores (n, k), none missing.
 
-    Returns:
-        Rows and scores, best first, none missing. *Shape:* (n, k) each.
+    Args:
+        embeddings_folder, queries, k: as of `exact_top_k`.
+        factory: FAISS factory string, `build_graph.factory`.
+        name: The parameter that `k` comes from, for messages.
+        seed: Chooses the sample that an index with quantisers is trained on.
     """
     if factory == "Flat":
         return exact.exact_top_k(embeddings_folder, queries, k, name=name)
     matrix = read_manifest(embeddings_folder)
     exact.check_k(k, matrix.shape[0] // matrix.views, name)
     queries = exact.check_queries(queries, matrix.shape[1])
-    index = build.fill(embeddings_folder, factory, seed, name=factory_name)
+    index = build.fill(embeddings_folder, factory, seed, name="build_graph.factory")
     found = search_views(index, matrix.views, queries, k)
     if (found.passages < 0).any():
         raise UserError(
-            f"{factory_name} is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "
+            f"build_graph.factory is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "
             "take Flat or fewer lists"
         )
     return found.passages, found.scores

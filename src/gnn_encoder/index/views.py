@@ -56,17 +56,16 @@ def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -
 
 def _search(index: Any, views: int, queries: NDArray[np.float32], into: Found) -> None:
     k = into.passages.shape[1]
-    width, most = min(2, views) * k, views * k
-    waiting = np.arange(len(queries))
+    width, waiting = 2 * k, np.arange(len(queries))
     while len(waiting):
         scores, rows = index.search(queries[waiting], width)
         found, best = best_views(rows // views, scores, k)  # -1 // views is -1
         into.passages[waiting], into.scores[waiting] = found, best
         into.vectors[waiting] = width
         # A last row of -1: the index has nothing more to give.
-        complete = (found[:, -1] >= 0) | (rows[:, -1] < 0)
-        waiting = waiting[~complete] if width < most else waiting[:0]
-        width = min(2 * width, most)
+        is_complete = (found[:, -1] >= 0) | (rows[:, -1] < 0)
+        waiting = waiting[~is_complete] if width < views * k else waiting[:0]
+        width = min(2 * width, views * k)
 
 
 def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
