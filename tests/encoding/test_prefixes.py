@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
-from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
+from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
 from gnn_encoder.exporting.sentence_transformer import export_sentence_transformer
 from gnn_encoder.growing.encoding import embed_new
 from gnn_encoder.inspection.lengths import count_tokens
@@ -123,7 +123,7 @@ def test_sentence_transformers_puts_it_before_a_query_by_itself(
 
 def test_the_tokenizer_of_the_onnx_export_puts_it_there(folder: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "copied").mkdir()
-    QueryEncoderFolder.read(folder).copy_tokenizer(tmp_path / "copied", prefixed=True)
+    SavedQueryEncoder.read(folder).copy_tokenizer(tmp_path / "copied", prefixed=True)
     copied = Tokenizer.from_file(str(tmp_path / "copied" / "tokenizer.json"))
     own = AutoTokenizer.from_pretrained(tiny_model)
     for text in ("bread oven", LONG):

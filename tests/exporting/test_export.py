@@ -7,7 +7,6 @@ import faiss
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +15,6 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.exporting import vectors as module
-from gnn_encoder.index import search
 from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project
 
@@ -86,13 +84,6 @@ def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: li
     write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
     code, out = export("--to", to, "out")
     assert code == 2 and "made of other passages than now" in out and not Path("out").exists()
-
-
-def test_ids_are_compared_whatever_the_parts_of_the_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "IDS_COMPARED", 4)
-    table = pq.read_table(project.PASSAGES)
-    pq.write_table(table, project.PASSAGES, row_group_size=3)
-    search.check_ids(project.index("gnn_encoder"), project.PASSAGES)
 
 
 @pytest.mark.parametrize(

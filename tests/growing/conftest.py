@@ -37,14 +37,14 @@ class Kind:
     generated: bool = False
 
 
+PRODUCT = "mgt.edge_features=product"
 KINDS = {
-    "product": Kind(("mgt.edge_features=product",)),
-    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True),
+    "labels": Kind((PRODUCT,)),
+    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True, generated=True),
     "plain_edges": Kind(
         ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint=True
     ),
-    "without_labels": Kind(("mgt.edge_features=product", "encode_corpus.labelled_edges=false"), generated=True),
-    "generated": Kind(("mgt.edge_features=product",), generated=True),
+    "without_labels": Kind((PRODUCT, "encode_corpus.labelled_edges=false"), generated=True),
 }
 
 

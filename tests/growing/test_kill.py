@@ -87,7 +87,7 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(
 
 
 def test_two_writers(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one is told who is at work, and nothing is lost of the first one's."""
+    """The second one is refused, and nothing is lost of the first one's."""
     began, go_on = threading.Event(), threading.Event()
 
     def slow(passages: pl.DataFrame) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_two_writers(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = threading.Thread(target=lambda: commands.add(SYSTEM, Path("add.jsonl")))
     first.start()
     assert began.wait(30)
-    told = f"data/versions/gnn_encoder: process {os.getpid()} is changing it; wait until"
+    told = "data/versions/gnn_encoder: another command is changing it; wait until"
     with pytest.raises(ValueError, match=told):
         commands.delete(SYSTEM, ["p5"])
     before = contents(SYSTEM)

@@ -1,7 +1,8 @@
 """The prepared data in BEIR's format, so that other tools take the very passages, queries and splits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +13,6 @@ from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_tabl
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.data.beir import HEADER
 from gnn_encoder.pipeline import project
-
-CORPUS, TEXTS, JUDGEMENTS = "corpus.jsonl", "queries.jsonl", "qrels"
 
 
 def export_beir(system: str, folder: Path) -> None:
@@ -30,41 +29,33 @@ def export_beir(system: str, folder: Path) -> None:
             raise UserError(
                 f"{project.qrels(split)}: holds no judgements; BEIR's format has nothing else to judge a split by"
             )
-    prefixed = _ambiguous()
-    _write_lines(folder / CORPUS, _corpus())
-    _write_lines(folder / TEXTS, (line for split in SPLITS for line in _queries(split, prefixed)))
-    (folder / JUDGEMENTS).mkdir()
+    name = "{0}-{1}" if _are_ids_shared() else "{1}"  # of a query, from its split and its id
+    passages = (
+        _json(_id=row["pid"], title=row["title"], text=row["text"]) for row in _rows(project.PASSAGES, PASSAGES)
+    )
+    queries = (
+        _json(_id=name.format(split, row["qid"]), text=row["text"])
+        for split in SPLITS
+        for row in _rows(project.queries(split), QUERIES)
+    )
+    _write_lines(folder / "corpus.jsonl", passages)
+    _write_lines(folder / "queries.jsonl", queries)
+    (folder / "qrels").mkdir()
     for split in SPLITS:
-        _write_lines(folder / JUDGEMENTS / f"{split}.tsv", _judgements(split, prefixed))
+        rows = (
+            f"{name.format(split, row['qid'])}\t{row['pid']}\t{row['grade']}"
+            for row in _rows(project.qrels(split), QRELS)
+        )
+        _write_lines(folder / "qrels" / f"{split}.tsv", chain(["\t".join(HEADER)], rows))
 
 
-def _ambiguous() -> bool:
+def _are_ids_shared() -> bool:
     """Whether an id stands for two queries, or for a query and a passage."""
     qids = pl.concat([pl.Series("pid", read_column(project.queries(split), "qid")) for split in SPLITS])
     if qids.n_unique() < len(qids):
         return True
     shared = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(qids.implode())).select("pid").head(1)
     return not shared.collect(engine="streaming").is_empty()
-
-
-def _corpus() -> Iterator[str]:
-    for row in _rows(project.PASSAGES, PASSAGES):
-        yield _json(_id=row["pid"], title=row["title"], text=row["text"])
-
-
-def _queries(split: str, prefixed: bool) -> Iterator[str]:
-    for row in _rows(project.queries(split), QUERIES):
-        yield _json(_id=_name(row["qid"], split, prefixed), text=row["text"])
-
-
-def _judgements(split: str, prefixed: bool) -> Iterator[str]:
-    yield "\t".join(HEADER)
-    for row in _rows(project.qrels(split), QRELS):
-        yield f"{_name(row['qid'], split, prefixed)}\t{row['pid']}\t{row['grade']}"
-
-
-def _name(qid: str, split: str, prefixed: bool) -> str:
-    return f"{split}-{qid}" if prefixed else qid
 
 
 def _rows(path: Path, schema: pa.Schema) -> Iterator[dict[str, str]]:
@@ -76,6 +67,6 @@ def _json(**fields: str) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _write_lines(path: Path, lines: Iterator[str]) -> None:
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in lines)

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.exporting.card import model_card
-from gnn_encoder.exporting.query_encoder import QueryEncoderFolder
-from gnn_encoder.models.onnx_graph import OUTPUT, export
-from gnn_encoder.models.query_encoder import CONFIG
+from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
+from gnn_encoder.models.onnx_graph import export
 from gnn_encoder.pipeline import project
 
-MODEL, SETTINGS = "model.onnx", "query_encoder.json"
+MODEL = "model.onnx"
 
 LOADING = """```python
 import numpy as np
@@ -26,15 +25,12 @@ inputs = {i.name: np.array([getattr(e, fields[i.name]) for e in encoded]) for i 
 
 
 def export_onnx(system: str, folder: Path) -> None:
-    """Write the graph that search and service use too, with its tokenizer, settings and card.
+    """Write the graph that search and service use too, with its tokenizer and card.
 
     Raises:
         UserError: the encoder or params.yaml is missing, or the graph computes something else than the encoder.
     """
-    files = QueryEncoderFolder.read(project.encoder(system))
-    export(files.folder, folder / MODEL)
-    files.copy_tokenizer(folder, prefixed=True)
-    (folder / CONFIG).write_bytes((files.folder / CONFIG).read_bytes())
-    described = {"max_tokens": files.length, "dimension": files.dimension, "similarity": files.similarity}
-    write_json(folder / SETTINGS, described | {"pooling": files.pooling, "output": OUTPUT})
-    write_text(folder / "README.md", model_card(system, files, library="onnx", loading=LOADING))
+    encoder = SavedQueryEncoder.read(project.encoder(system))
+    export(encoder.folder, folder / MODEL)
+    encoder.copy_tokenizer(folder, prefixed=True)
+    write_text(folder / "README.md", model_card(system, encoder, library="onnx", loading=LOADING))

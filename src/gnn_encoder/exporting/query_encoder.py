@@ -1,4 +1,4 @@
-"""A trained query encoder on disk: what it says of itself, and the files that every export of it takes over."""
+"""A trained query encoder on disk: its settings, and the files that every export of it takes over."""
 
 import json
 import shutil
@@ -10,28 +10,23 @@ from tokenizers import normalizers
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.query_encoder import CONFIG, FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
 
 OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryEncoderFolder:
-    """The query side of a saved dual-encoder. Lengths are in tokens, `dimension` is the columns of an embedding."""
+class SavedQueryEncoder:
+    """The query side of a folder that `DualEncoder.save` wrote; `dimension` is the columns of an embedding."""
 
     folder: Path
-    pooling: str
-    similarity: str
-    length: int
-    passage_length: int
-    prefix: str  # before a query
-    passage_prefix: str
+    settings: DualEncoderSettings
     dimension: int
-    shared: bool
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the settings of a folder written by `DualEncoder.save`.
+        """Read it.
 
         Raises:
             UserError: a file is missing.
@@ -39,24 +34,8 @@ class QueryEncoderFolder:
         for name in FILES:
             if not (folder / name).is_file():
                 raise UserError(f"{folder / name}: no such file; run the stage that trains it first (`dvc repro`)")
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        return cls(
-            folder=folder,
-            pooling=settings["pooling"],
-            similarity=settings["similarity"],
-            length=settings["query_length"],
-            passage_length=settings["passage_length"],
-            prefix=settings.get("query_prefix", ""),
-            passage_prefix=settings.get("passage_prefix", ""),
-            dimension=config["hidden_size"],
-            shared=settings["shared"],
-        )
-
-    @property
-    def cosine(self) -> bool:
-        """Whether embeddings have length 1."""
-        return self.similarity == "cosine"
+        settings, config = (json.loads((folder / name).read_text(encoding="utf-8")) for name in (SETTINGS, CONFIG))
+        return cls(folder=folder, settings=DualEncoderSettings(**settings), dimension=config["hidden_size"])
 
     def copy_model(self, target: Path) -> None:
         """Copy configuration and weights, and whatever else the model was saved with."""
@@ -70,13 +49,14 @@ class QueryEncoderFolder:
         Tools that ask their tokenizer for the longest input would read more of a query than training did.
 
         Args:
+            target: an existing folder.
             prefixed: it also puts the prefix before a query. transformers makes some tokenizers anew and loses that.
         """
         config = json.loads((self.folder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
         config.pop("max_length", None)  # that of a call, which some models were saved with
-        write_json(target / TOKENIZER_CONFIG, {**config, "model_max_length": self.length})
-        tokenizer = query_tokenizer(self.folder)
-        if self.prefix and prefixed:
+        write_json(target / TOKENIZER_CONFIG, {**config, "model_max_length": self.settings.query_length})
+        tokenizer, prefix = query_tokenizer(self.folder), self.settings.query_prefix
+        if prefix and prefixed:
             then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
-            tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(self.prefix), *then])
+            tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(prefix), *then])
         tokenizer.save(str(target / TOKENIZER))

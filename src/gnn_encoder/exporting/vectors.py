@@ -10,13 +10,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
-from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.growing.versions import current
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
-from gnn_encoder.index.search import PassageIndex, check_ids
+from gnn_encoder.index.search import PassageIndex
 
 Vectors = NDArray[np.float32]
 ROWS = 4096  # vectors that are written together
@@ -62,16 +60,8 @@ def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
     Raises:
         UserError: the matrix or the index is missing, or of other passages.
     """
-    version = current(system)
-    check_ids(version.index, version.passages)  # a matrix does not know whose rows it has; its index does
-    folder = version.embeddings
-    manifest, passages = read_manifest(folder), count_rows(version.passages)
-    if manifest.shape[0] != passages * manifest.views:
-        raise UserError(
-            f"{folder}: holds {manifest.shape[0]} vectors, {version.passages} has {passages} passages; "
-            "make it again (`dvc repro`)"
-        )
-    matrix, first = open_matrix(folder), 0
+    version = current(system).checked()
+    manifest, matrix, first = read_manifest(version.embeddings), open_matrix(version.embeddings), 0
     bar = tqdm(total=manifest.shape[0], desc="vectors", unit=" vectors", disable=None)
     for batch in open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // manifest.views)):
         last = first + len(batch) * manifest.views

@@ -1,7 +1,7 @@
 """`gnn-encoder add` and `delete`: each writes a version of the index, whole, which then takes the place of the last."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,36 +15,24 @@ from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import ArrayWriter, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
+from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, read_column, write_table
 from gnn_encoder.growing.reading import read_pids, rows_of, write_passages
-from gnn_encoder.growing.systems import Encode, check_system, open_encoder
-from gnn_encoder.growing.versions import Version, current, fingerprint_of, next_version
-from gnn_encoder.index.build import build, index_fingerprint
+from gnn_encoder.growing.versions import Version, current, next_version
+from gnn_encoder.index.build import build
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import iterate_views
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.systems import registry
 
 AT_A_TIME = 1_024  # passages that are encoded together: what is in memory grows with the queries that retrieve them
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did, in words, and how many passages can be found now."""
-
-    told: str
-    passages: int
+Encode = Callable[[pl.DataFrame], NDArray[np.float32]]  # columns pid, title, text; *Shape:* (b,) -> (b, d)
 
 
-@dataclass(frozen=True)
-class Added:
-    """New passages: their table, and what gives them vectors."""
-
-    table: Path
-    encode: Encode
-
-
-def add(system: str, path: Path) -> Outcome:
-    """Add passages; one with the id of another that is there replaces it.
+def add(system: str, path: Path) -> str:
+    """Add passages, and say what was done; one with the id of another that is there replaces it.
 
     Args:
         system: a dense system whose passages are made of their texts, and of a graph if it has one.
@@ -55,25 +43,24 @@ def add(system: str, path: Path) -> Outcome:
     """
     check_system(system, takes_passages=True)
     with next_version(system) as folder:
-        before, table = _opened(system), folder / "added.parquet"
+        before, table = current(system).checked(), folder / "added.parquet"
         write_passages(path, table)
-        pids = pl.read_parquet(table, columns=["pid"])["pid"]
-        replaced = rows_of(before.passages, pids)["row"].to_numpy()
-        _write(system, folder, before, replaced, Added(table, open_encoder(system)))
+        replaced = rows_of(before.passages, pl.Series(read_column(table, "pid")))["row"].to_numpy()
+        added = count_rows(table)
+        _write(system, folder, before, replaced, table)
         table.unlink()
-    told = f"passages added: {len(pids):,}, of them in place of older versions: {len(replaced):,}"
-    return Outcome(told, count_rows(current(system).passages))
+    return f"passages added: {added:,}, of them in place of older versions: {len(replaced):,}; {_found(system)}"
 
 
-def delete(system: str, pids: Iterable[str], path: Path | None = None) -> Outcome:
-    """Delete passages by their ids; those in `path` stand one a line.
+def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
+    """Delete passages by their ids, and say what was done; ids in `path` stand one a line.
 
     Raises:
         UserError: an id is unknown, or all passages would go; nothing is deleted then.
     """
     check_system(system, takes_passages=False)
     with next_version(system) as folder:
-        before, wanted = _opened(system), read_pids(pids, path)
+        before, wanted = current(system).checked(), read_pids(pids, path)
         found = rows_of(before.passages, wanted["pid"])
         unknown = wanted.join(found, on="pid", how="anti", maintain_order="left")
         if len(unknown):
@@ -84,56 +71,83 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> Outcom
             )
         if len(found) == count_rows(before.passages):
             raise UserError(f"these are all passages of {system}; nothing is deleted: an index needs one passage")
-        _write(system, folder, before, found["row"].to_numpy(), None)
-    return Outcome(f"passages deleted: {len(found):,}", count_rows(current(system).passages))
+        _write(system, folder, before, found["row"].to_numpy())
+    return f"passages deleted: {len(found):,}; {_found(system)}"
 
 
-def _opened(system: str) -> Version:
-    """The version that is current.
+def check_system(system: str, *, takes_passages: bool) -> None:
+    """Refuse a system without vectors of its own and, for new passages, one whose vectors need more than texts.
 
     Raises:
-        UserError: its index is of other vectors or passages than stand beside it now.
+        UserError: it is such a system, or unknown.
     """
-    found, seed = current(system), load_params().seed
-    index = PassageIndex.open(found.index)
-    made_of = index_fingerprint(found.embeddings, index.factory, found.passages, system, seed, index.views)
-    if made_of != fingerprint_of(found.index, system):
+    known = registry()
+    if system not in known.dense:
+        raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
+    made_of = {**dict.fromkeys(known.of_kind("views"), "generated"), **dict.fromkeys(known.shifted, "labelled")}
+    if takes_passages and system in made_of:
         raise UserError(
-            f"{found.index}: made of other vectors or passages than now; build it again "
-            f"(`dvc repro build_index@{system}`)"
+            f"--system is {system!r}: its passages' vectors are made of {made_of[system]} queries, which new passages "
+            "do not have; put them into the data and run `dvc repro`"
         )
-    return found
 
 
-def _write(system: str, folder: Path, before: Version, gone: Rows, added: Added | None) -> None:
+def open_encoder(system: str) -> Encode:
+    """What gives a system's new passages their vectors.
+
+    Raises:
+        UserError: an artifact is missing, or a model was trained anew since it encoded the passages.
+    """
+    from gnn_encoder.growing.encoding import check_model, embed_new  # only here: it loads torch
+    from gnn_encoder.models.dual_encoder import DualEncoder
+    from gnn_encoder.pipeline.opening import load_encoder
+
+    params = load_params()
+    if system in registry().graphs:
+        from gnn_encoder.growing.joining import GraphJoiner
+
+        return GraphJoiner(system, params)
+    folder = project.encoder(system)
+    check_model(project.embeddings(system), DualEncoder.fingerprint(folder), f"cache_passages@{system}")
+    encoder = load_encoder(folder, params.encoder)
+    return lambda passages: embed_new(encoder, passages, params.encoder.batch_tokens)
+
+
+def _found(system: str) -> str:
+    return f"{count_rows(current(system).passages):,} passages can be found"
+
+
+def _write(system: str, folder: Path, before: Version, gone: Rows, added: Path | None = None) -> None:
     """Write a version: the last one without some passages, and with new ones behind them. Everything is streamed.
 
     Args:
-        gone: rows of passages that are left out. *Shape:* (any,).
+        system: whose version it is.
+        folder: where it is written.
+        before: the last version.
+        gone: rows of its passages that are left out.
+        added: the table of new passages.
     """
-    new, params = Version.at(folder), load_params()
-    keep = np.ones(count_rows(before.passages), dtype=bool)
+    new, keep = Version.at(folder), np.ones(count_rows(before.passages), dtype=bool)
     keep[gone] = False
     write_table(new.passages, PASSAGES, _passages(before, keep, added))
-    count = count_rows(new.passages)
     rows = np.arange(len(keep)) if before.rows is None else np.load(before.rows, mmap_mode="r")
     assert new.rows is not None
-    np.save(new.rows, np.concatenate([rows[keep], np.full(count - keep.sum(), -1)]))
-    _write_embeddings(before, new, keep, added)
-    factory = PassageIndex.open(before.index).factory
-    build(new.embeddings, new.index, factory=factory, pids=new.passages, system=system, seed=params.seed)
+    np.save(new.rows, np.concatenate([rows[keep], np.full(count_rows(new.passages) - keep.sum(), -1)]))
+    _write_embeddings(system, before, new, keep, added)
+    factory, seed = PassageIndex.open(before.index).factory, load_params().seed
+    build(new.embeddings, new.index, factory=factory, pids=new.passages, system=system, seed=seed)
 
 
-def _passages(before: Version, keep: NDArray[np.bool_], added: Added | None) -> Iterator[pa.RecordBatch]:
+def _passages(before: Version, keep: NDArray[np.bool_], added: Path | None) -> Iterator[pa.RecordBatch]:
     first = 0
     for batch in open_table(before.passages, PASSAGES).iter_batches(batch_size=ROW_GROUP):
         yield batch.filter(pa.array(keep[first : first + len(batch)]))
         first += len(batch)
     if added is not None:
-        yield from open_table(added.table, PASSAGES).iter_batches(batch_size=ROW_GROUP)
+        yield from open_table(added, PASSAGES).iter_batches(batch_size=ROW_GROUP)
 
 
-def _write_embeddings(before: Version, new: Version, keep: NDArray[np.bool_], added: Added | None) -> None:
+def _write_embeddings(system: str, before: Version, new: Version, keep: NDArray[np.bool_], added: Path | None) -> None:
     """Copy the vectors of passages that stay, and encode new passages behind them."""
     old, made_from = read_manifest(before.embeddings), fingerprint(new.passages)
     shape = (count_rows(new.passages) * old.views, old.shape[1])
@@ -144,10 +158,10 @@ def _write_embeddings(before: Version, new: Version, keep: NDArray[np.bool_], ad
             writer.write(at, kept)
             at += len(kept)
         if added is not None:
-            table = open_table(added.table, PASSAGES)
+            table, encode = open_table(added, PASSAGES), open_encoder(system)
             with tqdm(total=shape[0] - at, desc="passages", unit=" passages", disable=None) as bar:
                 for batch in table.iter_batches(batch_size=AT_A_TIME):
-                    writer.write(at, added.encode(pl.DataFrame(batch)))
+                    writer.write(at, encode(pl.DataFrame(batch)))
                     at += len(batch)
                     bar.update(len(batch))
         mark = fingerprint(before=old.fingerprint, passages=made_from)

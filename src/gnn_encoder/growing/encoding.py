@@ -1,13 +1,16 @@
 """Texts that are not among the pipeline's tables, run through the same encoders in the same way."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.inputs import Couples
 from gnn_encoder.encoding.streaming import encode_prepared, prepare_rows
@@ -17,6 +20,18 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import Params
 
 Matrix = NDArray[np.float32]
+
+
+def check_model(matrix: Path, fingerprint: str, stage: str) -> None:
+    """Refuse a model that was trained anew since it made a matrix: new vectors would not be comparable.
+
+    Raises:
+        UserError: it was.
+    """
+    if read_manifest(matrix).model_fingerprint != fingerprint:
+        raise UserError(
+            f"{matrix}: another model than the present one made it; run `dvc repro {stage}` and what follows it"
+        )
 
 
 class TokensInMemory(TextTokens):

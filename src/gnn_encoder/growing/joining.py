@@ -5,8 +5,6 @@ would retrieve it by M_de, and the trained GNN informs it by these (Eq. 8-10). T
 those of the built graph: the new passage listens to the queries, and they will listen to it in the next build.
 """
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -20,14 +18,14 @@ from torch import Tensor
 from gnn_encoder.core.judgements import pair_keys, relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.corpus import embed_queries, same_encoder
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.growing.encoding import Matrix, embed_new, embed_new_pairs, passage_texts
+from gnn_encoder.growing.encoding import Matrix, check_model, embed_new, embed_new_pairs, passage_texts
 from gnn_encoder.growing.reading import rows_of
-from gnn_encoder.growing.systems import check_model
 from gnn_encoder.growing.versions import QUERIES, fingerprint_of, folder_of
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
@@ -56,12 +54,10 @@ class Joined:
     """New passages with their edges, ready for the second layer.
 
     Attributes:
-        h_p: by the encoder that was trained with the GNN. *Shape:* (b, d).
         edges: columns query, passage, score, labelled: whether a training query is labelled with the passage.
         inputs: the same as tensors.
     """
 
-    h_p: Matrix
     edges: pl.DataFrame
     inputs: LayerTwo
 
@@ -91,11 +87,10 @@ class GraphJoiner:
         built = fingerprint_of(project.index(system), system)
         self._queries = self._open_queries(folder_of(system) / f"{QUERIES}{built}")
 
+    @torch.no_grad()
     def __call__(self, passages: pl.DataFrame) -> Matrix:
         """h'_p of new passages. *Shape:* passages (b,), columns pid, title, text -> (b, d)."""
-        joined = self.join(passages)
-        with torch.no_grad():
-            informed: Matrix = self.gnn.interactive_passages(**joined.inputs).cpu().numpy()
+        informed: Matrix = self.gnn.interactive_passages(**self.join(passages).inputs).cpu().numpy()
         return informed
 
     def join(self, passages: pl.DataFrame) -> Joined:
@@ -119,7 +114,7 @@ class GraphJoiner:
             h_q=_tensor(self._queries["h_q"][queries]),
             labelled=_tensor(edges["labelled"].to_numpy()) if self.gnn.config.labelled else None,
         )
-        return Joined(h_p, edges, inputs)
+        return Joined(edges, inputs)
 
     def _edges(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
         """As `Joined.edges`; a graph of self-loops has none."""
@@ -165,11 +160,8 @@ class GraphJoiner:
         *Shape:* (n, d) each.
         """
         if not folder.exists():
-            partial = folder.with_name(f".{folder.name}.{os.getpid()}")
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
-            self._write_queries(partial)
-            partial.rename(folder)
+            with replacing(folder) as beside:
+                self._write_queries(beside)
         return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("m_de", "h_q", "h_q_prime")}
 
     @torch.no_grad()

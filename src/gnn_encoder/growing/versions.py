@@ -14,7 +14,6 @@ pipeline has built another one, that one is current.
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,15 +42,30 @@ class Version:
         """The version that `add` or `delete` writes, or wrote, in a folder."""
         return cls(folder / "index", folder / "embeddings", folder / "passages.parquet", folder / ROWS)
 
+    def checked(self) -> "Version":
+        """The version itself.
+
+        Raises:
+            UserError: its index or its vectors are of other passages than its table.
+        """
+        # Only here: the command line would load slowly, and FAISS must not be where passages are explained.
+        from gnn_encoder.core.storage.arrays import read_manifest
+        from gnn_encoder.core.storage.tables import count_rows
+        from gnn_encoder.index.search import check_ids
+
+        check_ids(self.index, self.passages)
+        matrix, passages = read_manifest(self.embeddings), count_rows(self.passages)
+        if matrix.shape[0] != passages * matrix.views:
+            raise UserError(
+                f"{self.embeddings}: holds {matrix.shape[0]} vectors, {self.passages} has {passages} passages; "
+                "make it again (`dvc repro`)"
+            )
+        return self
+
 
 def folder_of(system: str) -> Path:
     """Where a system's versions are."""
     return project.DATA / "versions" / system
-
-
-def pointer_of(system: str) -> Path:
-    """The file that says which version counts; there is none where nothing was added or deleted."""
-    return folder_of(system) / CURRENT
 
 
 def current(system: str) -> Version:
@@ -60,7 +74,7 @@ def current(system: str) -> Version:
     Raises:
         UserError: the version that counts is damaged.
     """
-    pointer = pointer_of(system)
+    pointer = folder_of(system) / CURRENT  # not there where nothing was added or deleted
     built = Version(project.index(system), project.embeddings(system), project.PASSAGES)
     if not pointer.is_file() or not (built.index / MANIFEST).is_file():
         return built
@@ -100,8 +114,11 @@ def next_version(system: str) -> Iterator[Path]:
     """
     built, home = fingerprint_of(project.index(system), system), folder_of(system)
     home.mkdir(parents=True, exist_ok=True)
-    with (home / LOCK).open("a+") as lock:
-        _hold(lock.fileno(), home)
+    with (home / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends in whatever way
+        except BlockingIOError as error:
+            raise UserError(f"{home}: another command is changing it; wait until it has ended") from error
         kept = {CURRENT, LOCK, f"{QUERIES}{built}", current(system).index.parent.name}
         names = {path.name for path in home.iterdir()}
         for name in names - kept:
@@ -114,18 +131,3 @@ def next_version(system: str) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _hold(lock: int, home: Path) -> None:
-    """Lock the file until it is closed, or until this process ends in whatever way.
-
-    Raises:
-        UserError: another process holds it.
-    """
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        by = os.pread(lock, 20, 0).decode().strip() or "?"
-        raise UserError(f"{home}: process {by} is changing it; wait until it has ended") from error
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
