@@ -23,7 +23,6 @@ from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
     from gnn_encoder.evaluation.runs_and_qrels import Judge
-    from gnn_encoder.growing.commands import Outcome
     from gnn_encoder.pipeline.params import Params
 
 app = typer.Typer(
@@ -438,11 +437,10 @@ def delete(
         _print_outcome(system, lambda: commands.delete(system, pids or [], file))
 
 
-def _print_outcome(system: str, command: "Callable[[], Outcome]") -> None:
+def _print_outcome(system: str, command: Callable[[], str]) -> None:
     began = time.perf_counter()
-    outcome = command()
-    seconds = time.perf_counter() - began
-    typer.echo(f"{system}: {outcome.told}; {outcome.passages:,} passages can be found ({seconds:.1f} s)")
+    told = command()
+    typer.echo(f"{system}: {told} ({time.perf_counter() - began:.1f} s)")
     _tell_other_data()
 
 
@@ -493,47 +491,26 @@ def serve(
         str, typer.Option(help="Address to listen on; by default only this machine can call.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
-    hybrid: Annotated[bool, typer.Option("--hybrid", help="Let requests ask for BM25 beside a system.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Read the graph now, not at the first question.")] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Fuse each system with BM25.")] = False,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
     ] = None,
-    max_k: Annotated[int, typer.Option(min=1, help="Passages of a result.")] = 100,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Queries that may wait; more are told to come again.")] = 512,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the encoder; by default half of the cores.")] = None,
-    poll: Annotated[float, typer.Option(help="Seconds between looks whether an index is new.")] = 2.0,
-    drain: Annotated[float, typer.Option(help="Seconds that requests have to end after SIGTERM.")] = 30.0,
 ) -> None:
     """Serve built systems over HTTP: search, explanations, and a page at /.
 
     \b
     Examples:
       gnn-encoder serve
-      gnn-encoder serve --system gnn_encoder --system pair --port 8080 --explain
+      gnn-encoder serve --system gnn_encoder --system pair --port 8080
       gnn-encoder serve --system all --hybrid
       gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
     """  # noqa: D301
     with report_errors():
-        from gnn_encoder.serving.settings import Limits, use_threads
+        from gnn_encoder.serving import command
 
-        use_threads(threads)
-        try:
-            from gnn_encoder.serving import command
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("gnn_encoder"):
-                raise
-            raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
         _tell_other_data()
-        limits = Limits(hits=max_k, waiting=max_waiting, poll=poll, drain=drain)
-        command.serve(
-            host=host,
-            port=port,
-            systems=system or [],
-            hybrid=hybrid,
-            explain=explain,
-            allowed_hosts=allow_host or [],
-            limits=limits,
-        )
+        hosts = allow_host or []
+        command.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=hosts)
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:

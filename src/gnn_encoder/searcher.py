@@ -9,11 +9,11 @@ Queries are embedded by onnxruntime. Torch is imported only to make the encoder'
 FAISS and the rest only when a system is opened.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import chdir, nullcontext
+from collections.abc import Sequence
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.growing.versions import Version, current
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gnn_encoder.baselines.hybrid import HybridIndex
-    from gnn_encoder.index.search import PassageIndex
+    from gnn_encoder.index.search import PassageIndex, TableRows
     from gnn_encoder.models.query_encoder import QueryEncoder
 
 
@@ -40,13 +40,6 @@ class Hit:
     text: str
 
 
-class Tables(Protocol):
-    """Rows of a table, by number."""
-
-    def take(self, rows: "NDArray[np.int64]") -> list[dict[str, Any]]:
-        """Some of them, in the order asked for. *Shape:* rows (n,)."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Searcher:
     """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts.
@@ -58,21 +51,17 @@ class Searcher:
     encoder: "QueryEncoder"
     index: "PassageIndex"
     hybrid: "HybridIndex | None"
-    pids: Tables
-    passages: Tables
+    pids: "TableRows"
+    passages: "TableRows"
 
     @classmethod
-    def open(
-        cls, index: str | Path, *, hybrid: bool = False, load: "Callable[[Path], QueryEncoder] | None" = None
-    ) -> "Searcher":
+    def open(cls, index: str | Path, *, hybrid: bool = False) -> "Searcher":
         """Open a built system.
 
         Args:
             index: its index, `data/indexes/SYSTEM` of a project. The project may be another folder than the current
-                one, which then changes for a moment, so that this must not run beside other threads. In the project's
-                folder it does not change, and threads do not matter.
+                one, which then changes for a moment, so that this must not run beside other threads.
             hybrid: whether BM25 is searched too, and both rankings are fused as the system `hybrid` chose on dev.
-            load: loads the query encoder from its folder; by default `load_encoder`.
 
         Raises:
             UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
@@ -81,11 +70,11 @@ class Searcher:
         folder = Path(index).absolute()
         if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
             raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
-        with nullcontext() if folder.parents[2] == Path.cwd() else chdir(folder.parents[2]):
-            return cls._open(folder.name, hybrid, load or load_encoder)
+        with chdir(folder.parents[2]):
+            return cls._open(folder.name, hybrid)
 
     @classmethod
-    def _open(cls, system: str, hybrid: bool, load: "Callable[[Path], QueryEncoder]") -> "Searcher":
+    def _open(cls, system: str, hybrid: bool) -> "Searcher":
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
@@ -102,7 +91,7 @@ class Searcher:
             )
         return cls(
             version=found,
-            encoder=load(Path(dense[system].encoder)),
+            encoder=load_encoder(Path(dense[system].encoder)),
             index=index,
             hybrid=_open_hybrid(index, found.rows) if hybrid else None,
             pids=TableRows(index.folder / PIDS, PID_TABLE),
@@ -113,7 +102,7 @@ class Searcher:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer.
 
         Raises:
-            UserError: the query is empty, k is not above 0, or the index holds other passages than the passages table.
+            UserError: the query is empty, k is not above 0, or as `find`.
         """
         if not query.strip():
             raise UserError("the query is empty: give it some words")
@@ -139,11 +128,9 @@ class Searcher:
     def _hits(self, rows: "NDArray[np.int64]", scores: "NDArray[np.floating]") -> list[Hit]:
         """The passages of one query's result. *Shape:* (k,) both; row -1 where nothing was found."""
         found = rows >= 0
-        pids = self.pids.take(rows[found])
-        texts = self.passages.take(rows[found])
-        for name, text in zip(pids, texts, strict=True):
-            if name["pid"] != text["pid"]:
-                raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
+        pids, texts = self.pids.take(rows[found]), self.passages.take(rows[found])
+        if [row["pid"] for row in pids] != [row["pid"] for row in texts]:
+            raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
         hits = zip(scores[found].tolist(), texts, strict=True)
         return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
 

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+import psutil
 import pytest
 import torch
 
@@ -28,6 +30,7 @@ from ..project import ROOT, call_stage, declare
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 SYSTEMS = ("gnn_encoder", "dual_encoder", "query_mean")
+QUERY = "Which milk is halloumi made with?"
 
 
 @pytest.fixture(scope="session")
@@ -96,44 +99,58 @@ def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass(frozen=True)
 class Server:
-    """A real `gnn-encoder serve`."""
+    """A real server."""
 
     process: subprocess.Popen[str]
     url: str
     log: Path
 
-    def get(self, path: str, **values: str | int | bool) -> httpx.Response:
+    def get(self, path: str, **values: str | int) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", params=values, timeout=120)
 
-    def wait(self, seconds: float = 60) -> None:
-        """Until it is ready."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            assert self.process.poll() is None, self.log.read_text()
-            try:
-                if self.get("/health").status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.1)
-        raise AssertionError(f"no server after {seconds} s: {self.log.read_text()}")
+    def hits(self, **values: str | int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.get("/search", **values).json()["hits"]
+        return found
+
+    def explaining(self) -> list[int]:
+        """The processes that explain."""
+        children = psutil.Process(self.process.pid).children()
+        return [one.pid for one in children if one.status() != psutil.STATUS_ZOMBIE]
 
 
-Start = Callable[..., Server]
+def until(holds: Callable[[], Any], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
 
 
 @contextmanager
-def serving(root: Path, log: Path, *options: str) -> Iterator[Server]:
-    """A server on a free port."""
+def serving(root: Path, log: Path, *systems: str) -> Iterator[Server]:
+    """A server on a free port, that looks for new indexes ten times a second."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "gnn_encoder.cli", "serve", "--port", str(port), "--poll", "0.1", *options]
+    code = (
+        "import sys; from gnn_encoder.serving import app, command; make = app.create_app\n"
+        "app.create_app = lambda *given, **options: make(*given, poll=0.1, **options)\n"
+        "command.serve(host='127.0.0.1', port=int(sys.argv[1]), systems=sys.argv[2:], hybrid=False, allowed_hosts=[])"
+    )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with log.open("w") as file:
+        command = [sys.executable, "-c", code, str(port), *systems]
         process = subprocess.Popen(command, cwd=root, stdout=file, stderr=file, env=environment, text=True)
         server = Server(process, f"http://127.0.0.1:{port}", log)
+
+        def is_ready() -> bool:
+            assert process.poll() is None, log.read_text()
+            try:
+                return server.get("/healthz").status_code == 200
+            except httpx.TransportError:
+                return False
+
         try:
-            server.wait()
+            until(is_ready)
             yield server
         finally:
             process.kill()
@@ -141,18 +158,10 @@ def serving(root: Path, log: Path, *options: str) -> Iterator[Server]:
 
 
 @pytest.fixture
-def start(root: Path, tmp_path: Path) -> Iterator[Start]:
-    """Starts servers over the copy of the project."""
-    opened = []
-
-    def begin(*options: str) -> Server:
-        context = serving(root, tmp_path / f"log-{len(opened)}.txt", *options)
-        opened.append(context)
-        return context.__enter__()
-
-    yield begin
-    for context in opened:
-        context.__exit__(None, None, None)
+def own_server(root: Path, tmp_path: Path) -> Iterator[Server]:
+    """A server over the copy of the project."""
+    with serving(root, tmp_path / "log.txt") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,13 @@
-"""The queue is bounded, batches grow under load, and a failure reaches its own request alone."""
+"""The queue is bounded, batches grow under load, and the queue outlives failures."""
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gnn_encoder.serving.batches import MicroBatches
-from gnn_encoder.serving.problems import Problem
+from gnn_encoder.serving.batches import Batches, QueueFull
 
 
 class Worker:
@@ -18,121 +17,67 @@ class Worker:
         self.batches: list[list[str]] = []
         self.begun, self.go = threading.Semaphore(0), threading.Semaphore(0)
 
-    def __call__(self, works: Sequence[str]) -> list[str | Exception]:
+    def __call__(self, works: Sequence[str]) -> list[str]:
         self.batches.append([*works])
         self.begun.release()
         assert self.go.acquire(timeout=10)
-        return [ValueError("bad") if work == "bad" else work.upper() for work in works]
+        if "bad" in works:
+            raise ValueError("bad")
+        return [work.upper() for work in works]
 
 
-def run(body: Callable[[MicroBatches[str, str], Worker], Any], **options: int) -> Worker:
+def run(body: Callable[[Batches[str, str], Worker], Awaitable[None]]) -> list[list[str]]:
     worker = Worker()
-    batches = MicroBatches(worker, **{"waiting": 4, "batch": 3, **options})  # type: ignore[arg-type]
 
     async def main() -> None:
-        batches.start()
-        try:
-            await asyncio.wait_for(body(batches, worker), 20)
-        finally:
-            worker.go.release(100)
-            await asyncio.to_thread(batches.close)
+        with ThreadPoolExecutor(1) as executor:
+            try:
+                await asyncio.wait_for(body(Batches(worker, executor, waiting=4, batch=3), worker), 20)
+            finally:
+                worker.go.release(100)
 
     asyncio.run(main())
-    return worker
+    return worker.batches
 
 
-async def begun(worker: Worker) -> None:
-    assert await asyncio.to_thread(worker.begun.acquire, True, 10)
-
-
-async def submitted(batches: MicroBatches[str, str], work: str) -> "asyncio.Task[str]":
-    """A request that waits in the queue."""
-    task = asyncio.create_task(batches.submit(work))
+async def begin(batches: Batches[str, str], worker: Worker, *others: str) -> "list[asyncio.Task[str]]":
+    """A batch that is held, and others that wait."""
+    tasks = [asyncio.create_task(batches.submit("a"))]
     await asyncio.sleep(0)
-    return task
+    assert await asyncio.to_thread(worker.begun.acquire, True, 10)
+    tasks += [asyncio.create_task(batches.submit(work)) for work in others]
+    await asyncio.sleep(0)
+    return tasks
 
 
-def test_what_waits_is_done_together_in_order() -> None:
-    async def body(batches: MicroBatches[str, str], worker: Worker) -> None:
-        first = await submitted(batches, "a")
-        await begun(worker)
-        others = [await submitted(batches, name) for name in "bcde"]
-        assert batches.size == 4
-        worker.go.release(100)
-        assert [await task for task in (first, *others)] == ["A", "B", "C", "D", "E"]
-        assert batches.size == 0
-
-    assert run(body).batches == [["a"], ["b", "c", "d"], ["e"]]
-
-
-def test_a_full_queue_refuses_a_request() -> None:
-    async def body(batches: MicroBatches[str, str], worker: Worker) -> None:
-        tasks = [await submitted(batches, "a")]
-        await begun(worker)
-        tasks += [await submitted(batches, name) for name in "bcde"]
-        with pytest.raises(Problem, match="4 queries wait already, of 4 that may") as refused:
+def test_what_waits_is_done_together_in_order_and_a_full_queue_refuses() -> None:
+    async def body(batches: Batches[str, str], worker: Worker) -> None:
+        tasks = await begin(batches, worker, *"bcde")
+        with pytest.raises(QueueFull):
             await batches.submit("f")
-        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
         worker.go.release(100)
         assert await asyncio.gather(*tasks) == ["A", "B", "C", "D", "E"]
+        assert await batches.submit("g") == "G"  # after a time in which nothing waited
 
-    assert run(body).batches == [["a"], ["b", "c", "d"], ["e"]]
+    assert run(body) == [["a"], ["b", "c", "d"], ["e"], ["g"]]
 
 
-def test_a_failure_is_of_one_request() -> None:
-    async def body(batches: MicroBatches[str, str], worker: Worker) -> None:
+def test_the_queue_outlives_an_error_of_a_batch() -> None:
+    async def body(batches: Batches[str, str], worker: Worker) -> None:
+        tasks = await begin(batches, worker, "b", "bad", "c", "d")
         worker.go.release(100)
-        tasks = [await submitted(batches, name) for name in ("a", "bad", "b")]
         found = await asyncio.gather(*tasks, return_exceptions=True)
-        assert (found[0], found[2]) == ("A", "B")
-        assert isinstance(found[1], ValueError)
-
-    run(body)
-
-
-def test_the_thread_outlives_an_error_of_a_whole_batch() -> None:
-    async def main() -> None:
-        def fail(works: Sequence[str]) -> list[str | Exception]:
-            raise OSError("no memory")
-
-        batches = MicroBatches(fail, waiting=4, batch=2)
-        batches.start()
-        for _ in range(2):
-            with pytest.raises(OSError, match="no memory"):
-                await batches.submit("a")
-        assert batches.alive
-        await asyncio.to_thread(batches.close)
-        assert not batches.alive
-        with pytest.raises(Problem):
-            await batches.submit("a")
-
-    asyncio.run(main())
-
-
-def test_closing_does_what_waits() -> None:
-    async def body(batches: MicroBatches[str, str], worker: Worker) -> None:
-        tasks = [await submitted(batches, "a")]
-        await begun(worker)
-        tasks.append(await submitted(batches, "b"))
-        closing = asyncio.create_task(asyncio.to_thread(batches.close))
-        await asyncio.sleep(0.05)
-        worker.go.release(100)
-        await closing
-        assert await asyncio.gather(*tasks) == ["A", "B"]
+        assert [type(one) for one in found] == [str, ValueError, ValueError, ValueError, str]
 
     run(body)
 
 
 def test_given_up_requests_are_not_worked_on() -> None:
-    async def body(batches: MicroBatches[str, str], worker: Worker) -> None:
-        first = await submitted(batches, "a")
-        await begun(worker)
-        gone = await submitted(batches, "gone")
+    async def body(batches: Batches[str, str], worker: Worker) -> None:
+        first, gone, kept = await begin(batches, worker, "gone", "kept")
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        kept = await submitted(batches, "kept")
         worker.go.release(100)
-        await asyncio.gather(first, kept)
-        assert batches.size == 0
+        assert await asyncio.gather(first, kept) == ["A", "KEPT"]
 
-    assert run(body).batches == [["a"], ["kept"]]
+    assert run(body) == [["a"], ["kept"]]

@@ -1,84 +1,174 @@
-"""The app factory: a FastAPI app over the built systems of a project."""
+"""The app factory: a FastAPI app over the built systems of a project, with all endpoints."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Annotated
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel, Field, StringConstraints
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import gnn_encoder
-from gnn_encoder.serving.batches import MicroBatches
-from gnn_encoder.serving.engine import Engine
+from gnn_encoder.core.records import QUERIES, open_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.searcher import Hit
+from gnn_encoder.serving.batches import QueueFull
 from gnn_encoder.serving.explainer import Explainer
-from gnn_encoder.serving.middleware import HEADERS, BodyLimit, Counted, KnownHosts, Metrics
-from gnn_encoder.serving.problems import tell_problems
-from gnn_encoder.serving.routes import explain_routes, search_routes, status_routes
-from gnn_encoder.serving.service import Service
-from gnn_encoder.serving.settings import Limits
-from gnn_encoder.serving.systems import Systems, example_queries
+from gnn_encoder.serving.guard import Guard
+from gnn_encoder.serving.systems import Served, Systems
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-DESCRIPTION = "Dense passage retrieval in which passage embeddings know the queries that retrieve them."
-DEFAULTS = Limits()
+MOST_HITS = 100
+MOST_CHARACTERS = 1_000  # of a query
+EXAMPLES = 6  # dev queries that the page offers
+POLL = 2.0  # seconds between looks whether an index is new
+
+
+class SearchRequest(BaseModel):
+    """A query; `system` is a name of /systems, by default the first."""
+
+    query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS)]
+    k: int = Field(10, ge=1, le=MOST_HITS)
+    system: str | None = None
+
+
+class SearchAnswer(BaseModel):
+    """The passages found, best first; `milliseconds` passed from the request's arrival to its result."""
+
+    system: str
+    milliseconds: float
+    hits: list[Hit]
+
+
+class SystemAnswer(BaseModel):
+    """A system that is served; `graph` says whether /explain can tell of its passages."""
+
+    name: str
+    title: str
+    graph: bool
+    passages: int
+
+
+class SystemsAnswer(BaseModel):
+    """All that are served, and some dev queries to begin with."""
+
+    systems: list[SystemAnswer]
+    examples: list[str]
 
 
 def create_app(
-    systems: Sequence[str] = (),
-    *,
-    hybrid: bool = False,
-    explain: bool = False,
-    hosts: Sequence[str] | None = LOOPBACK,
-    limits: Limits = DEFAULTS,
+    systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequence[str] = LOOPBACK, poll: float = POLL
 ) -> FastAPI:
-    """Open built systems of the project in the current folder and make the app that serves them.
-
-    The folder must not change while the app runs.
+    """Open built systems of the project in the current folder, which must not change, and make the app.
 
     Args:
         systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built.
-        hybrid: whether BM25 can be searched beside them.
-        explain: whether the process that explains starts with the app, not with the first question.
-        hosts: the names by which clients may call the server; None: any.
-        limits: bounds of requests and of what waits.
+        hybrid: whether each is fused with BM25.
+        hosts: the names by which clients may call the server, `*`: any.
+        poll: seconds between looks whether an index is new.
 
     Raises:
         UserError: a system is unknown or not built.
     """
-    service = open_service(systems, hybrid=hybrid, explain=explain, limits=limits)
+    served, explainer, registry = Systems(systems, hybrid=hybrid), Explainer(), CollectorRegistry()
+
+    async def keep_up() -> None:
+        while True:
+            await asyncio.sleep(poll)
+            if await served.take_over():
+                await explainer.retire()
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
-        async with service.running():
-            yield
+        task = asyncio.create_task(keep_up())
+        yield
+        task.cancel()
+        await explainer.close()
 
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
-    options = {"docs_url": None, "redoc_url": None, "version": gnn_encoder.__version__}
-    app = FastAPI(title="gnn-encoder", description=DESCRIPTION, lifespan=running, **options)  # type: ignore[arg-type]
-    # Redirects would name the host and the path by which a reverse proxy calls, not those of its clients.
-    app.router.redirect_slashes = False
-    app.state.service = service
-    tell_problems(app, HEADERS)
-    for routes in (search_routes, explain_routes, status_routes):
-        app.include_router(routes(service))
+    app = FastAPI(title="gnn-encoder", version=gnn_encoder.__version__, lifespan=running, docs_url=None, redoc_url=None)
+    app.router.redirect_slashes = False  # a redirect would name the host by which a reverse proxy calls
+    _add_routes(app, served, explainer, _examples(), " and BM25" if hybrid else "")
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        """Times of requests by route and status, for Prometheus."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
     app.mount("/", StaticFiles(packages=[("gnn_encoder.serving", "page")], html=True))
-    app.add_middleware(BodyLimit, most=limits.body)
-    if hosts is not None:
-        app.add_middleware(KnownHosts, hosts=hosts)
-    app.add_middleware(Counted, metrics=service.metrics)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    app.add_middleware(Guard, registry=registry)
     return app
 
 
-def open_service(systems: Sequence[str], *, hybrid: bool, explain: bool, limits: Limits) -> Service:
-    """Open all that the endpoints share; see `create_app`."""
-    metrics = Metrics()
-    opened = Systems.open(systems, hybrid=hybrid)
-    engine = Engine(metrics.time)
-    return Service(
-        systems=opened,
-        batches=MicroBatches(engine, waiting=limits.waiting, batch=limits.batch, observe=metrics.batch.observe),
-        explainer=Explainer(limits, started=metrics.explainers.inc),
-        metrics=metrics,
-        limits=limits,
-        examples=example_queries(),
-        explain_at_start=explain,
-    )
+def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: list[str], beside: str) -> None:
+    def named(name: str | None) -> Served:
+        try:
+            return systems[name or systems.names[0]]
+        except KeyError:
+            told = f"{name!r} is not served: take one of {', '.join(systems.names)}"
+            raise HTTPException(404, told) from None
+
+    async def answer(request: SearchRequest) -> SearchAnswer:
+        began, system = time.perf_counter(), named(request.system)
+        try:
+            hits = await system.batches.submit((request.query, request.k))
+        except QueueFull:
+            raise HTTPException(503, "too many queries wait: try again", {"Retry-After": "1"}) from None
+        return SearchAnswer(system=system.name, milliseconds=1e3 * (time.perf_counter() - began), hits=hits)
+
+    @app.get("/search")
+    async def search(request: Annotated[SearchRequest, Query()]) -> SearchAnswer:
+        """Find passages."""
+        return await answer(request)
+
+    @app.post("/search")
+    async def search_by_body(request: SearchRequest) -> SearchAnswer:
+        """As GET, for queries that should not stand in an address or in its logs."""
+        return await answer(request)
+
+    @app.get("/explain")
+    async def explain(pid: str, system: str | None = None) -> Response:
+        """The queries that informed a passage, with their attention, and how far the gate let them move its vector.
+
+        The first question starts a process that reads the graph, which takes some seconds.
+        """
+        asked = named(system)
+        if asked.entry.kind != "graph":
+            raise HTTPException(409, f"{asked.entry.title} has no graph: no query takes part in its passages' vectors")
+        return Response(await explainer.explain(asked.name, pid), media_type="application/json")
+
+    @app.get("/systems")
+    def what_is_served() -> SystemsAnswer:
+        """The systems, and queries to begin with."""
+        return SystemsAnswer(systems=[_described(systems[name], beside) for name in systems.names], examples=examples)
+
+    @app.get("/healthz")
+    async def health() -> dict[str, str]:
+        """200 as soon as every system is open."""
+        return {"status": "ok"}
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        """In one line, without the values, which may be no text."""
+        faults = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+        return JSONResponse({"detail": "; ".join(faults)}, 422)
+
+
+def _described(one: Served, beside: str) -> SystemAnswer:
+    is_graph, passages = one.entry.kind == "graph", one.searcher.index.passages
+    return SystemAnswer(name=one.name, title=one.entry.title + beside, graph=is_graph, passages=passages)
+
+
+def _examples() -> list[str]:
+    path = project.queries("dev")
+    if not path.is_file():
+        return []
+    first = next(open_table(path, QUERIES).iter_batches(batch_size=EXAMPLES, columns=["text"]), None)
+    return first.column("text").to_pylist() if first is not None else []

@@ -1,52 +1,50 @@
 """`gnn-encoder serve`: runs the app with uvicorn until it is told to stop, and then answers what it has accepted."""
 
-import errno
 import ipaddress
 import logging
 import os
 import socket
 import sys
 from collections.abc import Sequence
-from math import ceil
-
-import uvicorn
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.serving.app import LOOPBACK, create_app
-from gnn_encoder.serving.settings import Limits
+
+DRAIN = 30  # seconds that requests in flight have after SIGTERM
 
 
-def serve(
-    *,
-    host: str,
-    port: int,
-    systems: Sequence[str],
-    hybrid: bool,
-    explain: bool,
-    allowed_hosts: Sequence[str],
-    limits: Limits,
-) -> None:
+def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
     """Serve the project in the current folder.
 
     Args:
+        host: address to listen on.
+        port: port to listen on.
+        systems: as of `create_app`.
+        hybrid: as of `create_app`.
         allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
 
     Raises:
-        UserError: the address cannot be had, or as `create_app`.
+        UserError: a library is missing, the address cannot be had, or as `create_app`.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
-    hosts = [*own, *allowed_hosts] if allowed_hosts or _is_loopback(host) else None
+    # Half of the cores for the encoder and FAISS: threads that wait for each other must not fill those that answer.
+    # Read when FAISS is loaded, and so before that.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
     _check_free(host, port)
-    app = create_app(systems, hybrid=hybrid, explain=explain, hosts=hosts, limits=limits)
+    try:
+        import uvicorn
+
+        from gnn_encoder.serving.app import LOOPBACK, create_app
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)  # now: FAISS logs how it loads
+    own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
+    hosts = [*own, *allowed_hosts] if allowed_hosts or _is_loopback(host) else ["*"]
     uvicorn.run(
-        app,
+        create_app(systems, hybrid=hybrid, hosts=hosts),
         host=host,
         port=port,
         access_log=False,  # queries are people's own; /metrics counts requests
-        log_level="info",
         server_header=False,
-        timeout_graceful_shutdown=ceil(limits.drain),
+        timeout_graceful_shutdown=DRAIN,
     )
 
 
@@ -56,14 +54,12 @@ def _check_free(host: str, port: int) -> None:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
-        told = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror  # else a name is unknown
-        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
-        cure = "stop the other server, or take another --port" if taken else "--host must be an address of this machine"
-        raise UserError(f"{host}:{port}: {told}; {cure}") from error
+        told = f"{host}:{port}: {error.strerror}; stop the other server, or take another --port or --host"
+        raise UserError(told) from error
 
 
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
+    except ValueError:
         return host == "localhost"

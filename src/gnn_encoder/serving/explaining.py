@@ -1,11 +1,13 @@
 """What the GNN did to one passage: which queries it listened to, how far its gate opened, how far it moved.
 
-It needs torch, and so it is computed in a process of its own: explainer.py.
+It needs torch, and so the server has it computed by a process of its own (explainer.py), which this module is too.
 """
 
+import json
+import os
+import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.corpus import embed_passages, same_encoder
 from gnn_encoder.growing.joining import GraphJoiner
 from gnn_encoder.growing.versions import current
@@ -29,22 +32,17 @@ SHOWN = 50  # queries of a passage that are told, those with the most attention
 
 @dataclass(frozen=True, kw_only=True)
 class Informed:
-    """What informed a passage; the last of the attention is the passage's own.
+    """What informed a passage.
 
-    *Shape:* queries (n,) nodes of the graph, labelled (n,), by_head (n + 1, heads).
+    *Shape:* queries (n,) nodes of the graph, labelled (n,), attention (n + 1,): Eq. 4, the mean over heads, at the end
+    that of the passage itself. The gate (Eq. 9) is the mean over its columns, the shift ||h' - h||.
     """
 
-    queries: NDArray[np.integer[Any]]
+    queries: NDArray[Any]
     labelled: NDArray[np.bool_]
-    by_head: NDArray[np.float32]
+    attention: NDArray[Any]
     gate: float
     shift: float
-
-    @property
-    def attention(self) -> NDArray[np.float32]:
-        """The mean over heads. *Shape:* (n + 1,)."""
-        found: NDArray[np.float32] = self.by_head.mean(axis=1)
-        return found
 
 
 class GraphExplainer:
@@ -66,67 +64,64 @@ class GraphExplainer:
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
 
-    def explain(self, row: int, pid: str) -> dict[str, Any]:
-        """All that is known of the passage in a row of the version that is current.
+    def explain(self, pid: str) -> dict[str, Any]:
+        """All that is known of a passage of the version that is current.
 
         Raises:
-            UserError: the row holds another passage.
+            UserError: there is no such passage.
         """
         version = current(self._system)
-        (passage,) = _rows_of(version.passages, ["pid", "title", "text"], [row])
-        if passage["pid"] != pid:
-            raise UserError(f"passage {pid!r} is not in row {row} of {version.passages}: the project has changed")
+        table = pl.scan_parquet(version.passages).with_row_index("row")
+        passage = table.filter(pl.col("pid") == pid).collect(engine="streaming")
+        if not len(passage):
+            raise UserError(f"no passage has the id {pid!r}")
+        row = passage["row"][0]
         built = row if version.rows is None else int(np.load(version.rows, mmap_mode="r")[row])
         return self._told(self._built(built) if built >= 0 else self._added(passage))
 
     def _built(self, row: int) -> Informed:
-        before = self._embedding(row)
-        after = self._inform(row, before)
-        subgraph, heads, gate = self._inform.attend(np.array([row]), before)
-        queries = subgraph.queries[subgraph.edge_query]
+        before, rows = self._embedding(row), np.array([row])
+        found = pl.DataFrame(self._inform.explain(rows, before))  # the last one is the passage itself
+        queries = found["query"].to_numpy()[:-1]
         return Informed(
             queries=queries,
             labelled=np.isin(queries, self._labelled.filter(passage=row)["query"].to_numpy()),
-            by_head=heads,
-            gate=float(gate[0]),
-            shift=_distance(after, before),
+            attention=found["attention"].to_numpy(),
+            gate=float(found["gate"][0]),
+            shift=_distance(self._inform(row, before), before),
         )
 
-    def _added(self, passage: dict[str, Any]) -> Informed:
+    def _added(self, passage: pl.DataFrame) -> Informed:
         if self._join is None:
             self._join = GraphJoiner(self._system, load_params())
-        joined = self._join.join(pl.DataFrame([passage]))
+        joined, gnn = self._join.join(passage), self._join.gnn
         with torch.no_grad():
-            after = self._join.gnn.interactive_passages(**joined.inputs).cpu().numpy()
-            heads, gate = self._join.gnn.explain(**joined.inputs)
+            after, (heads, gate) = gnn.interactive_passages(**joined.inputs), gnn.explain(**joined.inputs)
         return Informed(
             queries=joined.edges["query"].to_numpy(),
             labelled=joined.edges["labelled"].to_numpy(),
-            by_head=heads.cpu().numpy(),
+            attention=heads.mean(dim=1).cpu().numpy(),
             gate=float(gate[0]),
-            shift=_distance(after, joined.h_p),
+            shift=_distance(after.cpu().numpy(), joined.inputs["h_p"].cpu().numpy()),
         )
 
     def _told(self, found: Informed) -> dict[str, Any]:
-        asked = len(found.queries)
-        order = np.argsort(-found.attention[:asked], kind="stable")[:SHOWN]
-        shown = found.queries[order].tolist()
-        texts = dict(zip(shown, _rows_of(self._table, ["qid", "text"], shown), strict=True))
+        n_queries = len(found.queries)
+        order = np.argsort(-found.attention[:n_queries], kind="stable")[:SHOWN]
+        texts = read_column(self._table, "text").take(found.queries[order]).to_pylist()
+        queries = [
+            {
+                "text": text,
+                "attention": float(found.attention[place]),
+                "labelled": bool(found.labelled[place]),
+                "kind": self._kind(int(found.queries[place])),
+            }
+            for place, text in zip(order, texts, strict=True)
+        ]
         return {
-            "queries": [
-                {
-                    **texts[node],
-                    "attention": float(found.attention[place]),
-                    "by_head": found.by_head[place].tolist(),
-                    "labelled": bool(found.labelled[place]),
-                    "kind": self._kind(node),
-                }
-                for place, node in zip(order.tolist(), shown, strict=True)
-            ],
-            "n_queries": asked,
-            "attention_of_the_others": float(np.delete(found.attention[:asked], order).sum()),
-            "attention_to_itself": float(found.attention[asked]),
-            "attention_to_itself_by_head": found.by_head[asked].tolist(),
+            "queries": queries,
+            "n_queries": n_queries,
+            "attention_to_itself": float(found.attention[n_queries]),
             "gate": found.gate,
             "shift": found.shift,
         }
@@ -147,23 +142,19 @@ def _distance(after: NDArray[Any], before: NDArray[Any]) -> float:
     return float(np.linalg.norm(after.astype(np.float64) - before))
 
 
-def _rows_of(table: Path, columns: list[str], rows: list[int]) -> list[dict[str, Any]]:
-    """Some rows of a table in the order asked for, without `TableRows`, which FAISS comes with."""
-    wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
-    found = pl.scan_parquet(table).select(columns).with_row_index("row").filter(pl.col("row").is_in(rows)).collect()
-    return wanted.join(found, on="row", how="left", maintain_order="left").select(columns).to_dicts()
+def answer_questions() -> None:
+    """Answer lines of JSON, a system and a passage's id each, until there are no more; a graph stays open."""
+    opened, answers = cache(GraphExplainer), os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    for line in sys.stdin:
+        system, pid = json.loads(line)
+        try:
+            found = opened(system).explain(pid)
+        except UserError as error:
+            found = {"error": str(error)}
+        answers.write(json.dumps(found) + "\n")
+        answers.flush()
 
 
-@cache
-def _opened(system: str) -> GraphExplainer:
-    return GraphExplainer(system)
-
-
-def explain(system: str, row: int | None = None, pid: str = "") -> dict[str, Any]:
-    """Explain a passage of a system, whose graph stays open; without a row, only open it.
-
-    Raises:
-        UserError: an artifact is missing, or the row holds another passage.
-    """
-    explainer = _opened(system)
-    return {} if row is None else explainer.explain(row, pid)
+if __name__ == "__main__":
+    answer_questions()

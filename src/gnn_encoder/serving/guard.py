@@ -1,0 +1,66 @@
+"""What holds for every request, whatever its route: a bounded size, safe headers, an answer to HEAD, its time taken."""
+
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES = 65_536  # of a request's body
+HEADERS = {
+    "Cache-Control": "no-cache",  # passages may have changed
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the page's address holds the query
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Passes requests on to the app.
+
+    Args:
+        app: what answers.
+        registry: takes the times, as a histogram by route and status.
+    """
+
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
+        names = ("gnn_encoder_request_seconds", "Time to answer.", ["route", "status"])
+        self._app, self._seconds = app, Histogram(*names, registry=registry)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+        inner: MutableMapping[str, Any] = scope
+        if scope["method"] == "HEAD":  # the server that runs the app leaves the body out
+            inner = {**scope, "method": "GET"}
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        app = self._app if _is_small(Headers(scope=scope)) else TOO_LARGE
+        try:
+            await app(inner, receive, noted)
+        finally:
+            route = getattr(inner.get("route"), "path", "other")  # clients must not make up labels
+            self._seconds.labels(route, status).observe(time.perf_counter() - began)
+
+
+def _is_small(headers: Headers) -> bool:
+    """Whether a body has a length, and one within bounds; the server reads no more than was announced."""
+    length = headers.get("content-length", "0")
+    return "transfer-encoding" not in headers and length.isdecimal() and int(length) <= MOST_BYTES
+
+
+TOO_LARGE = JSONResponse({"detail": f"a request needs a Content-Length of at most {MOST_BYTES} bytes"}, 413)
