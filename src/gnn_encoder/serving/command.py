@@ -54,8 +54,8 @@ def _check_free(host: str, port: int) -> None:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
-        told = f"{host}:{port}: {error.strerror}; stop the other server, or take another --port or --host"
-        raise UserError(told) from error
+        told = str(error.strerror).partition(" (")[0]  # in brackets Python says the address once more
+        raise UserError(f"{host}:{port}: {told}; stop the other server, or take another --port or --host") from error
 
 
 def _is_loopback(host: str) -> bool:
