@@ -14,7 +14,7 @@ bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"}
 
 export GNN_ENCODER_PYTHON=$PWD/.venv/bin/python
 "$GNN_ENCODER_PYTHON" scripts/heal.py
-printf 'reproduce: dvc repro %s\n' "$*"
+printf 'reproduce: dvc repro%s\n' "${*:+ $*}"
 "$GNN_ENCODER_PYTHON" -m dvc repro "$@"
 .venv/bin/gnn-encoder results $([ $# -eq 0 ] || echo all)
 printf 'More: metrics/, plots/, `gnn-encoder report`, `dvc metrics show`, `dvc exp show`\n'

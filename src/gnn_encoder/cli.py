@@ -1,7 +1,10 @@
 """The command line, `gnn-encoder`. It runs in the project's root, where params.yaml and data/ are.
 
-Each subcommand imports the modules that it needs only when it runs, so that `--help` is fast.
+Each command imports the modules that it needs only when it runs, so that `--help` is fast. The first sentence of its
+docstring is what `--help` shows of it, in at most 64 characters.
 """
+
+# ruff: noqa: D301 (click reads a backspace as: keep these lines)
 
 import json
 import os
@@ -9,10 +12,10 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,7 +25,6 @@ from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
 
 if TYPE_CHECKING:
-    from gnn_encoder.evaluation.runs_and_qrels import Judge
     from gnn_encoder.pipeline.params import Params
 
 app = typer.Typer(
@@ -35,35 +37,10 @@ app = typer.Typer(
 )
 
 ALL = "all"  # instead of a branch
-LABELS_ALONE = ("query_mean", "label_prior")  # what labels say of passages, without a graph
-ALIKE = (
-    "What the graph adds where M_de, its control and GNN-encoder all have a prior for labelled passages, in half a "
-    "minute: `.venv/bin/python scripts/combined.py prior dual_encoder no_gnn gnn_encoder`."
-)
 EXPORTED = (
     "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss. "
     "Passages, queries and judgements: beir."
 )
-
-
-def _system(wanted: str | None, hybrid: bool) -> str:
-    """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
-    if wanted is None and hybrid:
-        from gnn_encoder.baselines.choice import read_choice
-
-        if not (folder := project.runs(HYBRID)).is_dir():
-            raise UserError(f"{folder}: no such folder; build it first (`bash scripts/reproduce.sh`)")
-        return str(read_choice(folder).facts["dense"])
-    found = wanted or MAIN
-    if found not in registry().dense:
-        cure = "; --hybrid searches BM25 beside it" if found in ("bm25", "hybrid") else ""
-        raise UserError(f"--system is {found!r}: must be one of {', '.join(registry().dense)}{cure}")
-    return found
-
-
-@app.callback()
-def main() -> None:
-    """Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched."""
 
 
 @app.command()
@@ -77,26 +54,38 @@ def search(
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Read queries, one per line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
-    """Print the best passages for a query from a built index.
+    """Print the best passages for a query.
 
     \b
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
-      gnn-encoder search "Is life insurance taxable?" --system dual_encoder --top 3 --json
-      gnn-encoder search "SR-22" --hybrid
+      gnn-encoder search "SR-22" --hybrid --top 3 --json
       gnn-encoder search --interactive < queries.txt
-    """  # noqa: D301 (click reads the backspace as: keep these lines)
+    """
     with report_errors():
         if query is None and not interactive:
             raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
         if query is not None and not query.strip():
             raise UserError("the query is empty: put it in quotes after `search`")
         searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
-        for text in _as_utf8(_queries(query, interactive)):
+        for text in _queries(query, interactive):
             began = time.perf_counter()
             hits = searcher.search(text, top)
             _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
         _tell_other_data()
+
+
+def _system(wanted: str | None, hybrid: bool) -> str:
+    """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
+    if wanted is None and hybrid:
+        from gnn_encoder.baselines.choice import read_choice
+
+        return str(read_choice(project.runs(HYBRID)).facts["dense"])
+    found = wanted or MAIN
+    if found not in registry().dense:
+        cure = "; --hybrid searches BM25 beside it" if found in ("bm25", "hybrid") else ""
+        raise UserError(f"--system is {found!r}: must be one of {', '.join(registry().dense)}{cure}")
+    return found
 
 
 @app.command()
@@ -110,18 +99,18 @@ def init(
     path: Annotated[Path | None, typer.Option(help="data.path: where the source's files are.")] = None,
     minutes: Annotated[float | None, typer.Option(help="With --data: how long the main branch may take here.")] = None,
 ) -> None:
-    """Change the experiment in params.yaml: lay a config, and then single values, over it.
+    """Write params.yaml for your data, a config, or other values.
 
     With --data it reads the data, measures this machine for some seconds, and chooses lengths, steps and sizes; each
-    value that it writes has a comment that says why. Without --minutes it takes what quality asks for.
+    value that it writes has a comment that says why. Without --minutes it takes what quality asks for. Without --data
+    it lays a config, and then single values, over params.yaml.
 
     \b
     Examples:
       gnn-encoder init --data beir --path my/corpus --minutes 15
       gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
-      gnn-encoder init data.source=beir data.path=my/corpus
       gnn-encoder init --over mgt.beta=0.1
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.pipeline import experiment
 
@@ -131,10 +120,8 @@ def init(
             from gnn_encoder.planning.command import fit, told
 
             for line, warning in told(fit(data, path, minutes, arguments or [], over=over)):
-                _print_line(line, warning=warning)
-            typer.echo(
-                "params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` shows each stage"
-            )
+                _warn(line, err=False) if warning else typer.echo(line)
+            typer.echo("params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` tells more")
             return
         if path is not None or minutes is not None:
             raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
@@ -156,7 +143,7 @@ def plan(
     Examples:
       gnn-encoder plan
       gnn-encoder plan --json
-    """  # noqa: D301
+    """
     with report_errors():
         _check_paths(path)
         _wait_quietly()
@@ -171,7 +158,7 @@ def plan(
         for line in (*table(found), "", *summary(found)):
             typer.echo(line)
         for line in hurts(found):
-            _print_line(line, warning=True)
+            _warn(line, err=False)
 
 
 def _wait_quietly() -> None:
@@ -187,13 +174,15 @@ def inspect(
     path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
     sample: Annotated[int, typer.Option(min=1, help="Texts whose tokens are counted, drawn at random.")] = 10_000,
 ) -> None:
-    """Print what an experiment's data source holds: counts, lengths, judgements, duplicates, examples.
+    """Print what an experiment's data hold.
+
+    These are counts, lengths in tokens, judgements, duplicates and examples.
 
     \b
     Examples:
       gnn-encoder inspect
       gnn-encoder inspect my-experiment.yaml --sample 1000
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.pipeline.experiment import load_experiment
 
@@ -215,13 +204,15 @@ def inspect(
 def params(
     path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
 ) -> None:
-    """Check an experiment's parameters and print them as JSON. A config is laid over ./params.yaml, as init does.
+    """Check an experiment's parameters and print them as JSON.
+
+    A config is laid over ./params.yaml, as init does.
 
     \b
     Examples:
       gnn-encoder params
       gnn-encoder params configs/insuranceqa.yaml
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.pipeline.experiment import load_experiment
 
@@ -232,16 +223,16 @@ def params(
 def results(
     branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair, or all.")] = MAIN,
 ) -> None:
-    """Print how good a branch's systems are, as its evaluation wrote it into metrics/.
+    """Print how good the systems are.
 
-    With `all`, every system that has been evaluated: in one table where `compare` has run, else a table a branch.
+    The figures are those of metrics/. With `all` they are of every system that has been evaluated, in one table where
+    `compare` has run, else in a table for each branch.
 
     \b
     Examples:
       gnn-encoder results
-      gnn-encoder results dual_cross
       gnn-encoder results all
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.evaluation.measures import parse
         from gnn_encoder.pipeline.declared import repro
@@ -261,18 +252,19 @@ def results(
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
         if first == MAIN and (claim := read_claim()):
-            fair = ALIKE if claim.best in LABELS_ALONE else ""
-            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), fair, advice(claim)])))
+            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
 
 
 @app.command()
 def report() -> None:
-    """Write report/index.html, all that has been made here on one page, and plots/training.png, the learning curves.
+    """Write report/index.html, all results on one page.
+
+    It also writes plots/training.png, the learning curves.
 
     \b
     Examples:
       gnn-encoder report
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.core.storage.atomic import write_text
         from gnn_encoder.pipeline.params import load_params
@@ -296,19 +288,18 @@ def evaluate(
     against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
-    passages: Annotated[Path, typer.Option(help="Where --answers are looked for.")] = project.PASSAGES,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Judge a TREC run of any tool as trec_eval does: passages are ranked by score, equal scores by descending id.
+    """Judge a TREC run of any tool.
+
+    As in trec_eval, passages are ranked by score, and those of equal scores by descending id.
 
     \b
     Examples:
       gnn-encoder evaluate run.trec qrels.dev.tsv
-      gnn-encoder evaluate run.trec.gz qrels.txt -m nDCG@10 -m "R(rel=2)@1000"
-      gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec --json
-      gnn-encoder evaluate data/runs/gnn_encoder/test.trec.gz data/prepared/qrels/test.parquet
+      gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec -m nDCG@10 -m "R(rel=2)@1000"
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
-    """  # noqa: D301
+    """
     with report_errors():
         for path in filter(None, [run, against, qrels, answers]):
             if not path.is_file():  # before scipy is loaded, which takes seconds
@@ -317,7 +308,15 @@ def evaluate(
         from gnn_encoder.presenting.quality import judged_table
         from gnn_encoder.presenting.tables import markdown
 
-        judge, usual = _judge(qrels, answers, passages, regex)
+        if answers is not None and qrels is None:
+            kind: Literal["regex", "string"] = "regex" if regex else "string"
+            judge, usual = runs_and_qrels.by_answers(answers, project.PASSAGES, kind), runs_and_qrels.BY_ANSWERS
+        elif qrels is not None and answers is None and not regex:
+            judge, usual = runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
+        else:
+            raise UserError(
+                "give either QRELS, a file of judgements, or --answers, a queries table, with or without --regex"
+            )
         judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
         for name, count in judged.missing.items():
             if count:
@@ -326,23 +325,6 @@ def evaluate(
             typer.echo(runs_and_qrels.as_json(judged))
             return
         typer.echo(markdown(judged_table(judged.means(), judged.comparisons())))
-
-
-def _judge(qrels: Path | None, answers: Path | None, passages: Path, regex: bool) -> "tuple[Judge, Sequence[str]]":
-    """What `evaluate` judges by, and the measures that are usual there.
-
-    Raises:
-        UserError: it is given twice or not at all, or an option of the other one is, or a file is wrong.
-    """
-    from gnn_encoder.evaluation import runs_and_qrels
-
-    if answers is not None and qrels is None:
-        return runs_and_qrels.by_answers(answers, passages, "regex" if regex else "string"), runs_and_qrels.BY_ANSWERS
-    if qrels is None or answers is not None:
-        raise UserError("give either QRELS, a file of judgements, or --answers, a table of queries with answers")
-    if regex or passages != project.PASSAGES:
-        raise UserError("--regex and --passages are for --answers: leave them out where QRELS judges")
-    return runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
 
 
 @app.command()
@@ -359,16 +341,16 @@ def inform(
     k: Annotated[int, typer.Option(min=1, help="Passages of a query.")] = 6,
     seed: Annotated[int, typer.Option(min=0, help="The same seed, the same vectors.")] = 13,
 ) -> None:
-    """Inform passage vectors of any encoder by the queries that retrieve them; see docs/own-embeddings.md.
+    """Inform your own passage vectors by the queries that find them.
 
-    Ids in qrels are row numbers from 0 for .npy, and those of column id for .parquet. A table says what each method
-    has on the dev queries.
+    Ids in qrels are row numbers from 0 for .npy, and those of column id for .parquet. A table says what each method has
+    on the dev queries. docs/own-embeddings.md says more.
 
     \b
     Examples:
       gnn-encoder inform --passages p.npy --queries q.npy --qrels qrels.tsv
         --dev-queries dq.npy --dev-qrels dqrels.tsv --out informed.npy
-    """  # noqa: D301 (click reads the backspace as: keep these lines)
+    """
     with report_errors():
         from gnn_encoder.estimator import command
 
@@ -382,16 +364,15 @@ def export(
     to: Annotated[str, typer.Option(help=EXPORTED)],
     system: Annotated[str, typer.Option(help="Which dense system.")] = MAIN,
 ) -> None:
-    """Write a built system in another tool's format: its query encoder, its passages' vectors, or its data.
+    """Write a built system in another tool's format.
+
+    What is written is its query encoder, its passages' vectors, or its data.
 
     \b
     Examples:
       gnn-encoder export --to sentence-transformers exported/model
-      gnn-encoder export --to onnx exported/onnx
-      gnn-encoder export --to parquet exported/vectors
       gnn-encoder export --to faiss --system dual_encoder exported/faiss
-      gnn-encoder export --to beir exported/beir
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.exporting import command
 
@@ -405,17 +386,19 @@ def add(
     passages: Annotated[Path, typer.Argument(help="JSON lines with _id, text and perhaps title.")],
     system: Annotated[str, typer.Option(help="Which dense system's index takes them.")] = MAIN,
 ) -> None:
-    """Add passages to a built index, without training; one with the id of another that is there replaces it.
+    """Add passages to a built index, without training.
+
+    A passage with the id of another one replaces it.
 
     \b
     Examples:
       gnn-encoder add passages.jsonl
-      gnn-encoder add passages.jsonl --system dual_encoder
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.growing import commands
 
-        _print_outcome(system, lambda: commands.add(system, passages))
+        typer.echo(commands.add(system, passages))
+        _tell_other_data()
 
 
 @app.command()
@@ -424,24 +407,18 @@ def delete(
     file: Annotated[Path | None, typer.Option(help="More ids, one a line.")] = None,
     system: Annotated[str, typer.Option(help="Which dense system's index they are in.")] = MAIN,
 ) -> None:
-    """Delete passages from a built index: no search finds them again, and all others keep their places.
+    """Delete passages from a built index.
 
     \b
     Examples:
       gnn-encoder delete p17 p18
       gnn-encoder delete --file outdated.txt --system dual_encoder
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.growing import commands
 
-        _print_outcome(system, lambda: commands.delete(system, pids or [], file))
-
-
-def _print_outcome(system: str, command: Callable[[], str]) -> None:
-    began = time.perf_counter()
-    told = command()
-    typer.echo(f"{system}: {told} ({time.perf_counter() - began:.1f} s)")
-    _tell_other_data()
+        typer.echo(commands.delete(system, pids or [], file))
+        _tell_other_data()
 
 
 def _check_paths(experiment: Path, data: Path | None = None) -> None:
@@ -460,15 +437,10 @@ def _tell_other_figures(system: str, params: "Params") -> None:
     """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
     from gnn_encoder.presenting.stored import is_of_prepared
 
-    named = f"data.source: {params.data.source}"
     if not (project.measured(system) / project.VALUES).is_file():
-        _print_warning(
-            "this branch has not been run in this clone: these are the committed figures, whatever params.yaml names "
-            f"({named})"
-        )
-        return
-    if not project.is_prepared(params) or not is_of_prepared(system):
-        _print_warning(f"these figures are of other data than params.yaml now names ({named}), which has not run yet")
+        _warn("nothing has run in this clone: these are the committed figures, whatever data params.yaml names")
+    elif not project.is_prepared(params) or not is_of_prepared(system):
+        _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
 
 
 def _tell_other_data() -> None:
@@ -496,15 +468,16 @@ def serve(
         list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
     ] = None,
 ) -> None:
-    """Serve built systems over HTTP: search, explanations, and a page at /.
+    """Serve built systems over HTTP.
+
+    A page at / searches and explains.
 
     \b
     Examples:
       gnn-encoder serve
       gnn-encoder serve --system gnn_encoder --system pair --port 8080
-      gnn-encoder serve --system all --hybrid
       gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
-    """  # noqa: D301
+    """
     with report_errors():
         from gnn_encoder.serving import command
 
@@ -514,41 +487,29 @@ def serve(
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
-    if first is not None:
-        yield first
-    prompt = interactive and sys.stdin.isatty()
-    while interactive:
-        if prompt:
-            typer.echo("query> ", nl=False, err=True)
-        line = sys.stdin.readline()
-        if not line:
-            break
-        if line.strip():
-            yield line.strip()
-
-
-def _as_utf8(queries: Iterator[str]) -> Iterator[str]:
-    """The queries themselves.
+    """The query that was given, and those of stdin, one a line.
 
     Raises:
-        UserError: one came as other bytes, which Python refuses or reads as halves of surrogate pairs.
+        UserError: one came as other bytes than UTF-8, which Python refuses or reads as halves of surrogate pairs.
     """
     try:
-        for query in queries:
-            query.encode()
-            yield query
+        if first is not None:
+            first.encode()
+            yield first
+        while interactive:
+            if sys.stdin.isatty():
+                typer.echo("query> ", nl=False, err=True)
+            if not (line := sys.stdin.readline()):
+                break
+            if line.strip():
+                yield line.strip()
     except UnicodeError as error:
         raise UserError("a query is not UTF-8: convert it") from error
 
 
-def _print_warning(line: str) -> None:
-    """A warning beside what a command prints: on stderr, red on a terminal."""
-    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=True)
-
-
-def _print_line(line: str, *, warning: bool) -> None:
-    """A line; a warning is red on a terminal (elsewhere click leaves colours out)."""
-    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED) if warning else line)
+def _warn(line: str, *, err: bool = True) -> None:
+    """Print a warning, which is red on a terminal (elsewhere click leaves colours out)."""
+    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=err)
 
 
 def _print_hits(query: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:

@@ -117,7 +117,7 @@ def test_more_neighbours_than_logged_queries() -> None:
 
 
 def test_a_missing_log_names_its_stage(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"vectors\.npy: no such file; run the stage that makes it first"):
+    with pytest.raises(UserError, match=r"vectors\.npy: not built yet"):
         LabelledQueries.open(tmp_path)
 
 
@@ -135,7 +135,7 @@ def test_the_first_of_equally_good_settings_is_chosen() -> None:
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"measure": 3}'])
 def test_a_damaged_choice(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UserError, match="choice.json: no such file; run the stage"):
+    with pytest.raises(UserError, match="choice.json: not built yet"):
         read_choice(tmp_path)
     (tmp_path / "choice.json").write_text(text)
     with pytest.raises(UserError, match="not what a baseline chose; run the stage that makes it again") as caught:

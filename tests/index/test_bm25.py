@@ -113,7 +113,7 @@ def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (Path.unlink, r"vocab\.index\.json: no such file; make it first"),
+        (Path.unlink, r"vocab\.index\.json: not built yet"),
         (lambda path: path.write_text("{"), r"damaged \(.*make it again"),
     ],
 )

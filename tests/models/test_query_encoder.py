@@ -143,5 +143,5 @@ def test_without_torch_another_process_makes_the_graph(tmp_path: Path) -> None:
 def test_what_is_no_dual_encoder(tmp_path: Path) -> None:
     save_encoder(tmp_path, "cls", "dot")
     (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"model\.safetensors: no such file; run the stage that trains the model first"):
+    with pytest.raises(UserError, match=r"model\.safetensors: not built yet"):
         QueryEncoder.open(tmp_path, tmp_path / "graphs")

@@ -205,7 +205,7 @@ def test_a_part_is_made_once(begin: Begin) -> None:
 def test_a_missing_input_is_named(root: Path, begin: Begin) -> None:
     (root / "input.txt").unlink()
     with (
-        pytest.raises(UserError, match=r"^input.txt: no such file; run the stage that makes it first"),
+        pytest.raises(UserError, match=r"^input.txt: not built yet"),
         begin(k=1),
     ):
         pass

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from gnn_encoder.answers.matching import KINDS, Kind
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
 from gnn_encoder.core.rows import Rows
 

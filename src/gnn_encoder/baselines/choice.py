@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pydantic import TypeAdapter
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.storage.atomic import write_json
 
 CHOICE = "choice.json"
@@ -106,7 +106,7 @@ def read_choice(folder: Path) -> Choice:
     """
     path = folder / CHOICE
     if not path.is_file():
-        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+        raise not_built(path)
     try:
         return TypeAdapter(Choice).validate_json(path.read_bytes())
     except ValueError as error:

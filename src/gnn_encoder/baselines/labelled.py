@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from gnn_encoder.baselines.choice import Choice
 from gnn_encoder.baselines.dev import DevQueries
 from gnn_encoder.baselines.rankings import Ranking, best, of_length_1
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, gather
 from gnn_encoder.index.exact import block_top_k

@@ -17,7 +17,7 @@ from gnn_encoder.baselines.bonus import Bonus, last_scores
 from gnn_encoder.baselines.choice import Limits, Setting, plainest_first
 from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import NOTHING, Ranking, of_length_1
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import not_built
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.index.exact import block_top_k
@@ -79,9 +79,7 @@ class LabelledQueries:
         try:
             vectors, starts, passages = (np.load(folder / name, mmap_mode="r") for name in (VECTORS, STARTS, PASSAGES))
         except FileNotFoundError as error:
-            raise UserError(
-                f"{error.filename}: no such file; run the stage that makes it first (`dvc repro`)"
-            ) from error
+            raise not_built(error.filename) from error
         return cls(vectors=vectors, starts=starts, passages=passages)
 
     @property

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class UserError(ValueError):
@@ -14,6 +15,12 @@ class UserError(ValueError):
     The message is one line: the place (file, row, column or parameter), the value received, the rule, the cure.
     `gnn_encoder.pipeline.stage.run` and the command line print it without a traceback and exit with status 2.
     """
+
+
+def not_built(path: Path | str) -> UserError:
+    """The error for an artifact that is missing; every command and stage names the same cure."""
+    cure = "`bash scripts/reproduce.sh` builds the main branch, `dvc repro -P` everything"
+    return UserError(f"{path}: not built yet; {cure}")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
 
 SPLITS = ("train", "dev", "test")
 UNLABELLED = "unlabelled"  # queries without labels, or with hidden ones: for PAIR's pseudo-labels, and as nodes
@@ -70,7 +70,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         UserError: the file is missing or is no Parquet file.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file; run the stage that makes it first (`dvc repro`)")
+        raise not_built(path)
     try:
         return pq.ParquetFile(path, pre_buffer=False)  # pre-buffered columns stay in memory to the end
     except pa.ArrowInvalid as error:

@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 import regex
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.rows import DataSource, Judgement, Passage, Place, Query

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_parquet, open_table
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import ROW_GROUP, batched, count_rows, write_table

@@ -21,9 +21,9 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import ROW_GROUP, batched
 from gnn_encoder.data.beir import read_corpus

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import (
     ArrayManifest,

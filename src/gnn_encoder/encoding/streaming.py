@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm import tqdm
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import padded

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.section import describe
 from gnn_encoder.core.storage.arrays import array_blocks

@@ -8,7 +8,7 @@ from typing import Self
 
 from tokenizers import normalizers
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import not_built
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.query_encoder import CONFIG, FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
@@ -33,7 +33,7 @@ class SavedQueryEncoder:
         """
         for name in FILES:
             if not (folder / name).is_file():
-                raise UserError(f"{folder / name}: no such file; run the stage that trains it first (`dvc repro`)")
+                raise not_built(folder / name)
         settings, config = (json.loads((folder / name).read_text(encoding="utf-8")) for name in (SETTINGS, CONFIG))
         return cls(folder=folder, settings=DualEncoderSettings(**settings), dimension=config["hidden_size"])
 

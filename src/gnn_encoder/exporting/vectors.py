@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
 from gnn_encoder.growing.versions import current

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import ArrayWriter, read_manifest
@@ -38,6 +38,9 @@ def add(system: str, path: Path) -> str:
         system: a dense system whose passages are made of their texts, and of a graph if it has one.
         path: JSON lines with `_id`, `text` and, if there is one, `title`, plain or .gz.
 
+    Returns:
+        What was done, in a line.
+
     Raises:
         UserError: a row is wrong, the system takes no passages, or an artifact is missing.
     """
@@ -49,7 +52,8 @@ def add(system: str, path: Path) -> str:
         added = count_rows(table)
         _write(system, folder, before, replaced, table)
         table.unlink()
-    return f"passages added: {added:,}, of them in place of older versions: {len(replaced):,}; {_found(system)}"
+    replacing = f", {len(replaced):,} of them in place of others" if len(replaced) else ""
+    return f"added {added:,} passages{replacing}; {_holds(system)}"
 
 
 def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
@@ -66,13 +70,13 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
         if len(unknown):
             more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
             raise UserError(
-                f"{unknown['place'][0]}: no passage {unknown['pid'][0]!r} is in the index of {system}{more}; "
+                f"{unknown['place'][0]}no passage {unknown['pid'][0]!r} is in the index of {system}{more}; "
                 "nothing is deleted: leave out what is not there"
             )
         if len(found) == count_rows(before.passages):
             raise UserError(f"these are all passages of {system}; nothing is deleted: an index needs one passage")
         _write(system, folder, before, found["row"].to_numpy())
-    return f"passages deleted: {len(found):,}; {_found(system)}"
+    return f"deleted {len(found):,} passages; {_holds(system)}"
 
 
 def check_system(system: str, *, takes_passages: bool) -> None:
@@ -113,8 +117,8 @@ def open_encoder(system: str) -> Encode:
     return lambda passages: embed_new(encoder, passages, params.encoder.batch_tokens)
 
 
-def _found(system: str) -> str:
-    return f"{count_rows(current(system).passages):,} passages can be found"
+def _holds(system: str) -> str:
+    return f"{system} now has {count_rows(current(system).passages):,}"
 
 
 def _write(system: str, folder: Path, before: Version, gone: Rows, added: Path | None = None) -> None:

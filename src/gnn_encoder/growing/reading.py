@@ -5,9 +5,9 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.beir import read_corpus
@@ -38,17 +38,17 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
     """Ids from the command line and from a file with one a line, each once.
 
     Returns:
-        Columns pid and place, where it was given.
+        Columns pid and place, where a file has it, before a message about it.
 
     Raises:
         UserError: there is none, the file is missing, or an id could be none.
     """
-    found = [(pid, f"argument {number}") for number, pid in enumerate(pids, 1)]
+    found = [(pid, "") for pid in pids]
     if path is not None:
         _check_file(path)
         for number, line in read_lines(path):
             place = Place(path, f"line {number}")
-            found.append((check_id(place, "pid", line), str(place)))
+            found.append((check_id(place, "pid", line), f"{place}: "))
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
     table = pl.DataFrame(found, {"pid": pl.String(), "place": pl.String()}, orient="row")

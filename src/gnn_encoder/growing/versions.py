@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.pipeline import project
@@ -98,7 +98,7 @@ def fingerprint_of(index: Path, system: str) -> str:
     """
     path = index / MANIFEST
     if not path.is_file():
-        raise UserError(f"{path}: no such file; make it first (`dvc repro build_index@{system}`)")
+        raise not_built(path)
     return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
 
 

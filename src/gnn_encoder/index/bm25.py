@@ -17,9 +17,9 @@ import bm25s
 import numpy as np
 from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts, read_column
@@ -72,7 +72,7 @@ class BM25Index:
         try:
             index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
         except FileNotFoundError as error:
-            raise UserError(f"{error.filename}: no such file; make it first (`dvc repro bm25`)") from error
+            raise not_built(error.filename) from error
         except (ValueError, EOFError) as error:  # of JSON and of numpy
             raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
         tokenizer = Tokenizer(stopwords="en")

@@ -8,9 +8,9 @@ import faiss
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest, row_not_finite
 from gnn_encoder.core.storage.atomic import write_json

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, read_manifest, row_not_finite
 from gnn_encoder.core.view_pool import BEST, Pool

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import read_manifest
@@ -159,7 +159,7 @@ def top_k_by_factory(
 def _read_manifest(folder: Path) -> dict[str, Any]:
     for name in (MANIFEST, build.INDEX, build.PIDS):
         if not (folder / name).is_file():
-            raise UserError(f"{folder / name}: no such file; make it first (`dvc repro build_index@{folder.name}`)")
+            raise not_built(folder / name)
     try:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except ValueError as error:

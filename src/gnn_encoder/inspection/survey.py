@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 import polars as pl
-from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.prepare import read_judgements
 from gnn_encoder.data.rows import DataSource, Passage, Query, hash_ids

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.storage.fingerprint import fingerprint
 
 log = logging.getLogger(__name__)
@@ -129,5 +129,5 @@ def _export(model: Path, graph: Path) -> None:
 
 def _present(path: Path) -> Path:
     if not path.is_file():
-        raise UserError(f"{path}: no such file; run the stage that trains the model first (`dvc repro`)")
+        raise not_built(path)
     return path

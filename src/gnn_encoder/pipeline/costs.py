@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.hybrid import HybridIndex
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, scorer, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, best
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import faiss
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.growing.versions import current
 from gnn_encoder.index.search import check_ids
@@ -120,7 +120,7 @@ def _manifest(system: str) -> str:
     """
     path = current(system).index / MANIFEST
     if not path.is_file():
-        raise UserError(f"{path}: no such file; make it first (`dvc repro build_index@{system}`)")
+        raise not_built(path)
     return path.read_text(encoding="utf-8")
 
 
@@ -134,6 +134,5 @@ def _chosen(wanted: Sequence[str]) -> list[str]:
         if name not in dense:
             raise UserError(f"--system is {name!r}: must be {EVERY} or one of {', '.join(dense)}")
     if not wanted and not usual:
-        cure = "build it (`bash scripts/reproduce.sh`), or name a --system"
-        raise UserError(f"{project.index(MAIN)}: no such index; {cure}")
+        raise not_built(project.index(MAIN))
     return list(dict.fromkeys(wanted)) or usual

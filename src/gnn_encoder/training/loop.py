@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.progress import tqdm
 from gnn_encoder.training import checkpoints
 from gnn_encoder.training.collectives import sum_gradients, sum_value
 from gnn_encoder.training.params import Contrastive, TrainCrossEncoder

@@ -1,0 +1,34 @@
+"""Progress of what takes more than some seconds."""
+
+import sys
+import time
+from typing import Any
+
+from tqdm import tqdm as _Bar
+
+EVERY = 30.0  # seconds between two lines where there is no terminal
+
+
+class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801
+    """tqdm's bar; with `disable=None`, where stderr is no terminal, a plain line every half minute instead."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.plain = settings.get("disable", False) is None and not sys.stderr.isatty()
+        self.due = time.time() + EVERY
+        super().__init__(*args, **settings | ({"disable": False, "delay": EVERY} if self.plain else {}))
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Show how far it is."""
+        if not self.plain:
+            super().display(msg, pos)
+        elif time.time() >= self.due:
+            self.due += EVERY
+            of, took = f" of {self.total:,.0f}" if self.total else "", time.time() - self.start_t
+            self.fp.write(f"{self.desc.removesuffix(': ')}: {self.n:,.0f}{of} {self.unit.strip()}, {took:.0f} s\n")
+            self.fp.flush()
+
+    def close(self) -> None:
+        """End; where there is no terminal, without a last line."""
+        if self.plain:
+            self.delay = float("inf")
+        super().close()
