@@ -19,8 +19,8 @@ from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
-from gnn_encoder.presenting.cost_table import costs_table
 from gnn_encoder.presenting.formats import NOTHING, points
 from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_record, read_results

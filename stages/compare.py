@@ -14,8 +14,7 @@ from gnn_encoder.pipeline.costs import measured_costs
 from gnn_encoder.pipeline.judging import read_values
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import CEILING, REFERENCE, registry
-from gnn_encoder.presenting.branch_figures import similarity_panel, views_table
-from gnn_encoder.presenting.cost_table import costs_table, latency_panel
+from gnn_encoder.presenting.compared import costs_table, latency_panel, similarity_panel, views_table
 from gnn_encoder.presenting.figures import write_png
 from gnn_encoder.presenting.quality import ceiling_table, means_of, results_of, results_table, write_quality
 from gnn_encoder.presenting.tables import log_tables

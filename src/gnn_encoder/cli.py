@@ -259,8 +259,6 @@ def results(
 def report() -> None:
     """Write report/index.html, all results on one page.
 
-    It also writes plots/training.png, the learning curves.
-
     \b
     Examples:
       gnn-encoder report
@@ -268,11 +266,8 @@ def report() -> None:
     with report_errors():
         from gnn_encoder.core.storage.atomic import write_text
         from gnn_encoder.pipeline.params import load_params
-        from gnn_encoder.presenting.learning_curves import draw_training
         from gnn_encoder.presenting.page import render
-        from gnn_encoder.presenting.stored import histories
 
-        draw_training(project.PLOTS / "training.png", histories())  # which the page shows
         page = render(load_params())
         write_text(project.REPORT, page)
         typer.echo(f"{project.REPORT}: {len(page.encode()) / 1e6:.1f} MB")

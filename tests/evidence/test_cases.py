@@ -32,11 +32,6 @@ def test_cases_by_hand() -> None:
     assert (found.lost, found.queries) == (1, 5)
 
 
-def test_no_case() -> None:
-    found = compare_at_rank_one(OURS, OURS, measure)
-    assert (len(found.won), found.lost) == (0, 0)
-
-
 def test_informed_by() -> None:
     rows = [(3, 1, 0.2, 0.1), (4, 1, 0.5, 0.1), (-1, 1, 0.3, 0.1), (3, 2, 1.0, 0.4)]
     attention = pl.DataFrame(rows, schema=["query", "passage", "attention", "gate"], orient="row")

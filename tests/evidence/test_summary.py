@@ -1,15 +1,12 @@
 """Means, intervals and differences against worked-out values, SciPy, and each other."""
 
-from dataclasses import asdict
-
 import numpy as np
 import polars as pl
 import pytest
-from pydantic import TypeAdapter
 from scipy import stats
 
 from gnn_encoder.evaluation.significance import holm
-from gnn_encoder.evidence.summary import Summary, middle, summarise
+from gnn_encoder.evidence.summary import summarise
 
 QUERIES, SEEDS = 60, 4
 
@@ -92,22 +89,3 @@ def test_every_pair_is_compared_once_and_corrected_together(systems: dict[str, n
     every = [row for rows in found.against.values() for row in rows.values()]
     np.testing.assert_allclose([row.p_holm for row in every], holm(np.array([row.p for row in every])))
     assert all(row.queries == QUERIES for row in every)
-
-
-def test_measures_keep_apart(systems: dict[str, np.ndarray]) -> None:
-    halved = {name: values / 2 for name, values in systems.items()}
-    found = summary(pl.concat([table(systems), table(halved, "R@5")]))
-    assert list(found.means) == ["RR@10", "R@5"]
-    for name, mean in found.means["R@5"].items():
-        whole = found.means["RR@10"][name]
-        assert (mean.mean, mean.low, mean.high) == pytest.approx((whole.mean / 2, whole.low / 2, whole.high / 2))
-
-
-def test_middle() -> None:
-    assert middle(np.arange(1001.0)) == pytest.approx((25.0, 975.0))
-
-
-def test_what_is_written(systems: dict[str, np.ndarray]) -> None:
-    found = {"dev": summary(table(systems)), "test": summary(table(systems))}
-    written = {split: asdict(one) for split, one in found.items()}
-    assert TypeAdapter(dict[str, Summary]).validate_python(written) == found

@@ -11,13 +11,6 @@ from gnn_encoder.models.pretrained import Source, load_tokenizer
 FIVE = Lengths.of([50, 10, 20, 40, 30])
 
 
-def test_few_texts_are_all_taken() -> None:
-    sample = Sample(5, seed=0)
-    sample.add(["a", "b"])
-    sample.add(["c"])
-    assert (sample.texts, sample.seen) == (["a", "b", "c"], 3)
-
-
 def test_sample_is_uniform() -> None:
     """Each of 20 texts is among 5 in a quarter of 2,000 draws; a deviation of 0.06 is six standard errors."""
     found: Counter[str] = Counter()

@@ -102,16 +102,13 @@ def comparison(difference: float, p: float, baseline: str = "dual_encoder") -> d
 
 @pytest.fixture
 def one_branch(prepared: Path, measure: Callable[..., None]) -> Path:
-    """The working folder after the GNN-encoder branch alone, with a model's learning curve."""
+    """The working folder after the GNN-encoder branch alone."""
     measure(*RANKINGS)
     for split in ("dev", "test"):
         means = {system: {"RR@10": sum(values) / 3} for system, values in RECIPROCAL_RANKS.items()}
         write_json(project.METRICS / "gnn_encoder" / f"{split}.json", means)
     tested = {"gnn_encoder": comparison(0.0556, 0.04), "retriever": comparison(0.0, 1.0)}
     write_json(project.METRICS / "gnn_encoder" / "significance.json", {"dev": tested, "test": tested})
-    history = project.DATA / "mgt" / "gnn_encoder" / "history.csv"
-    history.parent.mkdir(parents=True)
-    history.write_text("phase,step,loss,dev_rr10\ngnn,0,,0.25\ngnn,1,2.5,\ngnn,2,1.5,\ngnn,2,,0.5\n")
     return prepared
 
 

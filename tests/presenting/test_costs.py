@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from gnn_encoder.evaluation.costs import Costs
-from gnn_encoder.presenting.cost_table import costs_table, paint_latency
+from gnn_encoder.presenting.compared import costs_table, latency_panel
 from gnn_encoder.presenting.quality import Mean
 from gnn_encoder.presenting.tables import markdown
 
@@ -38,8 +38,8 @@ def test_second_look_ups_have_a_column() -> None:
 
 def test_no_mark_lies_on_the_edge(axes: Any) -> None:
     """A mark on the edge is cut in half. Half a mark is 3 points wide, 1.2% of axes of 250 points."""
-    means = {"gnn_encoder": Mean(mean=0.5, half=0.1), "dual_cross": Mean(mean=0.4, half=0.1)}
-    paint_latency(axes, means, COSTS, "RR@10")
+    means = {name: {"RR@10": Mean(mean=0.5, half=0.1)} for name in COSTS}
+    latency_panel(means, COSTS, "RR@10").paint(axes)
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "_", "None")]
     left, right = axes.get_xlim()
     assert marks == pytest.approx([3.579, 5.0])

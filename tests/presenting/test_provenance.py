@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from gnn_encoder.presenting.provenance import stages_table, versions
+from gnn_encoder.presenting.provenance import stages_table
 
 
 def test_times_and_sizes_by_stage(empty: Path) -> None:
@@ -16,8 +16,3 @@ def test_times_and_sizes_by_stage(empty: Path) -> None:
         ["train_mgt", "2", "≥ 6.5 s", "3.0 KiB"],
         ["all", "3", "≥ 6.5 s", "4.0 KiB"],
     ]
-
-
-def test_versions() -> None:
-    assert {"Python", "gnn-encoder", "torch", "polars", "faiss-cpu"} <= set(versions())
-    assert "pytest" not in versions(), "of an extra"

@@ -8,10 +8,8 @@ from matplotlib.image import imread
 
 from gnn_encoder.evaluation.ceiling import Ceiling, Share
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.presenting.branch_figures import similarity_panel
-from gnn_encoder.presenting.cost_table import latency_panel
+from gnn_encoder.presenting.compared import latency_panel, similarity_panel
 from gnn_encoder.presenting.figures import write_png
-from gnn_encoder.presenting.learning_curves import draw_training
 from gnn_encoder.presenting.quality import (
     ceiling_table,
     means_of,
@@ -117,16 +115,11 @@ def test_csv() -> None:
     assert by_answers.rows() == [("bm25", "test", "Success", 5, 0.5), ("bm25", "test", "Success", 20, 0.75)]
 
 
-@pytest.mark.parametrize("name", ["systems", "recall", "recall_without_recall", "training", "costs", "similarities"])
+@pytest.mark.parametrize("name", ["systems", "recall", "recall_without_recall", "costs", "similarities"])
 def test_figures_are_drawn_and_repeat(tmp_path: Path, name: str) -> None:
     values = pl.DataFrame(
         [(s, d, f"q{i}", "RR@10", i / 3) for s in MEANS for d in ("dev", "test") for i in range(3)],
         schema=["system", "split", "qid", "measure", "value"],
-        orient="row",
-    )
-    history = pl.DataFrame(
-        [("gnn", 1, 2.0, None), ("gnn", 2, None, 0.4), ("joint", 3, 1.5, float("nan"))],
-        schema=["phase", "step", "loss", "dev_rr10"],
         orient="row",
     )
     for path in (tmp_path / "a.png", tmp_path / "b.png"):
@@ -138,9 +131,6 @@ def test_figures_are_drawn_and_repeat(tmp_path: Path, name: str) -> None:
         elif name == "similarities":
             found = {"s(p+,q)": 0.8, "s(p+,q) std": 0.1, "s(p+,p-)": 0.6, "s(p+,p-) std": 0.2}
             write_png(path, [similarity_panel({"pair": found, "pair_no_psr": found})])
-        elif name == "training":
-            history.write_csv(tmp_path / "history.csv")
-            draw_training(path, {"mgt": tmp_path / "history.csv"})
         else:
             means = MEANS if name == "recall" else {"bm25": {"RR@10": 0.1}}
             write_png(path, [recall_panel(recall_of({"test": means}), "test")])

@@ -1,4 +1,4 @@
-"""A survey as text, its counts beside those of the GNN-encoder paper's Table 6."""
+"""A survey as text."""
 
 from collections.abc import Iterator
 
@@ -9,26 +9,8 @@ from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.presenting.formats import shortened, size
 
-# Table 6 (Liu et al. 2022, appendix C) without its MS MARCO test split, which has no public judgements.
-TABLE_6 = {
-    "msmarco": {"passages": 8_841_823, "train": 502_939, "dev": 6_980},
-    "nq": {"passages": 21_015_324, "train": 79_168, "dev": 8_757, "test": 3_610},
-    "trivia": {"passages": 21_015_324, "train": 78_785, "dev": 8_837, "test": 11_313},
-}
 SHOWN = 200  # characters of an example
 INDENT = "  "
-
-
-def paper_counts(data: Data) -> dict[str, int]:
-    """Table 6's counts by `passages` and by split, as the splits are called here; empty for a set not in the table."""
-    if data.source == "dpr":
-        return TABLE_6.get(data.name or "", {})
-    if data.source != "msmarco":
-        return {}
-    counts = dict(TABLE_6["msmarco"])
-    if data.test == "dev":  # the paper's dev queries are the test split here
-        counts["test"] = counts.pop("dev")
-    return counts
 
 
 def render(params: Params, source: DataSource, found: Survey) -> Iterator[str]:
@@ -41,7 +23,6 @@ def render(params: Params, source: DataSource, found: Survey) -> Iterator[str]:
     if found.dropped:
         yield f"{INDENT}left out: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in found.dropped.items())
     yield ""
-    yield from _counts(found, paper_counts(data))
     yield from _trained_with(data, {name: split.queries for name, split in found.splits.items()})
     yield ""
     yield from _passages(found.passages, encoder.passage_length)
@@ -55,14 +36,6 @@ def _origin(data: Data, source: DataSource) -> Iterator[str]:
     yield f"source {data.source}" + (f": {named}" if named else "")
     for path in source.files():
         yield f"{INDENT}{path.name:32} {size(path.stat().st_size)}"
-
-
-def _counts(found: Survey, paper: dict[str, int]) -> Iterator[str]:
-    counts = {"passages": found.passages.count} | {name: split.queries for name, split in found.splits.items()}
-    yield f"{'':18}{'found':>12}" + (f"{'paper':>14}  (Table 6)" if paper else "")
-    for name, count in counts.items():
-        told = f"{paper[name]:>14,}  {'equal' if paper[name] == count else 'differs'}" if name in paper else ""
-        yield f"{name if name == 'passages' else f'{name} queries':18}{count:>12,}{told}"
 
 
 def _trained_with(data: Data, queries: dict[str, int]) -> Iterator[str]:

@@ -17,11 +17,6 @@ def point_range(low: float, high: float) -> str:
     return f"{points(low)} to {points(high)}"
 
 
-def share(value: float, low: float, high: float) -> str:
-    """A number of 0..1 with its interval."""
-    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
-
-
 def p_value(p: float) -> str:
     """A p-value with as many digits as show on which side of 0.05 it is: one below 0.01, two or more below 0.1."""
     if p == 0:
@@ -46,11 +41,6 @@ def comparison(found: Comparison | None) -> str:
     mark = "" if found.p_holm >= SIGNIFICANT else f"{BETTER} " if found.difference > 0 else f"{WORSE} "
     p = f"p = {p_value(found.p_holm)}".replace("= <", "<")
     return f"{mark}{difference(found)}\n{p}"
-
-
-def percent(value: float | None, otherwise: str) -> str:
-    """A share of 0..1 in percent, or the text `otherwise` for None."""
-    return otherwise if value is None else f"{100 * value:.0f}%"
 
 
 def count(number: int | float) -> str:

@@ -4,6 +4,7 @@ import base64
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import polars as pl
@@ -18,52 +19,29 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry, title_of
 from gnn_encoder.presenting import formats
-from gnn_encoder.presenting.branch_figures import views_table
+from gnn_encoder.presenting.compared import costs_table, views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
-from gnn_encoder.presenting.cost_table import costs_table
 from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_tables
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
 from gnn_encoder.presenting.quality import ceiling_table, results_table
 from gnn_encoder.presenting.slice_table import split_table
-from gnn_encoder.presenting.stored import (
-    histories,
-    read_choices,
-    read_claim,
-    read_json,
-    read_measured,
-    read_record,
-    read_results,
-)
+from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_measured, read_record, read_results
 from gnn_encoder.presenting.tables import Table, table_of
 from gnn_encoder.presenting.won_and_lost import won_and_lost
 
 ELSEWHERE = {*project.JUDGED, "significance", "baselines", "costs", "slices", "claim"}  # in other sections
-CURVES = "The loss of every optimiser step, and RR@10 of the sampled dev queries during training."
+COMPARISON = "dvc repro pipelines/comparison/dvc.yaml"
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Section:
-    """The content under one heading.
-
-    Attributes:
-        missing: what has not been made, and the command that makes it.
-    """
+    """The content under one heading; without tables and figures, the page names the command that makes them."""
 
     title: str
+    command: str
     notes: list[str] = field(default_factory=list)
-    missing: list[tuple[str, str]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     figures: list[Path] = field(default_factory=list)
-
-    def need(self, found: object, what: str, command: str) -> None:
-        """Say what is missing unless it was `found`."""
-        if not found:
-            self.missing.append((what, command))
-
-    def show(self, path: Path) -> None:
-        """Add a figure that a stage drew, if it did."""
-        if path.is_file():
-            self.figures.append(path)
 
 
 def render(params: Params, path: Path = Path("params.yaml")) -> str:
@@ -71,16 +49,10 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     (tested,) = parse([params.evaluate.significance])
     statistics = read_json(project.PREPARED / "statistics.json") or {}
     compared = [won_and_lost(branch, tested, params.evaluate, params.report) for branch in registry().branches]
-    sections = [
-        results(tested),
-        slices(),
-        costs(),
-        training(),
-        pair(),
-        dual_cross(),
-        evidence(tested),
-        Section(title="Data", tables=[table_of(statistics, "The prepared tables")] if statistics else []),
-        Section(title="Stages", tables=[stages_table()]),
+    sections = [results(tested), slices(), costs(), pair(), dual_cross(), evidence(tested)]
+    sections += [
+        Section(title="Data", command="dvc repro", tables=_table(statistics, "The prepared tables")),
+        Section(title="Stages", command="dvc repro", tables=[stages_table()]),
     ]
     return _template().render(
         facts=facts(params, statistics),
@@ -94,82 +66,65 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
 
 def results(tested: str) -> Section:
     """The tables of all systems, or of branches that ran alone; the claim; what was chosen on dev; the figures."""
-    found = Section(title="Results")
-    tables, claim, choices = read_results(read_measured()), read_claim(), read_choices()
-    found.need(tables, "No system has been evaluated yet", "dvc repro")
-    found.tables = [results_table(one, tested) for one in tables] + ([choices_table(choices)] if choices else [])
-    found.notes = [claim_sentence(claim), advice(claim)] if claim else []
+    claim, choices, figures = read_claim(), read_choices(), list[Path]()
+    tables = [results_table(one, tested) for one in read_results(read_measured())]
     for name in ("systems.png", "recall.png"):
-        every = project.PLOTS / name  # after `compare`
-        for path in [every] if every.is_file() else [project.PLOTS / branch / name for branch in registry().branches]:
-            found.show(path)
-    return found
+        every = _drawn(project.PLOTS / name)  # after `compare`
+        figures += every or _drawn(*(project.PLOTS / branch / name for branch in registry().branches))
+    return Section(
+        title="Results",
+        command="dvc repro",
+        notes=[claim_sentence(claim), advice(claim)] if claim else [],
+        tables=tables + ([choices_table(choices)] if choices else []),
+        figures=figures,
+    )
 
 
 def slices() -> Section:
     """The tables of each branch, test before dev."""
-    found = Section(title="Slices")
+    tables = []
     for branch in registry().branches:
         sliced = read_record(project.METRICS / branch / "slices.json", dict[str, Sliced]) or {}
-        found.tables += [split_table(branch, of, split) for split, of in reversed(sliced.items())]
-    found.need(found.tables, "No slices have been evaluated", "dvc repro")
-    return found
+        tables += [split_table(branch, of, split) for split, of in reversed(sliced.items())]
+    return Section(title="Slices", command="dvc repro", tables=tables)
 
 
 def costs() -> Section:
     """The costs of each system as `compare` measured them, and quality against latency."""
     measured = read_record(project.METRICS / "costs.json", dict[str, Costs])
-    found = Section(title="Costs", tables=[costs_table(measured)] if measured else [])
-    found.need(measured, "Costs have not been measured", "dvc repro pipelines/comparison/dvc.yaml")
-    found.show(project.PLOTS / "costs.png")
-    return found
-
-
-def training() -> Section:
-    """Every learning curve."""
-    found = Section(title="Training", notes=[CURVES])
-    found.need(histories(), "No model has been trained", "dvc repro")
-    found.show(project.PLOTS / "training.png")
-    return found
+    tables = [costs_table(measured)] if measured else []
+    return Section(title="Costs", command=COMPARISON, tables=tables, figures=_drawn(project.PLOTS / "costs.png"))
 
 
 def pair() -> Section:
     """PAIR's similarities and pseudo-labels."""
-    labels = read_json(project.PAIR_LABELS / "statistics.json")
-    found = Section(title="PAIR", tables=[table_of(labels, "Pseudo-labels")] if labels else [])
-    found.show(project.PLOTS / "pair" / "similarity.png")
-    found.need(found.figures, "The similarities have not been measured", "dvc repro pipelines/comparison/dvc.yaml")
-    found.need(labels, "There are no pseudo-labels", "dvc repro pipelines/pair/dvc.yaml")
-    return found
+    tables = _table(read_json(project.PAIR_LABELS / "statistics.json"), "Pseudo-labels")
+    figures = _drawn(project.PLOTS / "pair" / "similarity.png")
+    return Section(title="PAIR", command="dvc repro pipelines/pair/dvc.yaml", tables=tables, figures=figures)
 
 
 def dual_cross() -> Section:
     """Dual-Cross-Encoder's generated queries and its views."""
-    quality, title = read_json(project.GENERATED / "quality.json"), "Generated queries compared with the dev queries"
+    title = "Generated queries compared with the dev queries"
+    tables = _table(read_json(project.GENERATED / "quality.json"), title)
     curves = [path for name in registry().of_kind("views") if (path := project.COMPARISON / f"{name}.csv").is_file()]
-    found = Section(title="Dual-Cross-Encoder", tables=[table_of(quality, title)] if quality else [])
-    found.tables += [views_table(pl.read_csv(curve)) for curve in curves]
-    found.need(quality, "No queries have been generated", "dvc repro pipelines/dual_cross/dvc.yaml")
-    found.need(curves, "Numbers of views have not been compared", "dvc repro pipelines/comparison/dvc.yaml")
-    return found
+    tables += [views_table(pl.read_csv(curve)) for curve in curves]
+    return Section(title="Dual-Cross-Encoder", command="dvc repro pipelines/dual_cross/dvc.yaml", tables=tables)
 
 
 def evidence(tested: str) -> Section:
     """The papers' tables and figures in their order, then all JSON files of metrics/ that no other section shows."""
-    found, folder = Section(title="Evidence"), project.EVIDENCE.name
+    folder, tables = project.EVIDENCE.name, list[Table]()
     ours = {path.stem: path for path in sorted((project.METRICS / folder).glob("*.json"))}
     for name in sorted(ours, key=[*TITLES, *ours].index):
-        found.tables += evidence_tables(name, read_json(ours[name]), tested)
+        tables += evidence_tables(name, read_json(ours[name]), tested)
     if cases := read_json(project.EVIDENCE / "cases.json"):
-        found.tables.append(cases_table(cases))
-    command = "dvc repro pipelines/evidence/dvc.yaml"
-    found.need(found.tables, "The papers’ tables and figures have not been made", command)
+        tables.append(cases_table(cases))
     for path in sorted(project.METRICS.rglob("*.json")):
         if path.stem not in ELSEWHERE and path.parent.name != folder:
-            found.tables += other_tables(path)
-    for path in sorted((project.PLOTS / folder).glob("*.png")):
-        found.show(path)
-    return found
+            tables += other_tables(path)
+    figures = _drawn(*sorted((project.PLOTS / folder).glob("*.png")))
+    return Section(title="Evidence", command="dvc repro pipelines/evidence/dvc.yaml", tables=tables, figures=figures)
 
 
 def other_tables(path: Path) -> list[Table]:
@@ -179,6 +134,16 @@ def other_tables(path: Path) -> list[Table]:
         ceilings = TypeAdapter(dict[str, Ceiling]).validate_python(value)
         return [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
     return [table_of(value, ", ".join(path.relative_to(project.METRICS).with_suffix("").parts).replace("_", " "))]
+
+
+def _table(value: Any, title: str) -> list[Table]:
+    """The table of a JSON object, if there is one."""
+    return [table_of(value, title)] if value else []
+
+
+def _drawn(*paths: Path) -> list[Path]:
+    """The figures that stages have drawn."""
+    return [path for path in paths if path.is_file()]
 
 
 def _template() -> jinja2.Template:

@@ -12,7 +12,7 @@ from gnn_encoder.evidence.params import ABLATIONS, BETA, ITSELF, LABELLED, MODEL
 from gnn_encoder.evidence.summary import SeedMean, Summary
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.figures import Panel
-from gnn_encoder.presenting.formats import NOTHING, comparison, p_value, point_range, points, share, shortened
+from gnn_encoder.presenting.formats import NOTHING, comparison, p_value, point_range, points, shortened
 from gnn_encoder.presenting.tables import Table, table_of
 
 if TYPE_CHECKING:
@@ -67,20 +67,20 @@ def summary_tables(found: dict[str, Summary], kind: str, tested: str) -> Iterato
 
 
 def sweep_panels(found: dict[str, Summary], kind: str) -> list[Panel]:
-    """One panel per measure."""
-    panels = []
-    for measure in next(iter(found.values())).means:
-        means = {split: summary.means[measure] for split, summary in found.items()}
-        panels.append(Panel(title=measure, paint=partial(paint_sweep, means=means, kind=kind), size=(4.2, 3.8)))
-    return panels
-
-
-def paint_sweep(axes: "Axes", means: dict[str, dict[str, SeedMean]], kind: str) -> None:
-    """Draw one line per split: means with 95% intervals over queries, and small dots for single seeds.
+    """One panel per measure: for each split a line with 95% intervals over queries, and small dots for single seeds.
 
     Args:
-        means: split -> system -> mean; a system's name is its number on the x-axis.
+        found: split -> summary; a system's name is its number on the x-axis.
     """
+
+    def panel(measure: str) -> Panel:
+        means = {split: summary.means[measure] for split, summary in found.items()}
+        return Panel(title=measure, paint=lambda axes: _paint_sweep(axes, means, kind), size=(4.2, 3.8))
+
+    return [panel(measure) for measure in next(iter(found.values())).means]
+
+
+def _paint_sweep(axes: "Axes", means: dict[str, dict[str, SeedMean]], kind: str) -> None:
     xs = sorted({float(system) for of in means.values() for system in of})
     for place, (split, of) in enumerate(means.items()):
         found = [of[system] for system in sorted(of, key=float)]
@@ -97,7 +97,7 @@ def attention_table(shares: dict[str, dict[str, dict[str, Any]]]) -> Table:
     """Mean attention to one neighbour of each kind, one row per kind, as `attention_by_kind.shares` has it."""
     rows = []
     for kind, found in shares.items():
-        means = [share(found[m]["mean"], found[m]["low"], found[m]["high"]) for m in MODELS]
+        means = [f"{found[m]['mean']:.3f} [{found[m]['low']:.3f}, {found[m]['high']:.3f}]" for m in MODELS]
         gain = found["difference"]
         rows.append(
             [CALLED[kind], str(found["with"]["passages"]), *means, f"{gain['difference']:+.3f}", p_value(gain["p"])]

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -17,8 +16,7 @@ from gnn_encoder.presenting.formats import NOTHING, seconds, size
 from gnn_encoder.presenting.stored import read_json
 from gnn_encoder.presenting.tables import Table
 
-PACKAGE = "gnn-encoder"
-CODE = ("src", "stages", "dvc.yaml", "pipelines", "params.yaml")
+NAMED = "gnn-encoder torch transformers tokenizers numpy scipy polars faiss-cpu faiss-gpu bm25s ir-measures".split()
 
 
 def facts(params: Params, statistics: dict[str, Any]) -> dict[str, str]:
@@ -37,20 +35,18 @@ def facts(params: Params, statistics: dict[str, Any]) -> dict[str, str]:
 
 
 def code_revision() -> str:
-    """The last commit that changed the code or the experiment; commits of metrics or texts alone do not count."""
-    commit = _git("log", "-1", "--format=%h, %cs", "--", *CODE)
-    if not commit:
+    """The commit, with `-dirty` where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (FileNotFoundError, subprocess.CalledProcessError):
         return "not in a git repository"
-    changed = _git("status", "--porcelain", "--", *CODE)
-    return f"{commit}, and changes that are not committed" if changed else commit
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, of this package, and of those of its dependencies that are installed."""
-    required = [re.split(r"[^\w.-]", one)[0] for one in metadata.requires(PACKAGE) or [] if "extra ==" not in one]
-    installed = {one.name: one.version for one in metadata.distributions()}
-    named = [PACKAGE, *required, "faiss-cpu", "faiss-gpu"]
-    return {"Python": platform.python_version()} | {name: installed[name] for name in named if name in installed}
+    """Versions of Python, of this package, and of those of its dependencies that decide results."""
+    found = {one.name: one.version for one in metadata.distributions()}
+    return {"Python": platform.python_version()} | {name: found[name] for name in NAMED if name in found}
 
 
 def stages_table() -> Table:
@@ -77,11 +73,3 @@ def _times_and_sizes(runs: list[dict[str, Any]]) -> list[str]:
 def _seconds(outs: list[dict[str, Any]]) -> float | None:
     records = (read_json(TIMES / f"{artifact_name(Path(out['path']))}.json") for out in outs)
     return next((record["seconds"] for record in records if record), None)
-
-
-def _git(*arguments: str) -> str:
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,7 +1,6 @@
 """How good systems are: the table of means and differences, the ceiling, and the figures of means and of recall."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from gnn_encoder.evaluation.significance import Comparison, interval
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.pipeline.systems import CEILING, REFERENCE, title_of
 from gnn_encoder.presenting.figures import Panel, system_style, wrapped, write_png
-from gnn_encoder.presenting.formats import NOTHING, comparison, count, p_value, percent, points
+from gnn_encoder.presenting.formats import NOTHING, comparison, count, p_value, points
 from gnn_encoder.presenting.tables import Table
 
 if TYPE_CHECKING:
@@ -106,8 +105,9 @@ def ceiling_table(found: Ceiling, split: str) -> Table:
     """One row per system: M_de first, the ceiling last, and between them the others with their share of the way."""
     rows = [[title_of(REFERENCE), points(found.base), "", ""]]
     for system, one in found.systems.items():
-        ends = "" if one.share is None else " to ".join(percent(end, "no bound") for end in (one.low, one.high))
-        rows.append([title_of(system), points(one.mean), percent(one.share, "undefined"), ends])
+        share, low, high = ("" if end is None else f"{end:.0%}" for end in (one.share, one.low, one.high))
+        ends = f"{low or 'no bound'} to {high or 'no bound'}" if share else ""
+        rows.append([title_of(system), points(one.mean), share or "undefined", ends])
     rows += [[title_of(CEILING), points(found.ceiling), "", ""]]
     return Table(
         title=f"{split.capitalize()} queries: the way to {title_of(CEILING)}, points of 100",
@@ -171,36 +171,33 @@ def recall_of(means: dict[str, Means]) -> pl.DataFrame:
 
 
 def systems_panel(means: Measured, split: str, measure: str) -> Panel:
-    """Each system's mean of `measure` with its 95% interval; systems without it are left out."""
+    """Each system's mean of `measure` with its 95% interval, the first at the top; those without it are left out."""
     shown = {system: of[measure] for system, of in means.items() if measure in of}
-    paint = partial(paint_systems, means=shown, measure=measure)
+
+    def paint(axes: "Axes") -> None:
+        for place, (system, mean) in enumerate(shown.items()):
+            half = None if mean.half is None else 100 * mean.half
+            axes.errorbar(100 * mean.mean, place, xerr=half, linestyle="", **system_style(system))
+        axes.set(yticks=range(len(shown)), yticklabels=map(wrapped, shown))
+        axes.set(xlabel=f"{measure} (points)", ylim=(len(shown) - 0.4, -0.6))
+
     return Panel(title=f"{measure}, {split} queries", paint=paint, size=(5.0, 1 + 0.4 * len(shown)))
 
 
-def paint_systems(axes: "Axes", means: dict[str, Mean], measure: str) -> None:
-    """Draw one row per system, the first at the top."""
-    for place, (system, mean) in enumerate(means.items()):
-        half = None if mean.half is None else 100 * mean.half
-        axes.errorbar(100 * mean.mean, place, xerr=half, linestyle="", **system_style(system))
-    axes.set(yticks=range(len(means)), yticklabels=map(wrapped, means))
-    axes.set(xlabel=f"{measure} (points)", ylim=(len(means) - 0.4, -0.6))
-
-
 def recall_panel(recall: pl.DataFrame, split: str) -> Panel:
-    """R@k (or Success@k) against k, of one split. `recall`: as `recall_of` has it."""
-    paint = partial(paint_recall, recall=recall.filter(split=split))
+    """R@k (or Success@k) against k, one line per system. `recall`: as `recall_of` has it."""
+    recall = recall.filter(split=split)
+
+    def paint(axes: "Axes") -> None:
+        for (system,), rows in recall.group_by("system", maintain_order=True):
+            style = system_style(str(system))
+            axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=wrapped(str(system)), **style)
+        depths = recall["k"].unique().sort().to_list()
+        axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
+        axes.set_xticks(depths, [str(depth) for depth in depths])
+        axes.minorticks_off()
+
     return Panel(title=f"Recall, {split} queries", paint=paint, size=(5.0, 5.2))
-
-
-def paint_recall(axes: "Axes", recall: pl.DataFrame) -> None:
-    """Draw one line per system."""
-    for (system,), rows in recall.group_by("system", maintain_order=True):
-        style = system_style(str(system))
-        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=wrapped(str(system)), **style)
-    depths = recall["k"].unique().sort().to_list()
-    axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
-    axes.set_xticks(depths, [str(depth) for depth in depths])
-    axes.minorticks_off()
 
 
 def _mean(mean: Mean) -> str:

@@ -53,12 +53,6 @@ def read_choices() -> dict[str, Choice]:
     return {name: read_choice(place) for name, place in places.items() if (place / CHOICE).is_file()}
 
 
-def histories() -> dict[str, Path]:
-    """Model -> file of its learning curve, for all that exist. A model is named by its folder below data/."""
-    paths = sorted([*project.DATA.glob("*/history.csv"), *project.DATA.glob("*/*/history.csv")])
-    return {path.parent.relative_to(project.DATA).as_posix(): path for path in paths}
-
-
 def read_measured() -> dict[str, Measured]:
     """Split -> means with intervals, of the measured systems. Those that are judged on a sample are left out."""
     return means_of(_values(system for system in registry().systems if not registry().is_sampled(system)))

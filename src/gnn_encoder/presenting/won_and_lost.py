@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
+from gnn_encoder.core.records import QRELS, QUERIES, open_table
 from gnn_encoder.core.runs import read_run
-from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.evaluation.judge import DOCUMENT
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
@@ -99,13 +98,10 @@ def _first(system: str, qids: pl.Series, top: int) -> pl.DataFrame:
 
 
 def _texts(pids: pl.Series) -> dict[str, str]:
-    """The titles and texts of passages, cut. The corpus is read a row group at a time."""
-    found = {}
-    for batch in open_table(project.PASSAGES, PASSAGES).iter_batches(batch_size=ROW_GROUP):
-        for pid, title, text in pl.DataFrame(batch).filter(pl.col("pid").is_in(pids.implode())).rows():
-            whole = f"{title} {text}".strip()
-            found[pid] = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1].rstrip()}…"
-    return found
+    """The titles and texts of passages, cut."""
+    rows = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming")
+    texts = ((pid, f"{title} {text}".strip()) for pid, title, text in rows.select("pid", "title", "text").rows())
+    return {pid: text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…" for pid, text in texts}
 
 
 def _relevant(shown: pl.DataFrame, by: str) -> set[tuple[str, str]]:

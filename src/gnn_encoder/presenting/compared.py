@@ -1,0 +1,86 @@
+"""What stage `compare` shows: costs and quality against latency, PAIR's similarities (Figure 4), views (Table 6)."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from gnn_encoder.evaluation.costs import Costs
+from gnn_encoder.pipeline.systems import title_of
+from gnn_encoder.presenting.figures import Panel, system_style, wrapped
+from gnn_encoder.presenting.formats import NOTHING
+from gnn_encoder.presenting.quality import Measured
+from gnn_encoder.presenting.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LATENCY = "encode and search (ms a query)"
+SECOND = "second look-up, ms"
+NOTE = (
+    "One query at a time, medians; training is all stages on the way to the encoder, "
+    f"{NOTHING} where one of them was interrupted"
+)
+SIMILARITIES = ("s(p+,q)", "s(p+,p-)")
+VIEW_COSTS = ("views", "pool", "index_bytes", "milliseconds", "vectors")  # columns of the curve that are no measures
+
+
+def costs_table(costs: dict[str, Costs]) -> Table:
+    """One row per system. The column of second look-ups is left out where no system needs one."""
+    columns = ["System", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", SECOND, "training, s"]
+    rows = [_row(*one) for one in costs.items()]
+    if not any(cost.lookup_ms for cost in costs.values()):
+        place = columns.index(SECOND)
+        columns, *rows = ([*row[:place], *row[place + 1 :]] for row in [columns, *rows])
+    return Table(title="Costs", columns=columns, rows=rows, note=NOTE)
+
+
+def latency_panel(means: Measured, costs: dict[str, Costs], measure: str) -> Panel:
+    """The mean of `measure` with its 95% interval against latency, one mark per system."""
+
+    def paint(axes: "Axes") -> None:
+        for system, cost in costs.items():
+            if mean := means.get(system, {}).get(measure):
+                half = None if mean.half is None else 100 * mean.half
+                style, label = system_style(system), wrapped(system)
+                axes.errorbar(cost.latency_ms, 100 * mean.mean, yerr=half, linestyle="", label=label, **style)
+        axes.set(xlabel=LATENCY, ylabel=f"{measure} (points)")
+        axes.set_xlim(0, 1.06 * axes.dataLim.x1)  # a margin, since a mark on the edge would be cut in half
+
+    return Panel(title=f"{measure} against {LATENCY}", paint=paint, size=(6.0, 5.2))
+
+
+def _row(system: str, cost: Costs) -> list[str]:
+    seconds = NOTHING if cost.training_seconds is None else f"{cost.training_seconds:.0f}"
+    second = f"{cost.lookup_ms:.2f}" if cost.lookup_ms else NOTHING
+    numbers = [f"{cost.bytes_a_passage:.0f}", f"{cost.encode_ms:.2f}", f"{cost.search_ms:.2f}", second, seconds]
+    return [title_of(system), f"{cost.vectors_a_passage:g}", *numbers]
+
+
+def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
+    """How close positive passages are to their queries and to hard negatives: a bar for each, with one per system.
+
+    Args:
+        found: system -> mean of each similarity, by its name, and its standard deviation, by its name and ` std`.
+    """
+
+    def paint(axes: "Axes") -> None:
+        width = 0.76 / len(found)
+        for place, (system, values) in enumerate(found.items()):
+            x = [group + width * (place - (len(found) - 1) / 2) for group in range(len(SIMILARITIES))]
+            heights, spread = ([values[name + suffix] for name in SIMILARITIES] for suffix in ("", " std"))
+            colour = system_style(system)["color"]
+            bars = axes.bar(x, heights, 0.95 * width, yerr=spread, color=colour, ecolor="0.5", label=wrapped(system))
+            axes.bar_label(bars, fmt="%.3f", label_type="center", color="white")
+        axes.set(xticks=range(len(SIMILARITIES)), xticklabels=SIMILARITIES, ylabel="similarity")
+        axes.grid(visible=False, axis="x")
+
+    return Panel(title="Similarity to queries and to hard negatives", paint=paint, size=(4.8, 3.4))
+
+
+def views_table(curve: pl.DataFrame) -> Table:
+    """One row per number of views and way to pool them; measures in points. `curve`: what `views_curve` wrote."""
+    measures = [name for name in curve.columns if name not in VIEW_COSTS]
+    shown = curve.with_columns(pl.col(measures) * 100)
+    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in shown.rows()]
+    title = "Views a passage, on the dev queries (Dual-Cross-Encoder, Table 6), points of 100"
+    return Table(title=title, columns=[name.replace("_", " ") for name in curve.columns], rows=rows)
