@@ -57,18 +57,6 @@ def test_what_is_better_names_what_to_try(empty: Path, tiny_params: Params) -> N
     assert "encoder.passage_length" in untouched and "lower learning rates" in untouched
 
 
-def test_significant_differences_are_called_so(tiny_params: Params) -> None:
-    many = {"gnn_encoder": [0.9, 1.0] * 20, "label_prior": [0.5, 0.75] * 20}
-    rows = values().filter(pl.lit(False))
-    for system, of in many.items():
-        for split, sign in (("dev", 1), ("test", -1)):
-            shown = of if sign > 0 or system == "gnn_encoder" else [1.0, 1.0] * 20
-            table = {"system": system, "split": split, "qid": [f"q{i}" for i in range(40)], "measure": "RR@10"}
-            rows = pl.concat([rows, pl.DataFrame(table | {"value": shown})])
-    sentence = claim_sentence(claim_of_main(rows, tiny_params.evaluate))
-    assert "(worse), dev +32.5" in sentence and "(better). Weights" in sentence
-
-
 def test_tables_of_the_choices(empty: Path) -> None:
     assert read_choices() == {}
     tried = [Tried(setting={"weight": 0.0}, value=0.25), Tried(setting={"weight": -0.1}, value=0.5)]

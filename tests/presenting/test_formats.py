@@ -1,7 +1,7 @@
 import pytest
 
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.presenting.formats import comparison, difference, p_value, shortened
+from gnn_encoder.presenting.formats import comparison, p_value, shortened
 
 
 def compared(difference: float, low: float, high: float, p: float) -> Comparison:
@@ -19,10 +19,6 @@ def test_p_is_readable(p: float, text: str) -> None:
     assert p_value(p) == text
     sign = "" if p == 0 else "= "
     assert comparison(compared(-0.01, -0.02, 0.0, p)).splitlines()[1] == f"p {sign}{text}"
-
-
-def test_differences_are_in_points() -> None:
-    assert difference(compared(-0.01, -0.02, 0.0, 0.5)) == "-1.0 [-2.0, +0.0]"
 
 
 @pytest.mark.parametrize(("gain", "p", "mark"), [(0.02, 0.04, "▲ "), (-0.02, 0.04, "▼ "), (0.02, 0.05, "")])

@@ -1,14 +1,9 @@
-"""Slices as a literal table, and on the page."""
+"""Slices as a literal table."""
 
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 
-from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.evaluation.slices import About, Slice, Sliced
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.presenting.page import render
 from gnn_encoder.presenting.slice_table import split_table
 
 
@@ -50,16 +45,3 @@ def test_table_of_a_split() -> None:
     assert split_table("gnn_encoder", SLICED, "test", ["gnn_encoder"]).columns == ["Slice", "queries", "GNN-encoder"]
     unknown = replace(SLICED, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in split_table("gnn_encoder", unknown, "test").note
-
-
-def test_page(one_branch: Path) -> None:
-    for branch in ("gnn_encoder", "pair"):
-        write_json(project.METRICS / branch / "slices.json", {"dev": asdict(SLICED), "test": asdict(SLICED)})
-    page = render(load_params())
-    section = page[page.index('<section id="slices">') : page.index('<section id="costs">')]
-    titles = [f"{split} queries: {name} by slices" for name in ("GNN-encoder", "PAIR") for split in ("Test", "Dev")]
-    places = [section.find(f"<caption>{title}, RR@10") for title in titles]
-    assert -1 not in places and places == sorted(places)
-    assert '<td class="better">▲ 45.0<br><small>+5.0 [+3.0, +7.0]</small><br><small>p = 0.001</small></td>' in section
-    evidence = page[page.index('<section id="evidence">') :]
-    assert "slices" not in evidence[: evidence.index("</section>")]

@@ -18,10 +18,6 @@ def tables() -> list[Results]:
     return read_results(read_measured())
 
 
-def test_nothing_there(empty: Path) -> None:
-    assert tables() == []
-
-
 def test_one_branch_alone(one_branch: Path) -> None:
     test, dev = tables()
     assert (test.split, dev.split) == ("test", "dev")
