@@ -144,8 +144,7 @@ def test_by_answers(tables: Path) -> None:
     [
         (["run.trec"], "give either QRELS"),
         (["run.trec", "qrels.txt", "--answers", "test.parquet"], "give either QRELS"),
-        (["run.trec", "qrels.txt", "--regex"], "--regex and --passages are for --answers"),
-        (["run.trec", "qrels.txt", "--passages", "no.parquet"], "--regex and --passages are for --answers"),
+        (["run.trec", "qrels.txt", "--regex"], "give either QRELS"),
         (["none.trec", "qrels.txt"], "none.trec: no such file"),
         (["run.trec", "none.txt"], "none.txt: no such file"),
         (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),
@@ -153,7 +152,6 @@ def test_by_answers(tables: Path) -> None:
         (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
         (["twice.trec", "qrels.txt"], "twice.trec: query 'q1' has pid 'a' twice"),
         (["bad.trec", "qrels.txt"], "bad.trec, line 2: score is 'high'"),
-        (["run.trec", "--answers", "test.parquet", "--passages", "no.parquet"], "no.parquet: no such file"),
     ],
 )
 def test_mistakes_in_one_line(tables: Path, arguments: list[str], message: str) -> None:
