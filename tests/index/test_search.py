@@ -65,7 +65,7 @@ def test_dimensions_must_agree(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["index.faiss", "pids.parquet", "manifest.json"])
 def test_missing_file(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(UserError, match=f"{name}: no such file"):
+    with pytest.raises(UserError, match=f"{name}: not built yet"):
         PassageIndex.open(folder)
 
 

@@ -14,7 +14,8 @@ class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.plain = settings.get("disable", False) is None and not sys.stderr.isatty()
-        self.due = time.time() + EVERY
+        self.began = time.time()
+        self.due = self.began + EVERY
         super().__init__(*args, **settings | ({"disable": False, "delay": EVERY} if self.plain else {}))
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
@@ -23,7 +24,7 @@ class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801
             super().display(msg, pos)
         elif time.time() >= self.due:
             self.due += EVERY
-            of, took = f" of {self.total:,.0f}" if self.total else "", time.time() - self.start_t
+            of, took = f" of {self.total:,.0f}" if self.total else "", time.time() - self.began
             self.fp.write(f"{self.desc.removesuffix(': ')}: {self.n:,.0f}{of} {self.unit.strip()}, {took:.0f} s\n")
             self.fp.flush()
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import not_built, report_errors
+from gnn_encoder.core.errors import UserError, not_built, report_errors
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 from gnn_encoder.core.storage.scratch import SCRATCH, WORK
@@ -122,7 +122,8 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
     for path in inputs:
         if not path.exists():
-            raise not_built(path)
+            own = UserError(f"{path}: no such file; correct its name in params.yaml")
+            raise own if path in own_files else not_built(path)
     started = time.monotonic()
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
