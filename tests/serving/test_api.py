@@ -69,7 +69,7 @@ def test_systems(client: Client) -> None:
     ("name", "message"),
     [
         ("bm25", "--system is 'bm25': must be all or one of untouched, "),
-        ("pair", "data/indexes/pair/manifest.json: no such file; make it first"),
+        ("pair", "data/indexes/pair/manifest.json: not built yet"),
     ],
 )
 def test_systems_that_cannot_be_served(client: Client, name: str, message: str) -> None:
