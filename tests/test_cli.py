@@ -14,7 +14,7 @@ import yaml
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from gnn_encoder import Searcher, cli, searcher
+from gnn_encoder import Searcher, cli
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES
@@ -23,6 +23,7 @@ from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
 from gnn_encoder.index.params import BM25
+from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.systems import registry, title_of
@@ -43,7 +44,7 @@ class FakeEncoder:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with an index of three passages, as the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(searcher, "load_encoder", lambda folder: FakeEncoder())
+    monkeypatch.setattr(QueryEncoder, "open", lambda model, cache: FakeEncoder())
     (tmp_path / "systems.yaml").write_bytes((ROOT / "systems.yaml").read_bytes())
     write_table(project.PASSAGES, PASSAGES, [pa.table([["p0", "p1", "p2"], ["", "Lives", ""], TEXTS], schema=PASSAGES)])
     folder = project.embeddings("gnn_encoder")

@@ -78,6 +78,7 @@ class Searcher:
         from gnn_encoder.core.records import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
+        from gnn_encoder.models.query_encoder import QueryEncoder
 
         dense = read_registry(REGISTRY).dense
         if system not in dense:
@@ -89,11 +90,17 @@ class Searcher:
                 f"{index.folder}: holds {index.passages} passages, {found.passages} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
+        both = None
+        if hybrid:  # only then: it loads BM25
+            from gnn_encoder.baselines.choice import read_choice
+            from gnn_encoder.baselines.hybrid import HybridIndex
+
+            both = HybridIndex.open(index, project.index(LEXICAL), read_choice(project.RUNS / HYBRID), found.rows)
         return cls(
             version=found,
-            encoder=load_encoder(Path(dense[system].encoder)),
+            encoder=QueryEncoder.open(Path(dense[system].encoder), project.QUERY_ENCODERS),
             index=index,
-            hybrid=_open_hybrid(index, found.rows) if hybrid else None,
+            hybrid=both,
             pids=TableRows(index.folder / PIDS, PID_TABLE),
             passages=passages,
         )
@@ -133,17 +140,3 @@ class Searcher:
             raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
         hits = zip(scores[found].tolist(), texts, strict=True)
         return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]
-
-
-def load_encoder(folder: Path) -> "QueryEncoder":
-    """Load the encoder that embeds a system's queries, of the project in the current folder."""
-    from gnn_encoder.models.query_encoder import QueryEncoder
-
-    return QueryEncoder.open(folder, project.QUERY_ENCODERS)
-
-
-def _open_hybrid(index: "PassageIndex", rows: Path | None) -> "HybridIndex":
-    from gnn_encoder.baselines.choice import read_choice
-    from gnn_encoder.baselines.hybrid import HybridIndex
-
-    return HybridIndex.open(index, project.index(LEXICAL), read_choice(project.RUNS / HYBRID), rows)

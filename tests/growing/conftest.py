@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder import searcher
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
@@ -17,6 +16,7 @@ from gnn_encoder.growing import commands
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
+from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import Params, load_params
@@ -61,7 +61,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setattr(commands, "open_encoder", lambda system: encode)
-    monkeypatch.setattr(searcher, "load_encoder", lambda folder: TextIsVector())
+    monkeypatch.setattr(QueryEncoder, "open", lambda model, cache: TextIsVector())
     make(Path.cwd(), BUILT)
     return Path.cwd()
 

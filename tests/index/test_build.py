@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.index import build as module
 from gnn_encoder.index.build import build, fill
 
 Save = Callable[..., Path]
@@ -48,18 +47,6 @@ def test_factories_find_most_of_the_best(matrix: np.ndarray, save_matrix: Save, 
     overlap = np.mean([len(set(found) & set(right)) / 10 for found, right in zip(rows, best, strict=True)])
     assert overlap > (0.4 if "PQ" in factory else 0.9)
     assert (np.diff(scores, axis=1) <= 0).all()  # inner product: larger is better
-
-
-def test_trains_on_a_sample_drawn_by_the_seed(
-    matrix: np.ndarray, save_matrix: Save, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "TRAINING_BYTES", 100 * 16 * 4)
-    folder = save_matrix(matrix)
-    first, again, other = (module._sample(folder, seed) for seed in (1, 1, 2))
-    assert first.shape == (100, 16)
-    assert len(np.unique(first, axis=0)) == 100
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
 
 
 def test_inverted_file_is_searched_in_more_than_one_list(matrix: np.ndarray, save_matrix: Save) -> None:

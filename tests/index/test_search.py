@@ -46,12 +46,6 @@ def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: 
     np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
 
 
-@pytest.mark.parametrize("factory", ["Flat", "SQ8"])
-def test_top_k_larger_than_the_corpus(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
-    with pytest.raises(UserError, match="mine_candidates.depth is 301: must be from 1 to the number of passages, 300"):
-        top_k_by_factory(save_matrix(matrix), queries, 301, factory, name="mine_candidates.depth")
-
-
 def test_factory_that_finds_too_few(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save) -> None:
     with pytest.raises(UserError, match="build_graph.factory is 'IVF20,Flat': it finds fewer than build_graph.k = 290"):
         top_k_by_factory(save_matrix(matrix), queries, 290, "IVF20,Flat", name="build_graph.k")

@@ -10,12 +10,11 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.view_pool import Pool
-from gnn_encoder.index import build as build_module
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.index.views import best_views, search_views
+from gnn_encoder.index.views import search_views
 
 Save = Callable[..., Path]
 VIEWS = 3
@@ -113,15 +112,6 @@ def test_an_approximate_index_that_finds_fewer(save_matrix: Save, matrix: np.nda
         assert len(set(present)) == len(present)
 
 
-def test_best_views_by_hand() -> None:
-    passages = np.array([[4, 2, 4, -1, 2, 1], [3, 3, 3, 3, -1, -1]])
-    scores = np.array([[1, 5, 7, -9, 6, 7], [2, 2, 4, 1, -9, -9]], dtype=np.float32)
-    rows, best = best_views(passages, scores, 4)
-    worst = np.finfo(np.float32).min
-    assert rows.tolist() == [[1, 4, 2, -1], [3, -1, -1, -1]]
-    assert best.tolist() == [[7, 7, 6, worst], [4, worst, worst, worst]]
-
-
 # --- on disk ----------------------------------------------------------------------------------------------------------
 
 
@@ -152,16 +142,6 @@ def test_an_index_of_the_first_views(folder: Path, matrix: np.ndarray, queries: 
     np.testing.assert_array_equal(index.search(queries, 20)[1], brute_force(matrix, queries, 20, views=2)[1])
 
 
-def test_quantisers_learn_from_the_views_that_are_indexed(
-    save_matrix: Save, matrix: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    matrix[:, 0] = np.arange(450) % VIEWS  # which view a row is
-    monkeypatch.setattr(build_module, "TRAINING_BYTES", 100 * 4 * 4)
-    sample = build_module._sample(save_matrix(matrix, views=VIEWS), 0, 2)
-    assert sample.shape == (100, 4) and set(sample[:, 0]) == {0, 1}
-    assert set(build_module._sample(save_matrix(matrix, "again", views=VIEWS), 0)[:, 0]) == {0, 1, 2}
-
-
 # --- streaming --------------------------------------------------------------------------------------------------------
 
 
@@ -176,12 +156,6 @@ def test_streaming_against_brute_force_with_ties(
     expected_rows, expected_scores = brute_force(matrix, queries, k, views)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
-
-
-@pytest.mark.parametrize("views", [0, 4])
-def test_views_out_of_bounds(save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int) -> None:
-    with pytest.raises(UserError, match=f"views is {views}: must be from 1 to the views .* encoded, 3"):
-        exact_top_k(save_matrix(matrix, views=VIEWS), queries, 5, views=views)
 
 
 # --- the mean ---------------------------------------------------------------------------------------------------------
