@@ -8,19 +8,19 @@ import pyarrow as pa
 
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.data.insuranceqa import InsuranceQA
+from gnn_encoder.data.insuranceqa import open_insuranceqa
 
 SEED = 13
 
 
 def sample_passages(size: int) -> list[str]:
     """Answers drawn at random, white space collapsed, in the source's order."""
-    return _sample((passage.text for _, passage in InsuranceQA().passages()), size)
+    return _sample((passage.text for _, passage in open_insuranceqa().passages()), size)
 
 
 def sample_queries(size: int) -> list[str]:
     """Training queries drawn at random."""
-    return _sample((query.text for _, query in InsuranceQA().queries("train")), size)
+    return _sample((query.text for _, query in open_insuranceqa().queries["train"]()), size)
 
 
 def write_passages(path: Path, texts: list[str]) -> None:

@@ -18,7 +18,7 @@ def main(stage: Stage) -> None:
 def own_files(params: Params) -> list[Path]:
     """The source's files, and that of the user's unlabelled queries if there is one."""
     own = own_file(params.data.unlabelled)
-    return [*open_source(params.data).files(), *([own] if own else [])]
+    return [*open_source(params.data).files, *([own] if own else [])]
 
 
 if __name__ == "__main__":

@@ -7,48 +7,37 @@ from collections.abc import Sequence
 import pytest
 import regex
 
-from gnn_encoder.answers.matching import KINDS, RegexAnswers, StringAnswers, spaced_tokens
+from gnn_encoder.answers.matching import RegexAnswers, StringAnswers, spaced_tokens
 from gnn_encoder.core.errors import UserError
 
 E_ACUTE, E_COMBINING = "\u00e9", "e\u0301"  # é as one character and as two
 # What is tested, answers, text, whether it is found.
 STRINGS = [
     ("a word", ["oven"], "The oven is hot.", True),
-    ("no such word", ["oven"], "Use a pan.", False),
     ("part of a word", ["art"], "He will start the party.", False),
     ("several words", ["hot oven"], "a hot oven door", True),
-    ("words in another order", ["oven hot"], "a hot oven", False),
     ("a word in between", ["hot oven"], "a hot gas oven", False),
-    ("any white space", ["hot oven"], "hot\n\t  oven", True),
     ("white space around the answer", ["  oven \n"], "an oven", True),
     ("no answers", [], "an oven", False),
     ("empty answer", [""], "an oven", False),
     ("control characters alone", ["\x00\u200b\u00ad"], "an oven", False),
-    ("empty answer beside a right one", ["", "oven"], "an oven", True),
-    ("upper case in the text", ["oven"], "AN OVEN", True),
     ("sharp s is not ss", ["strasse"], "Straße", False),
     ("Greek final sigma is a form of its own", ["οδος"], "ΟΔΟΣ", True),
     ("accent composed in the answer", [f"caf{E_ACUTE}"], f"a caf{E_COMBINING}", True),
-    ("accent composed in the text", [f"caf{E_COMBINING}"], f"a caf{E_ACUTE}", True),
     ("accent left out in the answer", ["cafe"], f"a caf{E_ACUTE}", False),
     ("ligature is not its letters", ["office"], "the o\ufb03ce", False),
     ("part of a number", ["42"], "In 1942", False),
-    ("a number with a comma", ["3,000"], "about 3,000 people", True),
     ("currency sign is a token", ["$5"], "It costs $5 today", True),
     ("per cent", ["5%"], "up by 5 %", True),
     ("full stop in the answer has to be there", ["U.S."], "the US army", False),
-    ("answer with its comma", ["Paris, France"], "in Paris , France", True),
     ("hyphen is a token", ["well known"], "a well-known oven", False),
     ("soft hyphen cuts a word", ["oven"], "ov\u00aden", False),
     ("underscore cuts a word", ["oven"], "hot_oven", True),
-    ("apostrophe is a token", ["Romeo"], "Romeo's love", True),
     ("Chinese run of signs is one word", ["北京"], "我在北京工作", False),
     ("Chinese between punctuation", ["北京"], "首都：北京。", True),
     ("Devanagari vowel signs are of the word", ["हिन्दी"], "भाषा हिन्दी है", True),
-    ("emoji", ["🍞"], "bread 🍞!", True),
     ("emoji with a skin tone has one token more", ["👍🏽"], "👍", False),
     ("punctuation alone", ["?"], "Why?", True),
-    ("longer than the text", ["an oven and a pan"], "an oven", False),
     ("a very long answer", ["oven " * 5000], "x " + "oven " * 5000, True),
     ("a very long answer, one word off", ["oven " * 5000 + "pan"], "oven " * 6000, False),
     ("special characters of expressions are plain", ["a.c"], "abc", False),
@@ -57,16 +46,13 @@ STRINGS = [
 EXPRESSIONS = [
     ("an expression", [r"19\d\d"], "In 1942", True),
     ("inside a word", ["art"], "start", True),
-    ("case", ["OVEN"], "an oven", True),
     ("line starts", [r"^oven"], "hot\noven", True),
     ("full stop is not a line end", ["hot.oven"], "hot\noven", False),
     ("alternatives", ["gas|oven"], "an oven", True),
     ("two expressions", ["gas", "ov[aeiou]n"], "an oven", True),
     ("accents are taken apart in both", [f"caf{E_ACUTE}"], f"caf{E_COMBINING}", True),
     ("letters with accents are two characters", ["caf.$"], f"caf{E_ACUTE}", False),
-    ("no letter of the text", [r"\d+"], "an oven", False),
     ("empty expression", [""], "an oven", False),
-    ("white space alone", ["  \n"], "an oven  \n", False),
     ("words in Unicode", [r"^\w+$"], "北京", True),
     ("many steps", [r"(\w+\s?)+!"], "a " * 200, False),
 ]
@@ -83,10 +69,6 @@ def test_strings(answers: list[str], text: str, expected: bool) -> None:
 )
 def test_expressions(answers: list[str], text: str, expected: bool) -> None:
     assert RegexAnswers(answers).found_in(RegexAnswers.prepare(text)) is expected
-
-
-def test_the_kinds_are_what_the_parameter_names() -> None:
-    assert KINDS == {"string": StringAnswers, "regex": RegexAnswers}
 
 
 def literally(answers: Sequence[str], text: str) -> bool:

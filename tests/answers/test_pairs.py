@@ -80,31 +80,10 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     assert answered(every_pair(30, 40), queries, passages, "string").equals(alone)
 
 
-def test_each_passage_is_prepared_once(queries: Path, passages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared: list[str] = []
-    real = StringAnswers.prepare
-
-    def count(text: str) -> str:
-        prepared.append(text)
-        return real(text)
-
-    monkeypatch.setattr(StringAnswers, "prepare", staticmethod(count))
-    answered(every_pair(6, 10), queries, passages, "string")
-    assert len(prepared) == 10
-
-
 def test_what_is_no_expression_is_named(tmp_path: Path, passages: Path) -> None:
     queries = write_queries(tmp_path / "dev.parquet", [["fine"], ["("]])
     with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: '\(' is no regular expression"):
         answered(every_pair(1, 10), queries, passages, "regex")
-
-
-def test_an_expression_that_never_ends_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.answers.matching.SECONDS", 0.05)
-    queries = write_queries(tmp_path / "dev.parquet", [["(a|aa)+$"]])
-    passages = write_passages(tmp_path / "passages.parquet", ["a" * 80 + "!"])
-    with pytest.raises(UserError, match=r"dev.parquet, query 'q0', answers: '\(a\|aa\)\+\$' searched one passage"):
-        answered(every_pair(1, 1), queries, passages, "regex")
 
 
 @pytest.mark.parametrize(

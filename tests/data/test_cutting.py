@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.data.cutting import Cut, holding, terms
+from gnn_encoder.data.cutting import cut_source, holding, rarity, terms
 from gnn_encoder.data.params import Cutting
-from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source
 
 Prepared = Callable[..., Path]
 Rows = Callable[[Path], list[tuple[object, ...]]]
@@ -20,40 +20,26 @@ DOCUMENTS = {
     "d2": "The moss is old.",
     "d3": "The the the the.",
 }
+TEXTS = {"train": "Which moss and fern?", "test": "the sand"}
 
 
-class Memory:
+def memory(*judged: tuple[str, Judgement], documents: dict[str, str] = DOCUMENTS) -> Source:
     """A source of literal rows."""
-
-    splits: tuple[str, ...] = ("train", "test")
-    answered: tuple[str, ...] = ()
-    shared_qids = False
-    dropped = NOTHING
-
-    def __init__(self, *judged: tuple[str, Judgement]) -> None:
-        self.judged = judged
-
-    def files(self) -> list[Path]:
-        return []
-
-    def passages(self):  # type: ignore[no-untyped-def]
-        return ((PLACE, Passage(pid, "Plants", text)) for pid, text in DOCUMENTS.items())
-
-    def queries(self, split: str):  # type: ignore[no-untyped-def]
-        texts = {"train": "Which moss and fern?", "test": "the sand"}
-        return iter([(PLACE, Query("q", texts[split])), (PLACE, Query("other", "sand"))])
-
-    def judgements(self, split: str):  # type: ignore[no-untyped-def]
-        return ((PLACE, judgement) for of, judgement in self.judged if of == split)
+    return Source(
+        files=[],
+        passages=lambda: ((PLACE, Passage(pid, "Plants", text)) for pid, text in documents.items()),
+        queries={split: lambda text=text: iter([(PLACE, Query("q", text))]) for split, text in TEXTS.items()},
+        judgements={s: lambda s=s: ((PLACE, judgement) for of, judgement in judged if of == s) for s in TEXTS},
+    )
 
 
-def chosen(*judged: tuple[str, Judgement], words: int = 4) -> dict[str, list[tuple[str, str, int]]]:
-    source = Cut(Memory(*judged), Cutting(words=words, overlap=0))
-    return {split: [j[:3] for _, j in source.judgements(split)] for split in ("train", "test")}
+def chosen(source: Source, words: int = 4) -> dict[str, list[tuple[str, str, int]]]:
+    found = cut_source(source, Cutting(words=words, overlap=0))
+    return {split: [judgement[:3] for _, judgement in read()] for split, read in found.judgements.items()}
 
 
 def test_passages() -> None:
-    found = [row for _, row in Cut(Memory(), Cutting(words=4, overlap=0)).passages()]
+    found = [row for _, row in cut_source(memory(), Cutting(words=4, overlap=0)).passages()]
     assert found == [
         ("d1#0", "Plants", "The moss is green."),
         ("d1#1", "Plants", "The fern is green."),
@@ -66,25 +52,22 @@ def test_passages() -> None:
 def test_a_judgement_is_for_the_passage_with_the_rarer_words() -> None:
     # fern weighs ln(4/2), moss ln(4/3), the nothing: `fern` decides for passage 1; the other split has its own query q.
     judged = [("train", Judgement("q", "d1", 2)), ("test", Judgement("q", "d1", 1)), ("train", Judgement("q", "d2", 0))]
-    assert chosen(*judged) == {"train": [("q", "d1#1", 2), ("q", "d2#0", 0)], "test": [("q", "d1#2", 1)]}
+    assert chosen(memory(*judged)) == {"train": [("q", "d1#1", 2), ("q", "d2#0", 0)], "test": [("q", "d1#2", 1)]}
 
 
-def test_of_equal_passages_the_first(caplog: pytest.LogCaptureFixture) -> None:
-    DOCUMENTS["d4"] = "Salt. Salt. Salt."
-    try:
-        assert chosen(("train", Judgement("q", "d4", 1)), words=1)["train"] == [("q", "d4#0", 1)]
-    finally:
-        del DOCUMENTS["d4"]
+def test_of_equal_passages_the_first() -> None:
+    source = memory(("train", Judgement("q", "d4", 1)), documents={"d4": "Salt. Salt. Salt."})
+    assert chosen(source, words=1)["train"] == [("q", "d4#0", 1)]
 
 
 def test_where_the_answer_is_known_words_do_not_count() -> None:
     at = DOCUMENTS["d1"].index("dry")
-    assert chosen(("train", Judgement("q", "d1", 1, at=at)))["train"] == [("q", "d1#2", 1)]
+    assert chosen(memory(("train", Judgement("q", "d1", 1, at=at))))["train"] == [("q", "d1#2", 1)]
 
 
 def test_counts_stay_and_unknown_ids_too() -> None:
-    source = Cut(Memory(("train", Judgement("q", "d9", 1, logged=3))), Cutting(words=4, overlap=0))
-    assert [j for _, j in source.judgements("train")] == [Judgement("q", "d9", 1, logged=3)]
+    source = cut_source(memory(("train", Judgement("q", "d9", 1, logged=3))), Cutting(words=4, overlap=0))
+    assert [judgement for _, judgement in source.judgements["train"]()] == [Judgement("q", "d9", 1, logged=3)]
 
 
 def test_holding() -> None:
@@ -93,11 +76,9 @@ def test_holding() -> None:
 
 
 def test_weights_against_their_definition() -> None:
-    source = Cut(Memory(("train", Judgement("q", "d1", 1))), Cutting(words=4, overlap=0))
-    weights = source._weights({"train": source._judged("train")})
-    texts = [terms(text) for text in DOCUMENTS.values()]
-    asked = {"which", "moss", "and", "fern"}
-    assert weights == {w: pytest.approx(math.log(4 / (sum(w in t for t in texts) + 1))) for w in asked}
+    asked, texts = {"which", "moss", "and", "fern"}, [terms(text) for text in DOCUMENTS.values()]
+    expected = {w: pytest.approx(math.log(4 / (sum(w in t for t in texts) + 1))) for w in asked}
+    assert rarity(memory(), asked) == expected
 
 
 def test_terms() -> None:

@@ -87,13 +87,7 @@ def test_titles(register: Callable[..., None], prepared: Prepared, rows: Rows) -
     ("keys", "message"),
     [
         ({"docs": "d1\t \nd2\tYew\n"}, "bad/train, document 0, text: '' is empty"),
-        ({"docs": DOCS + "d1\tAgain\n"}, "bad/train, document 2, passage id: 'd1' is also the id in document 0"),
         ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, "bad/test, judgement 0: passage 'd9' is not in the corpus"),
-        ({"qrels": QRELS | {"test": "q9 0 d1 1\n"}}, "bad/test, judgement 0: query 'q9' is not among the queries"),
-        (
-            {"qrels": QRELS | {"train": "q1 0 d1 1\nq1 0 d1 0\n"}},
-            "bad/train, judgement 1: query 'q1' and passage 'd1'",
-        ),
     ],
 )
 def test_bad_data_sets(

@@ -133,7 +133,7 @@ BAD = {
     ),
     "no start": (
         spoilt(*QUESTION, "answers", value=[{"text": "Oars"}]),
-        "question 2, answer_start: missing; add the character of the context where 'Oars' begins",
+        "question 2, answer_start: 'Oars' does not stand at character None of the context; correct it",
     ),
 }
 

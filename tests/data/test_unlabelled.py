@@ -5,51 +5,37 @@ import logging
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.data.prepare import own_file, own_queries
 
-
-@pytest.fixture
-def labelled(tmp_path: Path) -> list[Path]:
-    """Two splits of a query each."""
-    paths = [tmp_path / "train.parquet", tmp_path / "test.parquet"]
-    for path, text in zip(paths, ("Seven  years?", "nine?"), strict=True):
-        write_table(path, QUERIES, [pa.record_batch([["q"], [text], [[]]], QUERIES)])
-    return paths
+LABELLED = [pl.Series("train", ["Seven  years?"]), pl.Series("test", ["nine?"])]  # the texts of two splits
 
 
-def read(own: Path, labelled: list[Path]) -> list[tuple[str, str]]:
-    found = pl.DataFrame(pa.Table.from_batches(own_queries(own, labelled), QUERIES))
+def read(own: Path) -> list[tuple[str, str]]:
+    found = own_queries(own, LABELLED)
     assert all(answers == [] for answers in found["answers"].to_list())
     return found.select("qid", "text").rows()
 
 
-def test_text_lines(tmp_path: Path, labelled: list[Path]) -> None:
+def test_text_lines(tmp_path: Path) -> None:
     own = tmp_path / "own.txt.gz"
     own.write_bytes(gzip.compress(b"what  is\tthis?\nand that?\n"))
-    assert read(own, labelled) == [("unlabelled-0", "what is this?"), ("unlabelled-1", "and that?")]
+    assert read(own) == [("unlabelled-0", "what is this?"), ("unlabelled-1", "and that?")]
 
 
-def test_generated_queries_are_a_table_with_texts(tmp_path: Path, labelled: list[Path]) -> None:
+def test_generated_queries_are_a_table_with_texts(tmp_path: Path) -> None:
     own = tmp_path / "generated.parquet"
     pl.DataFrame({"passage": [3, 3], "text": ["one?", "two?"]}).write_parquet(own)
-    assert read(own, labelled) == [("unlabelled-0", "one?"), ("unlabelled-1", "two?")]
+    assert read(own) == [("unlabelled-0", "one?"), ("unlabelled-1", "two?")]
 
 
-@pytest.mark.parametrize("batch", [1, 3, 100])
-def test_queries_of_the_data_and_repeated_ones_are_left_out(
-    tmp_path: Path, labelled: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, batch: int
-) -> None:
+def test_queries_of_the_data_and_repeated_ones_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr("gnn_encoder.core.storage.tables.ROW_GROUP", batch)
     own = tmp_path / "own.txt"
     own.write_text("seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n")
-    assert [text for _, text in read(own, labelled)] == ["one?", "two?", "c#", "c", "?", "!"]
+    assert [text for _, text in read(own)] == ["one?", "two?", "c#", "c", "?", "!"]
     assert caplog.messages == [f"{own}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]
 
 
@@ -61,18 +47,18 @@ def test_queries_of_the_data_and_repeated_ones_are_left_out(
         ("own.parquet", b"PAR", "own.parquet: not a readable Parquet file"),
     ],
 )
-def test_mistakes(tmp_path: Path, labelled: list[Path], name: str, content: bytes, message: str) -> None:
+def test_mistakes(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as caught:
-        read(tmp_path / name, labelled)
+        read(tmp_path / name)
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(message) and "\n" not in str(caught.value)
 
 
-def test_a_table_without_texts(tmp_path: Path, labelled: list[Path]) -> None:
+def test_a_table_without_texts(tmp_path: Path) -> None:
     own = tmp_path / "own.parquet"
     pl.DataFrame({"query": ["one?"]}).write_parquet(own)
     with pytest.raises(UserError, match="has no column text, which data.unlabelled must have"):
-        read(own, labelled)
+        read(own)
 
 
 def test_the_users_file(tmp_path: Path) -> None:

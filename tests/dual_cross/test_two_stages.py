@@ -20,7 +20,7 @@ from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.training import dual_encoder
+from gnn_encoder.training import contrastive
 from gnn_encoder.training.dev import candidates_of, sample_queries
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
 
@@ -100,7 +100,7 @@ def batches_of(paired: bool, params: Params, folder: Path) -> list[TrainingBatch
     seen: list[TrainingBatch] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            dual_encoder, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
+            contrastive, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
         )
         pretrain(params, folder, paired=paired)
     return seen

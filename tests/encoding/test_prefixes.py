@@ -17,16 +17,14 @@ from gnn_encoder.encoding.corpus import embed_passages, embed_queries
 from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
 from gnn_encoder.exporting.sentence_transformer import export_sentence_transformer
 from gnn_encoder.growing.encoding import embed_new
-from gnn_encoder.inspection.lengths import count_tokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import SETTINGS, DualEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Untouched
-from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.models.untouched import untouched
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
-from gnn_encoder.pipeline.params import Params, load_params
 
 from ..models.test_dual_encoder import settings
 from ..texts import write_queries
@@ -88,12 +86,6 @@ def patched(passages_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project, "PASSAGES", passages_table)
 
 
-@pytest.fixture
-def params() -> Params:
-    found = load_params()
-    return found.model_copy(update={"encoder": found.encoder.model_copy(update={"precision": "fp32"})})
-
-
 def test_passages_that_came_later(plain: DualEncoder, folder: Path, tmp_path: Path, patched: None) -> None:
     later = embed_new(load(folder), pl.DataFrame({"title": TITLES, "text": TEXTS}), 512)
     np.testing.assert_allclose(later, expected_passages(plain, tmp_path), atol=2e-5)
@@ -128,18 +120,6 @@ def test_the_tokenizer_of_the_onnx_export_puts_it_there(folder: Path, tiny_model
     own = AutoTokenizer.from_pretrained(tiny_model)
     for text in ("bread oven", LONG):
         assert copied.encode(text).ids == own(QUERY + text, truncation=True, max_length=10)["input_ids"]
-
-
-def test_a_folder_without_prefixes_says_nothing_of_them(plain: DualEncoder, tmp_path: Path) -> None:
-    plain.save(tmp_path / "plain")
-    assert not [name for name in json.loads((tmp_path / "plain" / SETTINGS).read_text()) if "prefix" in name]
-    assert load(tmp_path / "plain").settings == plain.settings
-
-
-def test_counted_lengths_hold_it(tiny_model: Path) -> None:
-    tokenizer = load_tokenizer(Source(str(tiny_model)))
-    own = len(tokenizer(QUERY, add_special_tokens=False)["input_ids"])
-    assert (count_tokens(QUERIES, tokenizer, QUERY) == count_tokens(QUERIES, tokenizer) + own).all()
 
 
 @pytest.mark.parametrize(("given", "told"), [("", 1), ("query: ", 0)])

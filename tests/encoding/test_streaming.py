@@ -1,7 +1,5 @@
 """Batches of like length and windows: results in the rows' order, inputs made ahead in order."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -43,22 +41,6 @@ def test_rows_come_back_in_order() -> None:
     assert seen == [2, 4]
 
 
-def test_prefetch_keeps_order_and_works_ahead() -> None:
-    started = []
-
-    def make(item: int) -> int:
-        started.append(item)
-        time.sleep(0.01 * (3 - item))
-        return item * item
-
-    results = prefetch(make, range(3))
-    assert next(results) == (0, 0)
-    time.sleep(0.05)
-    assert started == [0, 1]  # the next one, and no more
-    assert list(results) == [(1, 1), (2, 4)]
-    assert list(prefetch(make, [])) == []
-
-
 def test_prefetch_passes_errors_on() -> None:
     def make(item: int) -> int:
         if item == 1:
@@ -88,10 +70,6 @@ def test_every_position_once_and_no_batch_over_the_budget(budget: int) -> None:
         assert len(batch) * width <= budget or len(batch) == 1
     shapes = {(len(batch), width) for batch, width in zip(batches[:-1], widths, strict=False)}
     assert len(shapes) <= len(set(widths)), "one size a width, but for the last batch"
-
-
-def test_no_texts_no_batches() -> None:
-    assert length_batches(np.array([], dtype=np.int64), 10) == []
 
 
 def batch_of(lengths: list[int]) -> Batch:

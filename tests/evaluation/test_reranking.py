@@ -132,7 +132,7 @@ def scores_alone(run: pl.DataFrame, split: str, model: Path) -> dict[tuple[str, 
     for qid, pid in run.filter(pl.col("rank") <= DEPTH).select("qid", "pid").iter_rows():
         rows = np.array([queries[qid]]), np.array([passages[pid]])
         batch = pair_batch(asked, rows[0], read, rows[1], reranker.template, LENGTH)
-        found[qid, pid] = reranker.scores(batch).item()
+        found[qid, pid] = reranker.logits(batch).sigmoid().item()
     return found
 
 

@@ -16,7 +16,7 @@ from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Encoder
-from gnn_encoder.models.pretrained import Source, load_model, resolve
+from gnn_encoder.models.pretrained import Source, resolve
 
 ROWS = np.arange(6)
 ASKED = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest"]
@@ -115,11 +115,6 @@ def test_more_frozen_layers_than_there_are(tiny_model: Path) -> None:
         new(tiny_model).freeze_lower(3)
 
 
-def test_dropout_is_what_was_asked_for(tiny_model: Path) -> None:
-    model = load_model(Source(str(tiny_model)), dropout=0.25)
-    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
-
-
 def test_a_model_without_token_types(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
     size = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 128}
     folder = tmp_path / "distil"
@@ -142,11 +137,11 @@ def test_cross_encoder_saved_and_loaded_scores_the_same(
     batch = pair_batch(queries, ROWS, passages, ROWS, model.template, 40)
     peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
     with torch.no_grad():
-        torch.testing.assert_close(loaded.scores(batch), model.scores(batch), rtol=0, atol=0)
+        torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=0, atol=0)
         torch.testing.assert_close(loaded.embed(batch), model.embed(batch), rtol=0, atol=0)
         logits = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).logits
         states = peer.bert(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
-    torch.testing.assert_close(loaded.scores(batch).detach(), torch.sigmoid(logits[:, 0]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(loaded.logits(batch).detach(), logits[:, 0], rtol=0, atol=1e-6)
     torch.testing.assert_close(loaded.embed(batch).detach(), states[:, 0], rtol=0, atol=1e-6)
     assert loaded.dimension == 32
 
@@ -162,14 +157,14 @@ def test_a_cross_encoder_that_pools_by_the_mean(
     peer = AutoModel.from_pretrained(tmp_path / "saved")
     head = load_file(tmp_path / "saved" / "head.safetensors")
     with torch.no_grad():
-        torch.testing.assert_close(loaded.scores(batch), model.scores(batch), rtol=0, atol=0)
+        torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=0, atol=0)
         states = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
         means = torch.stack([row[mask.bool()].mean(0) for row, mask in zip(states, batch.attention_mask, strict=True)])
         torch.testing.assert_close(loaded.embed(batch), means, rtol=0, atol=1e-6)
         expected = means @ head["weight"][0] + head["bias"]
         torch.testing.assert_close(loaded.logits(batch), expected, rtol=0, atol=1e-6)
         again = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
-        torch.testing.assert_close(again.scores(batch), model.scores(batch), rtol=0, atol=0)
+        torch.testing.assert_close(again.logits(batch), model.logits(batch), rtol=0, atol=0)
         halved = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
         torch.testing.assert_close(halved.logits(batch), expected, rtol=0, atol=1e-6)
     assert model.head.weight.std() > 0.01 and head["bias"].tolist() == [0.0]
@@ -234,20 +229,9 @@ def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Cal
     assert text.startswith(f"model {str(folder)!r}")
 
 
-def test_a_folder_without_settings_is_no_dual_encoder(tiny_model: Path) -> None:
-    with pytest.raises(UserError, match=r"is not a dual-encoder: it has no dual_encoder.json; run the stage"):
-        DualEncoder.load(tiny_model)
-
-
 def test_models_inside_packages() -> None:
     assert resolve("some/name") == "some/name"
     with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):
         resolve("package:no_such_package/model")
     with pytest.raises(UserError, match=r"holds no config.json; correct the folder after the slash"):
         resolve("package:gnn_encoder/encoders")
-
-
-def test_an_unknown_precision(tiny_model: Path) -> None:
-    encoder = settings(tiny_model).model_copy(update={"precision": "fp8"})
-    with pytest.raises(UserError, match=r"encoder.precision is 'fp8': must be auto, bf16 or fp32"):
-        DualEncoder.from_pretrained(encoder)

@@ -75,8 +75,9 @@ def save_encoder(folder: Path, pooling: str, similarity: str, kind: str = "bert"
     return encoder
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-@pytest.mark.parametrize(("pooling", "similarity"), [("cls", "dot"), ("mean", "cosine")])
+@pytest.mark.parametrize(
+    ("kind", "pooling", "similarity"), [("bert", "cls", "dot"), *((kind, "mean", "cosine") for kind in CONFIGS)]
+)
 def test_equals_the_dual_encoder(tmp_path: Path, kind: str, pooling: str, similarity: str) -> None:
     save_encoder(tmp_path / "model", pooling, similarity, kind)
     expected = DualEncoder.load(tmp_path / "model", precision="fp32").for_inference().embed_queries(TEXTS)

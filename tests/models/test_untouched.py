@@ -48,8 +48,10 @@ def model(tiny_model: Path, tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-@pytest.mark.parametrize("pooling", [MEAN, CLS, {"embedding_dimension": 32, "pooling_mode": "cls"}])
-@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize(
+    ("pooling", "normalize"),
+    [(MEAN, True), (CLS, False), ({"embedding_dimension": 32, "pooling_mode": "cls"}, True)],
+)
 def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[str, Any], normalize: bool) -> None:
     folder = model(pooling, normalize=normalize, length=40)
     # The parameters say the opposite of the folder, which wins; it says nothing of a dot product.

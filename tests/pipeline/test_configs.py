@@ -16,7 +16,8 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.data.beir import Beir
+from gnn_encoder.data.beir import open_beir
+from gnn_encoder.data.rows import Source
 from gnn_encoder.pipeline.declared import Declared, lookup, read_stages
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.project import JUDGED
@@ -44,18 +45,18 @@ def overridden(config: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def write_msmarco(corpus: Beir, folder: Path) -> None:
+def write_msmarco(corpus: Source, folder: Path) -> None:
     """MS MARCO's files, with RocketQA's titles."""
     passages = [passage for _, passage in corpus.passages()]
     write_rows(folder / "collection.tsv", ((row.pid, one_line(row.text)) for row in passages))
     write_rows(folder / "para.title.txt", ((row.pid, row.title) for row in passages if row.title))
     for split, name in (("train", "train"), ("test", "dev.small")):
-        write_rows(folder / f"queries.{name}.tsv", ((row.qid, row.text) for _, row in corpus.queries(split)))
-        judged = ((row.qid, 0, row.pid, row.grade) for _, row in corpus.judgements(split))
+        write_rows(folder / f"queries.{name}.tsv", ((row.qid, row.text) for _, row in corpus.queries[split]()))
+        judged = ((row.qid, 0, row.pid, row.grade) for _, row in corpus.judgements[split]())
         write_rows(folder / f"qrels.{name}.tsv", judged)
 
 
-def write_dpr(corpus: Beir, folder: Path, name: str, key: str) -> None:
+def write_dpr(corpus: Source, folder: Path, name: str, key: str) -> None:
     """DPR's files; a query's answers are the titles, or the first words, of its passages."""
     passages = {passage.pid: passage for _, passage in corpus.passages()}
     table = [("id", "text", "title"), *((row.pid, one_line(row.text), row.title) for row in passages.values())]
@@ -73,12 +74,12 @@ def write_dpr(corpus: Beir, folder: Path, name: str, key: str) -> None:
         write_rows(folder / f"{name}-{split}.qa.csv", rows)
 
 
-def judged_queries(corpus: Beir, split: str) -> Iterator[tuple[str, list[str]]]:
+def judged_queries(corpus: Source, split: str) -> Iterator[tuple[str, list[str]]]:
     positives: dict[str, list[str]] = {}
-    for _, judgement in corpus.judgements(split):
+    for _, judgement in corpus.judgements[split]():
         if judgement.grade > 0:
             positives.setdefault(judgement.qid, []).append(judgement.pid)
-    texts = {query.qid: query.text for _, query in corpus.queries(split)}
+    texts = {query.qid: query.text for _, query in corpus.queries[split]()}
     return ((texts[qid], pids) for qid, pids in positives.items())
 
 
@@ -91,7 +92,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-WRITE: dict[str, Callable[[Beir, Path], None]] = {
+WRITE: dict[str, Callable[[Source, Path], None]] = {
     "msmarco": write_msmarco,
     "nq": lambda corpus, folder: write_dpr(corpus, folder, "nq", "passage_id"),
     "triviaqa": lambda corpus, folder: write_dpr(corpus, folder, "trivia", "psg_id"),
@@ -112,7 +113,7 @@ def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project
     project = Project(Path(shutil.copytree(fresh.folder, folder, symlinks=True)), fresh.environment)
     source = folder / "source"
     source.mkdir()
-    WRITE[name](Beir(corpus), source)
+    WRITE[name](open_beir(corpus), source)
     tiny = complete(TINY_PARAMS)
     params = overridden(complete(ROOT / "configs" / f"{name}.yaml"), tiny)
     params["data"]["path"] = "source"
@@ -180,5 +181,5 @@ def test_triviaqa_is_natural_questions_with_other_data_and_another_model(
     queries = pl.concat(
         [pl.read_parquet(project.folder / "data" / "prepared" / "queries" / f"{s}.parquet") for s in JUDGED]
     )
-    assert len(queries) == sum(len(list(judged_queries(Beir(tiny_corpus), split))) for split in JUDGED)
+    assert len(queries) == sum(len(list(judged_queries(open_beir(tiny_corpus), split))) for split in JUDGED)
     assert queries["answers"].list.len().min() > 0

@@ -34,8 +34,8 @@ def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: Any) 
     return CrossEncoderTask(model, *tables, examples, settings, seed=3, dev=dev, batch_tokens=40)
 
 
-@pytest.mark.parametrize("at_a_time", [2, 64])
-@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize("loss", ["pointwise", "listwise"])
+@pytest.mark.parametrize(("number", "at_a_time"), [(0, 2), (3, 7), (3, 64)])
 def test_step(
     model: CrossEncoder,
     texts: Texts,
@@ -43,44 +43,12 @@ def test_step(
     monkeypatch: pytest.MonkeyPatch,
     number: int,
     at_a_time: int,
+    loss: str,
 ) -> None:
     monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
-    trained = task(model, texts, examples)
+    trained = task(model, texts, examples, loss=loss)
     assert len(trained) == 4
-    loss = trained.step(number)
-    found = [parameter.grad.clone() for parameter in model.parameters()]
-    model.zero_grad()
-
-    epoch, within = divmod(number, 2)
-    items = np.array_split(np.random.default_rng([3, epoch]).permutation(8), 2)[within]
-    batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
-    losses = []
-    for i, passage in enumerate(batch.passages):
-        query = batch.queries[i if i < 4 else (i - 4) // 2]
-        if i >= 4 and examples.is_known(np.array([query]), np.array([passage])).item():
-            continue  # drawn at random for a query without negatives, and relevant
-        rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
-        score = model.scores(pair_batch(*rows, model.template, LENGTH))
-        losses.append(-torch.log(score if i < 4 else 1 - score))
-    expected = torch.cat(losses).mean()
-    expected.backward()
-    assert loss == pytest.approx(expected.item(), rel=1e-5)
-    for one, parameter in zip(found, model.parameters(), strict=True):
-        torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("at_a_time", [2, 7, 64])
-@pytest.mark.parametrize("number", [0, 3])
-def test_listwise_step(
-    model: CrossEncoder,
-    texts: Texts,
-    examples: Examples,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    at_a_time: int,
-) -> None:
-    monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
-    loss = task(model, texts, examples, loss="listwise").step(number)
+    value = trained.step(number)
     found = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
 
@@ -89,19 +57,24 @@ def test_listwise_step(
     batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
     losses = []
     for i, query in enumerate(batch.queries):
-        negatives = [
-            p for p in batch.passages[4 + 2 * i : 6 + 2 * i] if not examples.is_known(np.array([query]), np.array([p]))
-        ]
-        odds = []
-        for passage in [batch.passages[i], *negatives]:
-            rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
-            odds.append(model.logits(pair_batch(*rows, model.template, LENGTH)).exp())
-        losses.append(-torch.log(odds[0] / sum(odds)))
+        drawn = batch.passages[4 + 2 * i : 6 + 2 * i]
+        # What is drawn at random for a query without negatives may be relevant.
+        negatives = [p for p in drawn if not examples.is_known(np.array([query]), np.array([p]))]
+        logits = torch.cat([logit(model, texts, query, passage) for passage in [batch.passages[i], *negatives]])
+        if loss == "pointwise":
+            losses.append(-torch.log(torch.cat([logits[:1].sigmoid(), 1 - logits[1:].sigmoid()])))
+        else:
+            losses.append(-torch.log(logits.exp()[:1] / logits.exp().sum()))
     expected = torch.cat(losses).mean()
     expected.backward()
-    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert value == pytest.approx(expected.item(), rel=1e-5)
     for one, parameter in zip(found, model.parameters(), strict=True):
         torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def logit(model: CrossEncoder, texts: Texts, query: int, passage: int) -> torch.Tensor:
+    rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
+    return model.logits(pair_batch(*rows, model.template, LENGTH))
 
 
 @pytest.mark.parametrize("loss", ["pointwise", "listwise"])

@@ -121,7 +121,7 @@ def test_reranking(
             for q, p, _ in own
         ]
         with torch.no_grad():
-            scores = np.array([model.scores(pair_batch(*pair)).item() for pair in pairs])
+            scores = np.array([model.logits(pair_batch(*pair)).item() for pair in pairs])
         expected += reciprocal_rank(scores, np.array([relevant for *_, relevant in own])) / 3
     assert found == pytest.approx(expected) and 0 < found < 1
 

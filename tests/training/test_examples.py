@@ -10,11 +10,11 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.core.records import EXAMPLES
 from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.training.contrastive import Batches
 from gnn_encoder.training.examples import (
     Examples,
     Ragged,
     draw_batch,
-    epoch_batches,
     examples_from_candidates,
     read_examples,
     to_examples,
@@ -125,12 +125,15 @@ def test_a_query_without_negatives_gets_random_passages(examples: Examples) -> N
 
 
 def test_an_epoch_holds_every_item_once() -> None:
-    batches = epoch_batches(np.arange(10, 33), 5, [1, 0])
-    assert sorted(np.concatenate(batches).tolist()) == list(range(10, 33))
-    assert {len(batch) for batch in batches} == {4, 5} or {len(batch) for batch in batches} == {5, 6}
-    again, other = epoch_batches(np.arange(10, 33), 5, [1, 0]), epoch_batches(np.arange(10, 33), 5, [1, 1])
-    assert [b.tolist() for b in batches] == [b.tolist() for b in again] != [b.tolist() for b in other]
-    assert len(epoch_batches(np.arange(3), 100, [0])) == 1
+    batches = Batches(23, 2.0, 5, seed=1)
+    assert len(batches) == 10
+    first, again, second = (
+        [epochs.share(step).tolist() for step in steps]
+        for epochs, steps in ((batches, range(5)), (Batches(23, 2.0, 5, seed=1), range(5)), (batches, range(5, 10)))
+    )
+    assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(23))
+    assert {len(batch) for batch in first} == {4, 5} and first == again != second
+    assert len(Batches(3, 1.0, 100, seed=0)) == 1
 
 
 def logged(*rows: tuple[int, int, int]) -> pl.DataFrame:

@@ -2,8 +2,6 @@
 
 import logging
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,13 +13,13 @@ from gnn_encoder.training import loop
 from gnn_encoder.training.loop import (
     History,
     Settings,
-    evenly,
     fit,
-    keep_freed_memory,
+    fit_evenly,
     parameter_group,
     rate_factor,
     write_history,
 )
+from gnn_encoder.training.params import Contrastive
 
 
 class Toy:
@@ -58,12 +56,14 @@ class Toy:
 
 
 def train(task: Toy, folder: Path, **options: object) -> History:
-    settings = Settings(name="toy", warmup=0.25, seed=3, **options)  # type: ignore[arg-type]
+    settings = Settings(name="toy", warmup=0.25, seed=3, **{"title": "toy"} | options)  # type: ignore[arg-type]
     return fit(task, [parameter_group(task.model, 0.05)], settings, folder)
 
 
-@pytest.mark.parametrize("options", [{}, {"evaluate_every": 3, "patience": 9}])
-@pytest.mark.parametrize("stop_at", [1, 4, 7])
+@pytest.mark.parametrize(
+    ("stop_at", "options"),
+    [(4, {}), (1, {"evaluate_every": 3, "patience": 9}), (7, {"evaluate_every": 3, "patience": 9})],
+)
 def test_resumed_equals_undisturbed_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, options: dict[str, int]
 ) -> None:
@@ -119,22 +119,10 @@ def test_the_best_is_kept_and_patience_ends_training(
     assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, last_step + 1))
 
 
-def test_the_last_step_is_evaluated(tmp_path: Path) -> None:
-    history = train(Toy(steps=5, scores=[0.1, 0.2, 0.3]), tmp_path, evaluate_every=3, patience=9)
-    assert [row["step"] for row in history if row["dev_rr10"] is not None] == [0, 3, 5]
-
-
-def test_early_stopping_is_remembered(tmp_path: Path) -> None:
-    train(Toy(scores=[0.5, 0.4, 0.3]), tmp_path, evaluate_every=2, patience=2)
-    again = Toy(scores=[])
-    train(again, tmp_path, evaluate_every=2, patience=2)
-    assert again.ran == []
-
-
 @pytest.mark.parametrize(
     ("scores", "told"),
     [
-        ([0.5, 0.4, 0.5], "M_de: no step scored above the start, 0.5000; the start is passed on"),
+        ([0.5, 0.4, 0.5], "M_de: kept the weights of step 0 of 8, dev RR@10 0.5000; at the start it was 0.5000"),
         ([0.1, 0.3, 0.3], "M_de: kept the weights of step 4 of 8, dev RR@10 0.3000; at the start it was 0.1000"),
     ],
 )
@@ -153,8 +141,10 @@ def test_the_log_says_where_the_best_was(
     [(47, 3, [0, 24, 47]), (47, 4, [0, 16, 32, 47]), (2, 9, [0, 1, 2]), (8, 2, [0, 8]), (1, 2, [0, 1])],
 )
 def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: int, at: list[int]) -> None:
-    scores = [0.1] * len(at)
-    history = train(Toy(steps, scores), tmp_path, evaluate_every=evenly(steps, evaluations), patience=evaluations)
+    task = Toy(steps, [0.1] * len(at))
+    section = Contrastive(epochs=1, batch_size=2, negatives=0, learning_rate=0.05, warmup=0.0, chunk_size=1)
+    how = {"name": "toy", "title": "toy", "seed": 3, "evaluations": evaluations}
+    history = fit_evenly(task, task.model, tmp_path, section, **how)
     assert [row["step"] for row in history if row["dev_rr10"] is not None] == at
 
 
@@ -182,50 +172,12 @@ def test_gradients_are_clipped(tmp_path: Path) -> None:
     assert norm == pytest.approx(1.0, abs=1e-4)
 
 
-def test_frozen_parameters_are_not_in_the_group() -> None:
-    model = nn.Linear(2, 1)
-    model.bias.requires_grad_(False)
-    assert [p is model.weight for p in parameter_group(model, 0.1)["params"]] == [True]
-
-
 def test_rate_rises_then_falls_to_zero() -> None:
     # 10 steps, 2 of warm-up.
     found = [rate_factor(step, 10, 0.2) for step in range(11)]
     assert found == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
     assert [rate_factor(step, 4, 0.0) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
     assert [rate_factor(step, 3, 1.0) for step in range(3)] == pytest.approx([1 / 4, 2 / 4, 3 / 4])
-
-
-# --- memory of a step -------------------------------------------------------------------------------------------------
-
-PROGRAM = """
-import resource
-import torch
-from gnn_encoder.training.loop import keep_freed_memory
-
-torch.set_num_threads(1)
-for keep in (False, True):
-    if keep:
-        keep_freed_memory()
-    before = 0
-    for step in range(20):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt if step == 10 else before
-        activations = [torch.ones(size << 18) for size in (5, 40, 10)]  # MiB
-        del activations
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the C library is glibc on Linux alone")
-def test_later_steps_touch_no_new_memory() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
-    freed, kept = map(int, done.stdout.split())
-    assert kept < freed / 10
-
-
-def test_no_op_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert not keep_freed_memory()
 
 
 def test_the_learning_curve_as_csv(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import TARGETS
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.training.contrastive import batch_loss
@@ -31,12 +30,6 @@ def test_lists_are_those_of_the_queries(path: Path) -> None:
     assert found.offsets.tolist() == [0, 4, 4, 5]
     assert found.passages.tolist() == [3, 5, 8, 9, 4]
     assert found.logits.tolist() == [1.0, -2.0, 0.5, 3.0, 20.0]
-
-
-def test_a_table_of_something_else_is_an_error(path: Path) -> None:
-    pl.DataFrame({"query": [1]}).write_parquet(path)
-    with pytest.raises(UserError, match=r"targets\.parquet: columns are query int64, expected query int32"):
-        Targets.read(path, np.array([0]))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])

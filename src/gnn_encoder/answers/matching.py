@@ -43,11 +43,7 @@ class StringAnswers:
 
 
 class RegexAnswers:
-    """A query's answers as regular expressions.
-
-    Raises:
-        UserError: an answer cannot be compiled.
-    """
+    """A query's answers as regular expressions."""
 
     prepare = staticmethod(normalise)
     _flags: ClassVar[int] = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
@@ -56,11 +52,7 @@ class RegexAnswers:
         self._answers = [self._compile(answer) for answer in answers if answer and not answer.isspace()]
 
     def found_in(self, prepared: str) -> bool:
-        """Whether one of the answers matches somewhere in the text.
-
-        Raises:
-            UserError: a search takes longer than `SECONDS`.
-        """
+        """Whether one of the answers matches somewhere in the text."""
         return any(self._search(pattern, prepared) for pattern in self._answers)
 
     def _compile(self, answer: str) -> "regex.Pattern[str]":

@@ -50,9 +50,6 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> 
         pairs: columns query and passage (row numbers of their tables); other columns are kept.
         queries: a table of queries with answers.
         passages: passages.parquet.
-
-    Raises:
-        UserError: an answer is no regular expression, or searching for it takes too long.
     """
     worker = Worker(queries, passages, kind)
     order = pairs["passage"].arg_sort().to_numpy()
@@ -88,9 +85,6 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
 
     Args:
         run: BM25's run, columns qid, pid, rank.
-
-    Raises:
-        UserError: no passage holds an answer of any query, or what `answered` raises.
     """
     top = with_rows(run.filter(pl.col("rank") <= DEPTH), queries, passages)
     hits = answered(top, queries, passages, kind).sort("query", "rank")
@@ -103,11 +97,7 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
 
 
 class Worker:
-    """Looks for answers in one row group of passages after another.
-
-    Raises:
-        UserError: an answer is no regular expression.
-    """
+    """Looks for answers in one row group of passages after another."""
 
     def __init__(self, queries: Path, passages: Path, kind: Kind) -> None:
         self.settings = queries, passages, kind

@@ -9,21 +9,16 @@ that have nothing to do with the query out of the positives.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from itertools import islice
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
 
-import numpy as np
-import polars as pl
 import regex
-from numpy.typing import NDArray
 
 from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.params import Cutting
-from gnn_encoder.data.rows import DataSource, Judgement, Passage, Place, Query
+from gnn_encoder.data.rows import Judgement, Passage, Place, Source
 
 # A word is what stands between white space; in writing without blanks, each character.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}"
@@ -36,104 +31,65 @@ SENTENCE_END = regex.compile(
 )
 # A run of letters and digits; in writing without blanks, each character.
 TERM = regex.compile(rf"(?V1)[{UNSPACED}]|[[\p{{L}}\p{{N}}\p{{M}}]--[{UNSPACED}]]+")
-DOCUMENTS = 1024  # whose judgements are looked up together
-JUDGED = pl.Schema({"row": pl.Int32(), "qid": pl.String(), "pid": pl.String(), "at": pl.Int64()})
+Chosen = dict[tuple[str, str, str], int]  # split, query and document -> the number of the document's passage
 
 
-class Cut:
-    """A source whose texts are cut.
+def cut_source(source: Source, cutting: Cutting) -> Source:
+    """A source whose texts are cut. Memory: its judgements, the texts of all queries and their words."""
+    chosen = cache(partial(choose, source, cutting))
+    judgements = {split: partial(_judgements, source, split, chosen) for split in source.judgements}
+    return replace(source, passages=partial(_passages, source, cutting), judgements=judgements)
 
-    Memory: the judgements with the texts of their queries, the words of these, and some documents.
-    """
 
-    def __init__(self, source: DataSource, cutting: Cutting) -> None:
-        self._source, self._cutting = source, cutting
-        self.splits, self.answered, self.shared_qids = source.splits, source.answered, source.shared_qids
+def _passages(source: Source, cutting: Cutting) -> Iterator[tuple[Place, Passage]]:
+    """The passages of each text, in order."""
+    for place, document in source.passages():
+        for number, (start, end) in enumerate(cut(document.text, cutting.words, cutting.overlap)):
+            yield place, Passage(f"{document.pid}#{number}", document.title, document.text[start:end])
 
-    @property
-    def dropped(self) -> Mapping[str, int]:
-        """What the source leaves out."""
-        return self._source.dropped
 
-    def files(self) -> list[Path]:
-        """The source's files."""
-        return self._source.files()
+def _judgements(source: Source, split: str, chosen: Callable[[], Chosen]) -> Iterator[tuple[Place, Judgement]]:
+    """The source's judgements, each of one passage; one of an unknown document stays as it is."""
+    for place, judgement in source.judgements[split]():
+        number = chosen().get((split, judgement.qid, judgement.pid))
+        yield place, judgement if number is None else judgement._replace(pid=f"{judgement.pid}#{number}")
 
-    def passages(self) -> Iterator[tuple[Place, Passage]]:
-        """The passages of each text, in order."""
-        for place, document in self._source.passages():
-            for number, (start, end) in enumerate(self._pieces(document.text)):
-                yield place, Passage(f"{document.pid}#{number}", document.title, document.text[start:end])
 
-    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The source's queries."""
-        return self._source.queries(split)
+def choose(source: Source, cutting: Cutting) -> Chosen:
+    """Which passage of its document each judgement is for."""
+    asked: dict[tuple[str, str], str] = {}
+    judged: dict[str, dict[tuple[str, str], int | None]] = defaultdict(dict)  # document -> its queries, and the answer
+    for split, judgements in source.judgements.items():
+        asked |= {(split, query.qid): query.text for _, query in source.queries[split]()}
+        for _, judgement in judgements():
+            judged[judgement.pid].setdefault((split, judgement.qid), judgement.at)
+    unknown = {key for queries in judged.values() for key, at in queries.items() if at is None}
+    weights = rarity(source, {term for key in unknown for term in terms(asked.get(key, ""))})
+    chosen: Chosen = {}
+    for _, document in tqdm(source.passages(), desc="documents that are judged", unit=" documents", disable=None):
+        for (split, qid), at in judged.get(document.pid, {}).items():
+            pieces = cut(document.text, cutting.words, cutting.overlap)
+            texts = [document.text[start:end] for start, end in pieces]
+            number = likeliest(texts, asked.get((split, qid), ""), weights) if at is None else holding(pieces, at)
+            chosen[split, qid, document.pid] = number
+    return chosen
 
-    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """The source's judgements, each of one passage; one of an unknown document stays as it is."""
-        for (place, judgement), number in zip(self._source.judgements(split), self._chosen[split], strict=True):
-            yield place, judgement._replace(pid=f"{judgement.pid}#{number}") if number >= 0 else judgement
 
-    def _pieces(self, text: str) -> list[tuple[int, int]]:
-        return cut(text, self._cutting.words, self._cutting.overlap)
+def rarity(source: Source, wanted: set[str]) -> dict[str, float]:
+    """Each of some words with ln((documents + 1) / (documents that hold it + 1))."""
+    if not wanted:
+        return {}
+    documents, holding_it = 0, Counter[str]()
+    for _, document in tqdm(source.passages(), desc="words of documents", unit=" documents", disable=None):
+        documents += 1
+        holding_it.update(terms(document.text) & wanted)
+    return {term: math.log((documents + 1) / (holding_it[term] + 1)) for term in wanted}
 
-    @cached_property
-    def _chosen(self) -> dict[str, NDArray[np.int32]]:
-        """Split -> the number of the passage that each judgement is for; -1: the document is unknown."""
-        judged = {split: self._judged(split) for split in self.splits}
-        weights = self._weights(judged)
-        chosen = {split: np.full(len(rows), -1, dtype=np.int32) for split, rows in judged.items()}
-        documents = self._documents("documents that are judged")
-        while batch := dict(islice(documents, DOCUMENTS)):
-            of_batch = pl.col("pid").is_in(pl.Series(list(batch), dtype=pl.String).implode())
-            for split, rows in judged.items():
-                for row, pid, at, query in rows.filter(of_batch).select("row", "pid", "at", "query").iter_rows():
-                    chosen[split][row] = self._choose(batch[pid], at, query or "", weights)
-        return chosen
 
-    def _choose(self, text: str, at: int | None, query: str, weights: Mapping[str, float]) -> int:
-        pieces = self._pieces(text)
-        if len(pieces) == 1:
-            return 0
-        if at is not None:
-            return holding(pieces, at)
-        asked = terms(query)
-        shared = (asked & terms(text[start:end]) for start, end in pieces)
-        scores = [math.fsum(weights[term] for term in found) for found in shared]
-        return scores.index(max(scores))
-
-    def _judged(self, split: str) -> pl.DataFrame:
-        """The judgements of a split as `JUDGED`, with the text of their queries, null for unknown ones."""
-        rows = ((row, j.qid, j.pid, j.at) for row, (_, j) in enumerate(self._source.judgements(split)))
-        parts = (pl.DataFrame(batch, JUDGED, orient="row") for batch in batched(rows))
-        table = pl.concat([pl.DataFrame(schema=JUDGED), *parts])
-        asked = table["qid"].unique().implode()
-        queries = (query[:2] for _, query in self._source.queries(split))
-        schema = {"qid": pl.String, "query": pl.String}
-        frames = (pl.DataFrame(batch, schema, orient="row") for batch in batched(queries))
-        texts = [frame.filter(pl.col("qid").is_in(asked)) for frame in frames]
-        found = pl.concat([pl.DataFrame(schema=schema), *texts]).unique("qid", keep="first", maintain_order=True)
-        return table.join(found, on="qid", how="left", maintain_order="left")
-
-    def _weights(self, judged: Mapping[str, pl.DataFrame]) -> dict[str, float]:
-        """Each word of the queries with ln((documents + 1) / (documents that hold it + 1))."""
-        wanted: set[str] = set()
-        for rows in judged.values():
-            texts = rows.filter(pl.col("at").is_null())["query"].drop_nulls().unique()
-            for (text,) in texts.to_frame().iter_rows():
-                wanted |= terms(text)
-        if not wanted:
-            return {}
-        documents, holding_it = 0, Counter[str]()
-        for _, text in self._documents("words of documents"):
-            documents += 1
-            holding_it.update(terms(text) & wanted)
-        return {term: math.log((documents + 1) / (holding_it[term] + 1)) for term in wanted}
-
-    def _documents(self, name: str) -> Iterator[tuple[str, str]]:
-        """Id and text of each document."""
-        rows = tqdm(self._source.passages(), desc=name, unit=" documents", disable=None)
-        return ((document.pid, document.text) for _, document in rows)
+def likeliest(pieces: list[str], query: str, weights: Mapping[str, float]) -> int:
+    """The piece whose words that the query has too weigh most; the first of several."""
+    scores = [math.fsum(weights[term] for term in terms(query) & terms(piece)) for piece in pieces]
+    return scores.index(max(scores))
 
 
 def holding(pieces: list[tuple[int, int]], at: int) -> int:

@@ -12,14 +12,25 @@ no ids in these files; the number of a query in its file, from 0, becomes its id
 """
 
 import ast
-import csv
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.lines import check_folder, find, read_json_items, read_lines, require
-from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query, check_id, check_string, check_text, shorten
+from gnn_encoder.data.lines import check_folder, find, read_columns, read_json_items, require
+from gnn_encoder.data.rows import (
+    Judgement,
+    Passage,
+    Place,
+    Query,
+    Source,
+    check_id,
+    check_objects,
+    check_string,
+    check_text,
+    shorten,
+)
 
 HEADER = ["id", "text", "title"]
 PASSAGES = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv")
@@ -27,74 +38,55 @@ EXAMPLES = ("biencoder-{0}-train.json", "retriever/{0}-train.json")
 ANSWERED = ("{0}-{1}.qa.csv", "{0}-{1}.csv", "retriever/qas/{0}-{1}.csv")
 
 
-class DPR:
-    """Reader of a folder of DPR's files.
+def open_dpr(folder: Path, name: str) -> Source:
+    """A folder of DPR's files.
 
     Args:
-        folder: `data.path`.
         name: `data.name`: nq, trivia, ...
-
-    Raises:
-        UserError: the folder, or a file that it must have, is missing.
     """
+    check_folder(folder, PASSAGES[0])
+    collection = require(folder, *PASSAGES)
+    examples = require(folder, *(pattern.format(name) for pattern in EXAMPLES))
+    dev, test = ([pattern.format(name, split) for pattern in ANSWERED] for split in ("dev", "test"))
+    tables = {"dev": find(folder, *dev), "test": require(folder, *test)}
+    answered = {split: path for split, path in tables.items() if path}
+    return Source(
+        files=[collection, examples, *answered.values()],
+        passages=partial(_passages, collection),
+        queries={"train": partial(_queries, examples)}
+        | {split: partial(_answered, path) for split, path in answered.items()},
+        judgements={"train": partial(_judgements, examples)},
+    )
 
-    shared_qids = False
-    dropped = NOTHING
 
-    def __init__(self, folder: Path, name: str) -> None:
-        check_folder(folder, PASSAGES[0])
-        self.collection = require(folder, *PASSAGES)
-        self.examples = require(folder, *(pattern.format(name) for pattern in EXAMPLES))
-        tables = {"test": require(folder, *(pattern.format(name, "test") for pattern in ANSWERED))}
-        dev = find(folder, *(pattern.format(name, "dev") for pattern in ANSWERED))
-        self.tables = {"dev": dev, **tables} if dev else tables
-        self.answered = tuple(self.tables)
-        self.splits = ("train", *self.answered)
-
-    def files(self) -> list[Path]:
-        """All files that are read, for the fingerprint."""
-        return [self.collection, self.examples, *self.tables.values()]
-
-    def passages(self) -> Iterator[tuple[Place, Passage]]:
-        """All passages; the header may be left out."""
-        for place, columns in _read_table(self.collection, HEADER):
-            if columns == HEADER and place.row == "line 1":
-                continue
+def _passages(path: Path) -> Iterator[tuple[Place, Passage]]:
+    """All passages; the header may be left out."""
+    for place, columns in read_columns(path, HEADER, quoted=True):
+        if columns != HEADER or place.row != "line 1":
             pid, text, title = columns
             yield place, Passage(check_id(place, "id", pid), title, check_text(place, "text", text))
 
-    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The queries of a split, with answers where the split is judged by answers."""
-        if split == "train":
-            for number, (place, item) in enumerate(_read_array(self.examples)):
-                yield place, Query(str(number), check_text(place, "query", item.get("question")))
-            return
-        for number, (place, (text, answers)) in enumerate(_read_table(self.tables[split], ["query", "answers"])):
-            yield place, Query(str(number), check_text(place, "query", text), _answers(place, answers))
 
-    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """Each positive passage of the training queries once, with grade 1."""
-        if split in self.answered:
-            return
-        for number, (place, item) in enumerate(_read_array(self.examples)):
-            for pid in dict.fromkeys(_positives(place, item)):
-                yield place, Judgement(str(number), pid, 1)
+def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
+    """The training queries."""
+    for number, (place, item) in enumerate(_items(path)):
+        yield place, Query(str(number), check_text(place, "query", item.get("question")))
 
 
-def _read_table(path: Path, header: list[str]) -> Iterator[tuple[Place, list[str]]]:
-    """Stream the rows of a tab-separated table with CSV's quotes; each line is a row."""
-    for number, line in read_lines(path):
-        place = Place(path, f"line {number}")
-        try:
-            columns = next(csv.reader([line], delimiter="\t"))
-        except csv.Error as error:
-            raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
-        if len(columns) != len(header):
-            raise UserError(
-                f"{place}: {len(columns)} columns, not {len(header)}; write {', '.join(header)} with a tab between "
-                'them, quotes that open a column closed and those inside doubled ("")'
-            )
-        yield place, columns
+def _judgements(path: Path) -> Iterator[tuple[Place, Judgement]]:
+    """Each positive passage of the training queries once, with grade 1."""
+    for number, (place, item) in enumerate(_items(path)):
+        contexts = check_objects(place, "positive_ctxs", item.get("positive_ctxs"))
+        pids = (context.get("passage_id", context.get("psg_id")) for context in contexts)
+        checked = (check_id(place, "passage_id", str(pid) if isinstance(pid, int) else pid) for pid in pids)
+        for pid in dict.fromkeys(checked):
+            yield place, Judgement(str(number), pid, 1)
+
+
+def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
+    """The queries of a split that is judged by answers."""
+    for number, (place, (text, answers)) in enumerate(read_columns(path, ["query", "answers"], quoted=True)):
+        yield place, Query(str(number), check_text(place, "query", text), _answers(place, answers))
 
 
 def _answers(place: Place, text: str) -> tuple[str, ...]:
@@ -113,14 +105,5 @@ def _answers(place: Place, text: str) -> tuple[str, ...]:
     return found
 
 
-def _read_array(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+def _items(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     return read_json_items(path, "item", a="query", form="a JSON array of queries")
-
-
-def _positives(place: Place, item: dict[str, Any]) -> Iterator[str]:
-    contexts = item.get("positive_ctxs")
-    if not isinstance(contexts, list) or not all(isinstance(context, dict) for context in contexts):
-        raise UserError(f"{place}, positive_ctxs: {shorten(contexts)} is no list of objects; give one, perhaps empty")
-    for context in contexts:
-        pid = context.get("passage_id", context.get("psg_id"))
-        yield check_id(place, "passage_id", str(pid) if isinstance(pid, int) else pid)

@@ -8,72 +8,64 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.rows import NOTHING, Judgement, Passage, Place, Query, check_id, check_text
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_id, check_text
 
 PACKAGE = "insuranceqa_data"
 REQUIREMENT = "insuranceqa-data==1.0"
 NAMES = {"train": "train", "dev": "valid", "test": "test"}
 
 
-class InsuranceQA:
-    """Reader of the package's files; the package itself is never imported (importing it loads everything).
+def open_insuranceqa(folder: Path | None = None) -> Source:
+    """The package's files; the package itself is never imported (importing it loads everything).
 
     Args:
         folder: where the files lie; by default the installed package.
-
-    Raises:
-        UserError: the package is not installed, or lacks a file.
     """
+    folder = folder or _package_folder()
+    answers = folder / "answers.json.gz"
+    splits = {split: folder / f"{name}.json.gz" for split, name in NAMES.items()}
+    for path in (answers, *splits.values()):
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
+    return Source(
+        files=[answers, *splits.values()],
+        passages=partial(_passages, answers),
+        queries={split: partial(_queries, path) for split, path in splits.items()},
+        judgements={split: partial(_judgements, path) for split, path in splits.items()},
+    )
 
-    answered: tuple[str, ...] = ()
-    shared_qids = False
-    dropped = NOTHING
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = _package_folder() if folder is None else folder
-        self.splits: tuple[str, ...] = SPLITS
-        for path in self.files():
-            if not path.is_file():
-                raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
+def _passages(path: Path) -> Iterator[tuple[Place, Passage]]:
+    """All answers, without titles."""
+    return ((place, Passage(pid, "", _english(place, entry))) for place, pid, entry in _entries(path))
 
-    def files(self) -> list[Path]:
-        """All files that are read, for the fingerprint."""
-        return [self._path(name) for name in ("answers", *NAMES.values())]
 
-    def passages(self) -> Iterator[tuple[Place, Passage]]:
-        """All answers, without titles."""
-        for place, pid, entry in self._entries("answers"):
-            yield place, Passage(pid, "", _english(place, entry))
+def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
+    """The queries of a split. Ids are the source's: each split counts from 0."""
+    return ((place, Query(qid, _english(place, entry))) for place, qid, entry in _entries(path))
 
-    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The queries of a split. Ids are the source's: each split counts from 0."""
-        for place, qid, entry in self._entries(NAMES[split]):
-            yield place, Query(qid, _english(place, entry))
 
-    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """Each answer of a query, with grade 1."""
-        for place, qid, entry in self._entries(NAMES[split]):
-            for pid in entry.get("answers") or []:
-                yield place, Judgement(qid, check_id(place, "answers", pid), 1)
+def _judgements(path: Path) -> Iterator[tuple[Place, Judgement]]:
+    """Each answer of a query, with grade 1."""
+    for place, qid, entry in _entries(path):
+        for pid in entry.get("answers") or []:
+            yield place, Judgement(qid, check_id(place, "answers", pid), 1)
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.json.gz"
 
-    def _entries(self, name: str) -> Iterator[tuple[Place, str, dict[str, Any]]]:
-        path = self._path(name)
-        try:
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                entries: dict[str, dict[str, Any]] = json.load(file)
-        except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
-            raise UserError(f"{path}: damaged ({error}); run `pip install --force-reinstall {REQUIREMENT}`") from error
-        for key, entry in entries.items():
-            yield Place(path, f"entry {key}"), key, entry
+def _entries(path: Path) -> Iterator[tuple[Place, str, dict[str, Any]]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            entries: dict[str, dict[str, Any]] = json.load(file)
+    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
+        raise UserError(f"{path}: damaged ({error}); run `pip install --force-reinstall {REQUIREMENT}`") from error
+    for key, entry in entries.items():
+        yield Place(path, f"entry {key}"), key, entry
 
 
 def _english(place: Place, entry: dict[str, Any]) -> str:

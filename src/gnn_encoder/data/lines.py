@@ -1,9 +1,10 @@
 """Strict reading of text files, plain or gzip: a line at a time, with the number of a wrong line in its error."""
 
+import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,36 +17,24 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Stream (line number from 1, line without its end).
-
-    Raises:
-        UserError: an empty line, bytes that are not UTF-8, or a gzip file that is cut off or damaged.
-    """
+def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
+    """Stream the lines, without their ends."""
     number = 0
     with open_binary(path) as file:
         try:
             for number, line in enumerate(file, start=1):
-                if number == 1:
-                    line = line.removeprefix(BYTE_ORDER_MARK)
-                text = _decode(path, number, line.rstrip(b"\r\n"))
+                place = Place(path, f"line {number}")
+                text = _decode(place, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n"))
                 if not text:
-                    raise UserError(f"{path}, line {number}: empty; remove the line")
-                yield number, text
+                    raise UserError(f"{place}: empty; remove the line")
+                yield place, text
         except DAMAGED_GZIP as error:
-            raise UserError(
-                f"{path}: gzip data cut off or damaged after line {number} ({error}); fetch or compress the file again"
-            ) from error
+            raise _damaged(path, f"line {number}", error) from error
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Stream the objects of a JSON lines file.
-
-    Raises:
-        UserError: what `read_lines` raises, or a line that is no JSON object.
-    """
-    for number, line in read_lines(path):
-        place = Place(path, f"line {number}")
+    """Stream the objects of a JSON lines file."""
+    for place, line in read_lines(path):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -56,6 +45,28 @@ def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         yield place, value
 
 
+def read_columns(
+    path: Path, names: Sequence[str] | None = None, *, quoted: bool = False
+) -> Iterator[tuple[Place, list[str]]]:
+    """Stream the rows of a table with a tab between its columns.
+
+    Args:
+        names: of the columns; None: the first row names them.
+        quoted: a column may stand in CSV's quotes; else quotes mean nothing.
+    """
+    for place, line in read_lines(path):
+        try:
+            columns = next(csv.reader([line], delimiter="\t")) if quoted else line.split("\t")
+        except csv.Error as error:
+            raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
+        names = names or columns
+        if len(columns) != len(names):
+            quotes = ', quotes that open a column closed and those inside doubled ("")' if quoted else ""
+            cure = f"write {', '.join(names)} with a tab between them{quotes}"
+            raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
+        yield place, columns
+
+
 def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Stream the objects of an array in a JSON file; memory does not grow with the file.
 
@@ -63,9 +74,6 @@ def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[t
         prefix: where the objects stand, as ijson names it: `item` if the file is the array.
         a: what an object is, for messages: "query".
         form: what the file is, for messages: "a JSON array of queries".
-
-    Raises:
-        UserError: the file is no JSON, is cut off or damaged, or has no such objects.
     """
     number = -1
     with open_binary(path) as file:
@@ -81,33 +89,19 @@ def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[t
             why, where = " ".join(str(error).split()), f", after item {number}" if number >= 0 else ""
             raise UserError(f"{path}{where}: not JSON ({why}); it must be {form} in UTF-8, whole") from error
         except DAMAGED_GZIP as error:
-            raise UserError(
-                f"{path}: gzip data cut off or damaged after item {number} ({error}); fetch or compress the file again"
-            ) from error
+            raise _damaged(path, f"item {number}", error) from error
     if number < 0:
         raise UserError(f"{path}: no items; it must be {form}")
 
 
 def check_folder(folder: Path, holds: str) -> None:
-    """Check that the folder of a source exists.
-
-    Args:
-        folder: `data.path`.
-        holds: a file that it should hold, for the message.
-
-    Raises:
-        UserError: it is not a folder.
-    """
+    """Refuse a `data.path` that is no folder; `holds` names a file that it should hold, for the message."""
     if not folder.is_dir():
         raise UserError(f"data.path: {folder} is not a folder; give the one that holds {holds}")
 
 
 def find(folder: Path, *names: str) -> Path | None:
-    """The first of the files `names` that is in a folder, plain or as `NAME.gz`; None where none is.
-
-    Raises:
-        UserError: a file is there in both forms.
-    """
+    """The first of the files `names` that is in a folder, plain or as `NAME.gz`; None where none is."""
     for name in names:
         found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
         if len(found) > 1:
@@ -118,11 +112,7 @@ def find(folder: Path, *names: str) -> Path | None:
 
 
 def require(folder: Path, *names: str) -> Path:
-    """The first of the files `names` that is in a folder, as `find` finds it.
-
-    Raises:
-        UserError: none of them is there, or one is there in both forms.
-    """
+    """The first of the files `names` that is in a folder, as `find` finds it."""
     path = find(folder, *names)
     if path is None:
         others = ", ".join(f"{name}.gz" if name == names[0] else name for name in names)
@@ -137,11 +127,13 @@ def open_binary(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def _decode(path: Path, number: int, line: bytes) -> str:
+def _decode(place: Place, line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}, line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} is not UTF-8 ({error.reason}); "
-            "convert the file to UTF-8"
-        ) from error
+        what = f"byte {error.start + 1}: 0x{line[error.start]:02x} is not UTF-8 ({error.reason})"
+        raise UserError(f"{place}, {what}; convert the file to UTF-8") from error
+
+
+def _damaged(path: Path, last: str, error: Exception) -> UserError:
+    return UserError(f"{path}: gzip data cut off or damaged after {last} ({error}); fetch or compress the file again")

@@ -1,9 +1,7 @@
 """Turns a source into the tables of passages, queries and qrels: checked, with the splits cut and sampled."""
 
 import logging
-import time
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,18 +11,20 @@ import pyarrow as pa
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_parquet, open_table
+from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_parquet
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import ROW_GROUP, batched, count_rows, write_table
+from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.lines import read_lines
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
-from gnn_encoder.data.rows import DataSource, Ids, Judgement, Place, check_text
+from gnn_encoder.data.rows import Judgements, Place, Queries, Source, check_text, check_unique, nth
 
 log = logging.getLogger(__name__)
 
 # Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
+TEXTS = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
+JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
 
 
 class Split(NamedTuple):
@@ -34,7 +34,7 @@ class Split(NamedTuple):
     qids: pl.Series
 
 
-def prepare(data: Data, source: DataSource, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
+def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
     """Write passages.parquet, queries/, qrels/, counts.parquet and statistics.json to `folder`.
 
     Args:
@@ -42,36 +42,51 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int, unlabell
             a share of all. PAIR gives them pseudo-labels; qrels/unlabelled.parquet keeps the hidden labels, by which
             the pseudo-labels are judged. The user's own unlabelled queries stand after them.
 
-    Memory: 8 bytes a passage, the judgements, and one batch of rows; with queries of the user's, those of the splits.
-
-    Raises:
-        UserError: the source breaks a rule; the message names the file and the row.
+    Memory: the ids of the passages, the queries and the judgements.
     """
     own = own_file(data.unlabelled)
     pids = _write_passages(source, folder / "passages.parquet")
-    judged = {split: _checked(source, split, read_judgements(source, split), pids) for split in source.splits}
-    queries = {split: _queries(source, split, table) for split, table in judged.items()}
-    splits = choose_queries(data, queries, seed, unlabelled_fraction)
-    tables = {name: folder / "queries" / f"{name}.parquet" for name in (*SPLITS, UNLABELLED)}
-    for name, table in tables.items():
-        origin, qids = splits[name]
-        _write_queries(source, origin, qids, judged[origin], table)
-        kept = judged[origin].filter(pl.col("qid").is_in(qids.implode()))
-        write_table(folder / "qrels" / f"{name}.parquet", QRELS, [kept.select(QRELS.names).to_arrow()])
-        if name == "train":
-            counted = kept.filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
-            write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
+    read = {reader: read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
+    texts = {split: read[reader] for split, reader in source.queries.items()}
+    judged = {split: _checked(split, reader, pids, texts[split]["qid"]) for split, reader in source.judgements.items()}
+    usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
+    drawn = choose_queries(data, usable, seed, unlabelled_fraction)
+    chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
+    queries = {name: _among(texts[origin], qids) for name, (origin, qids) in chosen.items()}
+    qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in chosen.items()}
     if own:
-        _append(tables[UNLABELLED], own_queries(own, tables.values()))
-    _warn_of_shared(source, splits)
-    statistics = describe(folder)
-    if data.passages:
-        statistics["passages"]["documents"] = _count_documents(folder / "passages.parquet")
-    if source.dropped:
-        statistics["left_out"] = dict(source.dropped)
+        found = own_queries(own, [table["text"] for table in queries.values()])
+        queries[UNLABELLED] = pl.concat([queries[UNLABELLED], found])
+    for name in queries:
+        write_table(folder / "queries" / f"{name}.parquet", QUERIES, [queries[name].to_arrow()])
+        write_table(folder / "qrels" / f"{name}.parquet", QRELS, [qrels[name].select(QRELS.names).to_arrow()])
+    counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
+    write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
+    _warn_of_shared(queries)
+    passages = pl.scan_parquet(folder / "passages.parquet")
+    statistics = {"passages": _passage_statistics(passages, documents=data.passages is not None)}
+    statistics |= {name: _split_statistics(queries[name], qrels[name]) for name in queries if len(queries[name])}
+    if dropped := source.dropped():
+        statistics["left_out"] = dict(dropped)
     write_json(folder / "statistics.json", statistics)
     for name, values in statistics.items():
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
+
+
+def read_queries(reader: Queries) -> pl.DataFrame:
+    """All queries that a source has for a split: columns qid, text, answers."""
+    rows = tqdm(reader(), desc="queries", unit=" queries", disable=None)
+    parts = (pl.DataFrame([row for _, row in batch], TEXTS, orient="row") for batch in batched(rows))
+    table = pl.concat([TEXTS.to_frame(), *parts])
+    check_unique(table["qid"], reader, "query id")
+    return table
+
+
+def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
+    """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
+    rows = tqdm(reader(), desc=f"judgements of {split}", unit=" judgements", disable=None)
+    parts = (pl.DataFrame([row[:4] for _, row in batch], JUDGED, orient="row") for batch in batched(rows))
+    return pl.concat([JUDGED.to_frame(), *parts])
 
 
 def choose_queries(
@@ -86,9 +101,6 @@ def choose_queries(
     Args:
         queries: ids of the queries of each split of the source that can be trained on or judged.
         unlabelled_fraction: how many labels are hidden, as a share of the training queries before the sample.
-
-    Raises:
-        UserError: nothing would be left for train.
     """
     splits = {name: Split(name, qids) for name, qids in queries.items()}
     train = splits["train"].qids
@@ -110,130 +122,62 @@ def choose_queries(
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
-def read_judgements(source: DataSource, split: str) -> pl.DataFrame:
-    """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
-    schema = {"qid": pl.String, "pid": pl.String, "grade": pl.Int32, "count": pl.Int64}
-    rows = tqdm(source.judgements(split), desc=f"judgements of {split}", unit=" judgements", disable=None)
-    batches = batched(row[:4] for _, row in rows)
-    return pl.concat([pl.DataFrame(schema=schema), *(pl.DataFrame(rows, schema, orient="row") for rows in batches)])
-
-
-def describe(folder: Path) -> dict[str, dict[str, float]]:
-    """Counts and means of the prepared tables; lengths in characters."""
-    passages = folder / "passages.parquet"
-    statistics = {"passages": {"passages": _count(passages), "mean_characters": _mean_characters(passages)}}
-    for name in (*SPLITS, UNLABELLED):
-        queries, qrels = folder / "queries" / f"{name}.parquet", folder / "qrels" / f"{name}.parquet"
-        if _count(queries) == 0:  # there are no unlabelled queries
-            continue
-        answers = int(pl.scan_parquet(queries).select(pl.col("answers").list.len().sum()).collect().item())
-        kind, judges = ("answers", answers) if answers else ("judgements", _count(qrels))
-        statistics[name] = {
-            "queries": _count(queries),
-            kind: judges,
-            f"{kind}_per_query": round(judges / _count(queries), 3),
-            "mean_characters": _mean_characters(queries),
-        }
-    return statistics
-
-
-def _write_passages(source: DataSource, path: Path) -> Ids:
-    pids = Ids()
+def _write_passages(source: Source, path: Path) -> pl.Series:
+    """Write the passages table. Returns the ids, which are unique."""
     rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in batched(rows):
-            pids.add([row.pid for _, row in batch])
-            yield pa.record_batch([list(column) for column in zip(*(row for _, row in batch), strict=True)], PASSAGES)
+        for batch in batched(row for _, row in rows):
+            yield pa.record_batch([list(column) for column in zip(*batch, strict=True)], PASSAGES)
 
-    started = time.monotonic()
     write_table(path, PASSAGES, batches())
-    count = count_rows(path)
-    if not count:
-        raise UserError(f"{next(iter(source.files()), 'data.name')}: no passages; add some")
-    seconds = time.monotonic() - started
-    pids.check_unique(((place, row.pid) for place, row in source.passages()), "passage id")
-    log.info("passages: %s a second read and written", f"{count / seconds:,.0f}")
+    pids = pl.read_parquet(path, columns=["pid"])["pid"]
+    if pids.is_empty():
+        raise UserError(f"{next(iter(source.files), 'data.name')}: no passages; add some")
+    check_unique(pids, source.passages, "passage id")
     return pids
 
 
-def _checked(source: DataSource, split: str, table: pl.DataFrame, pids: Ids) -> pl.DataFrame:
-    """The judgements of a split, each once, after a check that every pid exists and no pair has two grades.
-
-    The column `index` is a judgement's place among those of the source.
-    """
-    unknown = np.flatnonzero(~pids.contain(table["pid"]))
-    if len(unknown):
-        place, row = _judgement(source, split, int(unknown[0]))
-        raise UserError(f"{place}: passage {row.pid!r} is not in the corpus; add it or remove the judgement")
-    once = table.with_row_index().unique(table.columns, keep="first", maintain_order=True)  # official files repeat some
-    repeated = once.filter(~pl.struct("qid", "pid").is_first_distinct())["index"]
-    if len(repeated):
-        place, row = _judgement(source, split, repeated[0])
-        raise UserError(
-            f"{place}: query {row.qid!r} and passage {row.pid!r} are judged twice, differently; keep one judgement"
-        )
+def _checked(split: str, reader: Judgements, pids: pl.Series, qids: pl.Series) -> pl.DataFrame:
+    """The judgements of a split, each once, after a check that ids exist and that no pair has two grades."""
+    table = read_judgements(split, reader).with_row_index()
+    cures = {
+        "pid": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
+        "qid": "query {0.qid!r} is not among the queries; add it or remove the judgement",
+        "grade": "query {0.qid!r} and passage {0.pid!r} are judged twice, differently; keep one judgement",
+    }
+    once = table.unique(JUDGED.names(), keep="first", maintain_order=True)  # official files repeat some
+    wrong = {
+        "pid": table.filter(~pl.col("pid").is_in(pids.implode())),
+        "qid": table.filter(~pl.col("qid").is_in(qids.implode())),
+        "grade": once.filter(~pl.struct("qid", "pid").is_first_distinct()),
+    }
+    for name, rows in wrong.items():
+        if len(rows):
+            place, judgement = nth(reader(), rows["index"][0])
+            raise UserError(f"{place}: {cures[name].format(judgement)}")
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
-    return once
+    return once.drop("index")
 
 
-def _write_queries(source: DataSource, origin: str, chosen: pl.Series, judged: pl.DataFrame, path: Path) -> None:
-    """Write the `chosen` queries in the source's order; each judged query must exist, and only once."""
-    if chosen.is_empty():  # no label is hidden: the file need not be read again
-        write_table(path, QUERIES, ())
-        return
-    qids = Ids()
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        rows = tqdm(source.queries(origin), desc=f"queries of {origin}", unit=" queries", disable=None)
-        for batch in batched(rows):
-            names = [row.qid for _, row in batch]
-            qids.add(names)
-            kept = pl.Series(names, dtype=pl.String).is_in(chosen.implode()).to_list()
-            taken = [row for (_, row), keep in zip(batch, kept, strict=True) if keep]
-            columns = [[row.qid for row in taken], [row.text for row in taken], [list(row.answers) for row in taken]]
-            yield pa.record_batch(columns, QUERIES)
-
-    write_table(path, QUERIES, batches())
-    qids.check_unique(((place, row.qid) for place, row in source.queries(origin)), "query id")
-    unknown = np.flatnonzero(~qids.contain(judged["qid"]))
-    if len(unknown):
-        place, row = _judgement(source, origin, judged["index"][int(unknown[0])])
-        raise UserError(f"{place}: query {row.qid!r} is not among the queries; add it or remove the judgement")
-
-
-def _append(path: Path, more: Iterable[pa.RecordBatch]) -> None:
-    """Write `more` behind the rows of a queries table; it may read the table while it yields."""
-    longer = path.with_suffix(".partial")
-    write_table(longer, QUERIES, chain(open_table(path, QUERIES).iter_batches(batch_size=ROW_GROUP), more))
-    longer.replace(path)
-
-
-def _warn_of_shared(source: DataSource, splits: dict[str, Split]) -> None:
-    """Warn when a query is in two splits, if an id means the same query in every split of the source."""
-    if not source.shared_qids:
-        return
-    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        shared = splits[one].qids.is_in(splits[other].qids.implode()).sum()
-        if shared:
-            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
-
-
-def _queries(source: DataSource, split: str, judged: pl.DataFrame) -> pl.Series:
+def _usable(split: str, qids: pl.Series, judged: pl.DataFrame | None) -> pl.Series:
     """Ids of a split's usable queries: all of them if answers judge the split, else those with a positive judgement."""
-    if split in source.answered:
-        qids = pl.Series([row.qid for _, row in source.queries(split)], dtype=pl.String)
+    if judged is None:
         if qids.is_empty():
             raise UserError(f"queries of split {split}: there are none; add some with answers")
         return qids
     answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
-    if not len(answered):
+    if answered.is_empty():
         raise UserError(f"qrels of split {split}: no query has a positive grade; add judgements with grade 1")
     left_out = judged["qid"].n_unique() - len(answered)
     if left_out:
         log.info("%s: %d queries without a positive grade are left out, with their judgements", split, left_out)
     return answered
+
+
+def _among(table: pl.DataFrame, qids: pl.Series) -> pl.DataFrame:
+    return table.filter(pl.col("qid").is_in(qids.implode()))
 
 
 def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Series]:
@@ -244,35 +188,42 @@ def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Se
     return qids.filter(mask), qids.filter(~mask)
 
 
-def _judgement(source: DataSource, split: str, row: int) -> tuple[Place, Judgement]:
-    return next(islice(source.judgements(split), row, None))
+def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
+    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        shared = queries[one]["text"].is_in(queries[other]["text"].implode()).sum()
+        if shared:
+            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 
 
-def _count(path: Path) -> int:
-    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+def _passage_statistics(passages: pl.LazyFrame, *, documents: bool) -> dict[str, float]:
+    """Counts and the mean length in characters; each document that was cut has a first passage."""
+    found = passages.select(
+        passages=pl.len(), mean_characters=_characters(), documents=pl.col("pid").str.ends_with("#0").sum()
+    )
+    values = found.collect(engine="streaming").row(0, named=True)
+    values["mean_characters"] = round(values["mean_characters"] / values["passages"], 1)
+    return values if documents else {name: values[name] for name in ("passages", "mean_characters")}
 
 
-def _count_documents(passages: Path) -> int:
-    """How many documents were cut: each has a first passage."""
-    first = pl.scan_parquet(passages).select(pl.col("pid").str.ends_with("#0").sum())
-    return int(first.collect(engine="streaming").item())
+def _split_statistics(queries: pl.DataFrame, qrels: pl.DataFrame) -> dict[str, float]:
+    """Counts and means of a split; lengths in characters."""
+    count, answers = len(queries), int(queries["answers"].list.len().sum())
+    kind, judges = ("answers", answers) if answers else ("judgements", len(qrels))
+    characters = queries.select(_characters()).item()
+    means = {f"{kind}_per_query": round(judges / count, 3), "mean_characters": round(characters / count, 1)}
+    return {"queries": count, kind: judges} | means
 
 
-def _mean_characters(path: Path) -> float:
-    # Whole numbers are added up, so that the sum does not depend on the order of the threads.
-    characters = pl.scan_parquet(path).select(pl.col("text").str.len_chars().cast(pl.Int64).sum())
-    return round(int(characters.collect(engine="streaming").item()) / _count(path), 1)
+def _characters() -> pl.Expr:
+    """Whole numbers are added up, so that the sum does not depend on the order of the threads."""
+    return pl.col("text").str.len_chars().cast(pl.Int64).sum()
 
 
 # --- queries without labels -------------------------------------------------------------------------------------------
 
 
 def own_file(name: str | None) -> Path | None:
-    """The file that `data.unlabelled` names, or None if it is null.
-
-    Raises:
-        UserError: there is no such file.
-    """
+    """The file that `data.unlabelled` names, or None if it is null."""
     if name is None:
         return None
     if not Path(name).is_file():
@@ -280,8 +231,8 @@ def own_file(name: str | None) -> Path | None:
     return Path(name)
 
 
-def own_queries(path: Path, others: Iterable[Path]) -> Iterator[pa.RecordBatch]:
-    """Stream a user's queries as rows of a queries table, each text once.
+def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
+    """A user's queries as a queries table, each text once.
 
     Queries that other tables have are left out, whatever their case, white space and punctuation: those of train would
     stay in the graph when Masked Graph Training takes the labelled one out, and those of dev and test would take part
@@ -290,34 +241,22 @@ def own_queries(path: Path, others: Iterable[Path]) -> Iterator[pa.RecordBatch]:
     Args:
         path: a text file with one query per line, plain or gzip, or a Parquet table with a column `text`, such as that
             of the generated queries.
-        others: the queries tables of the splits, and that of queries with hidden labels.
-
-    Raises:
-        UserError: `path` is a table without that column, or a query is empty.
+        others: the texts of the splits, and of queries with hidden labels.
     """
-    tables = [pl.DataFrame(open_table(table, QUERIES).read(columns=["text"]))["text"] for table in others]
-    seen = _keys(pl.concat(tables)).unique()
-    first = left_out = 0
-    for batch in batched(read_texts(path)):
-        texts = pl.Series("text", batch, pl.String)
-        keys = _keys(texts)
-        kept = keys.is_first_distinct() & ~keys.is_in(seen.implode())
-        texts, seen = texts.filter(kept), pl.concat([seen, keys.filter(kept)])
-        qids = [f"unlabelled-{first + i}" for i in range(len(texts))]
-        yield pa.record_batch([qids, texts.to_list(), [[] for _ in qids]], QUERIES)
-        first, left_out = first + len(texts), left_out + len(batch) - len(texts)
-    log.info("%s: %d queries; %d more repeat one of them or of the data's, and are left out", path, first, left_out)
+    texts = pl.Series("text", list(read_texts(path)), pl.String)
+    keys, taken = _keys(texts), _keys(pl.concat(others).alias("text"))
+    kept = texts.filter(keys.is_first_distinct() & ~keys.is_in(taken.implode()))
+    told = "%s: %d queries; %d more repeat one of them or of the data's, and are left out"
+    log.info(told, path, len(kept), len(texts) - len(kept))
+    qids = [f"unlabelled-{number}" for number in range(len(kept))]
+    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, TEXTS)
 
 
-def read_texts(path: Path) -> Iterable[str]:
-    """Stream a user's queries, checking each.
-
-    Raises:
-        UserError: the file is a table without a column `text`, or a query is empty.
-    """
+def read_texts(path: Path) -> Iterator[str]:
+    """Stream a user's queries, checking each."""
     if path.suffix != ".parquet":
-        for number, line in read_lines(path):
-            yield check_text(Place(path, f"line {number}"), "query", " ".join(line.split()))
+        for place, line in read_lines(path):
+            yield check_text(place, "query", " ".join(line.split()))
         return
     table = open_parquet(path)
     if "text" not in table.schema_arrow.names:
@@ -330,7 +269,7 @@ def read_texts(path: Path) -> Iterable[str]:
 
 
 def _keys(texts: pl.Series) -> pl.Series:
-    """64-bit hashes of what equal queries have in common: 8 bytes a query stay in memory."""
-    text = pl.col("text")
-    same = pl.when(normal_form(text) == "").then(text.str.strip_chars()).otherwise(normal_form(text))  # "?" is no "!"
-    return texts.to_frame("text").select(same.hash())["text"]
+    """What equal queries have in common."""
+    text, same = pl.col("text"), normal_form(pl.col("text"))
+    whole = pl.when(same == "").then(text.str.strip_chars()).otherwise(same)  # "?" is no "!"
+    return texts.to_frame("text").select(whole)["text"]

@@ -1,22 +1,19 @@
 """What a source yields: checked rows, each with the place in the source's files where it stands, and their ids."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
-
 DIGITS = 16  # hexadecimal: 64 bits
-NOTHING: Mapping[str, int] = MappingProxyType({})  # `dropped` of a source that leaves nothing out
 
 
 class Place(NamedTuple):
@@ -55,52 +52,38 @@ class Judgement(NamedTuple):
     at: int | None = None  # the character of the passage's text where the answer begins, if the source says it
 
 
-class DataSource(Protocol):
-    """A reader of one source format. Every call of a method reads the files anew, in the same order."""
+Passages = Callable[[], Iterator[tuple[Place, Passage]]]
+Queries = Callable[[], Iterator[tuple[Place, Query]]]
+Judgements = Callable[[], Iterator[tuple[Place, Judgement]]]
 
-    splits: tuple[str, ...]  # the splits that the source has
-    answered: tuple[str, ...]  # the splits that are judged by answers: they have no judgements
-    shared_qids: bool  # whether an id means the same query in every split
 
-    @property
-    def dropped(self) -> Mapping[str, int]:
-        """What is left out on purpose, such as `questions_without_an_answer`, and how often."""
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The rows of one data set. Every call reads the files anew, in the same order.
 
-    def files(self) -> list[Path]:
-        """All files that are read, for the fingerprint."""
+    A file that is missing or damaged and a row that breaks a rule are a UserError, which names the file and the row.
+    """
 
-    def passages(self) -> Iterator[tuple[Place, Passage]]:
-        """All passages."""
-
-    def queries(self, split: str) -> Iterator[tuple[Place, Query]]:
-        """The queries of a split, perhaps with others: `prepare` leaves out those without a judgement or answers."""
-
-    def judgements(self, split: str) -> Iterator[tuple[Place, Judgement]]:
-        """All judgements of a split; none if the split is judged by answers."""
+    files: list[Path]  # all that are read, for the fingerprint
+    passages: Passages
+    queries: Mapping[str, Queries]  # by split, perhaps with others: those without a judgement or answers are left out
+    judgements: Mapping[str, Judgements]  # by split; a split that is judged by answers has none
+    dropped: Callable[[], dict[str, int]] = dict  # what is left out on purpose, and how often
 
 
 def check_id(place: Place, column: str, value: object) -> str:
-    """An id that a TREC run can carry: a string, not empty, without white space.
-
-    Raises:
-        UserError: it is something else.
-    """
-    if value is None:
-        raise UserError(f"{place}, {column}: missing; give every row an id of its own")
+    """An id that a TREC run can carry: a string, not empty, without white space."""
+    if value is None or value == "":
+        what = "missing" if value is None else "empty"
+        raise UserError(f"{place}, {column}: {what}; give every row an id of its own")
     text = check_string(place, column, value)
-    if not text:
-        raise UserError(f"{place}, {column}: empty; give every row an id of its own")
     if text.split() != [text]:
         raise UserError(f"{place}, {column}: {shorten(text)} has white space, a TREC run cannot carry it; replace it")
     return text
 
 
 def check_text(place: Place, column: str, value: object) -> str:
-    """A text with at least one character that is not white space.
-
-    Raises:
-        UserError: it is missing, empty or no string.
-    """
+    """A text with at least one character that is not white space."""
     if value is None:
         raise UserError(f"{place}, {column}: missing; add it or remove the row")
     text = check_string(place, column, value)
@@ -110,11 +93,7 @@ def check_text(place: Place, column: str, value: object) -> str:
 
 
 def check_string(place: Place, column: str, value: object) -> str:
-    """A string that UTF-8 can hold.
-
-    Raises:
-        UserError: it is of another type, or holds half of a surrogate pair (JSON can spell one).
-    """
+    """A string that UTF-8 can hold."""
     if not isinstance(value, str):
         raise UserError(f"{place}, {column}: {shorten(value)} is not a string; put it in quotes")
     try:
@@ -126,14 +105,31 @@ def check_string(place: Place, column: str, value: object) -> str:
 
 
 def check_grade(place: Place, column: str, value: str) -> int:
-    """A grade that an int32 holds, also written as 1.0.
-
-    Raises:
-        UserError: it is no integer, or has too many digits.
-    """
+    """A grade that an int32 holds, also written as 1.0."""
     if not GRADE.fullmatch(value):
         raise UserError(f"{place}, {column}: {shorten(value)} is not an integer; write 1 for relevant, 0 for not")
     return int(value.partition(".")[0])
+
+
+def check_objects(place: Place, column: str, value: object) -> list[dict[str, Any]]:
+    """A list of JSON objects, perhaps empty."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise UserError(f"{place}, {column}: {shorten(value)} is no list of objects; give one, perhaps empty")
+    return value
+
+
+def check_unique(ids: pl.Series, rows: Callable[[], Iterator[tuple[Place, Any]]], column: str) -> None:
+    """Check that the ids of all rows differ; `rows` reads them once more, to tell the places of two equal ones."""
+    again = (~ids.is_first_distinct()).arg_true()
+    if len(again):
+        key, first = ids[again[0]], ids.index_of(ids[again[0]])
+        (one, _), (other, _) = nth(rows(), first or 0), nth(rows(), again[0])
+        raise UserError(f"{other}, {column}: {key!r} is also the id in {one.row}; give each row its own")
+
+
+def nth(rows: Iterator[tuple[Place, Any]], row: int) -> tuple[Place, Any]:
+    """One of the rows, counted from 0, to tell its place."""
+    return next(islice(rows, row, None))
 
 
 def shorten(value: object, limit: int = 60) -> str:
@@ -142,77 +138,15 @@ def shorten(value: object, limit: int = 60) -> str:
     return shown if len(shown) <= limit else f"{shown[:limit]}..."
 
 
-# --- ids --------------------------------------------------------------------------------------------------------------
-
-
-class Ids:
-    """Ids in row order, collected batch by batch; they are compared only where two hashes are equal."""
-
-    def __init__(self) -> None:
-        self._batches: list[NDArray[np.uint64]] = []
-        self._sorted: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-
-    def add(self, ids: list[str]) -> None:
-        """Append the ids of the next rows."""
-        self._batches.append(hash_ids(pl.Series(ids, dtype=pl.String)))
-
-    def check_unique(self, rows: Iterable[tuple[Place, str]], column: str) -> None:
-        """Check that no two rows have the same id. Call it after the last `add`, and before `contain`.
-
-        Args:
-            rows: place and id of every row once more; they are read only if two hashes are equal.
-            column: what the source calls the id.
-
-        Raises:
-            UserError: two rows have the same id.
-        """
-        hashes = np.concatenate([*self._batches, self._sorted])
-        self._batches = []
-        self._sorted = np.sort(hashes)
-        repeated = np.unique(self._sorted[1:][self._sorted[1:] == self._sorted[:-1]])
-        if len(repeated):
-            suspects = np.flatnonzero(np.isin(hashes, repeated))
-            _raise_if_repeated(_pick(rows, suspects), column)
-
-    def contain(self, ids: pl.Series) -> NDArray[np.bool_]:
-        """Whether each of `ids` is among the collected ones (wrong for one unknown id in 2**64 / rows)."""
-        hashes = hash_ids(ids)
-        if not len(self._sorted):
-            return np.zeros(len(hashes), dtype=np.bool_)
-        nearest = np.searchsorted(self._sorted, hashes).clip(max=len(self._sorted) - 1)
-        return np.asarray(self._sorted[nearest] == hashes)
-
-
-def hash_ids(ids: pl.Series) -> NDArray[np.uint64]:
-    """64-bit hash of each string; the same within a process."""
-    return ids.hash(seed=0).to_numpy()
-
-
-def _pick(rows: Iterable[tuple[Place, str]], wanted: NDArray[np.intp]) -> Iterator[tuple[Place, str]]:
-    positions = set(wanted.tolist())
-    return (row for i, row in enumerate(rows) if i in positions)
-
-
-def _raise_if_repeated(rows: Iterable[tuple[Place, str]], column: str) -> None:
-    first: dict[str, Place] = {}
-    for place, key in rows:
-        if key in first:
-            raise UserError(f"{place}, {column}: {key!r} is also the id in {first[key].row}; give each row its own")
-        first[key] = place
-
-
 def stable_hash(text: str) -> str:
     """64 bits of BLAKE2b as 16 hexadecimal digits."""
     return blake2b(text.encode(), digest_size=DIGITS // 2).hexdigest()
 
 
 def split_of(key: str, *, dev: float, test: float) -> str:
-    """The split that a hash falls into: a query keeps it while others come and go, and whatever the seed is.
+    """The split that a `stable_hash` falls into: a query keeps it while others come and go, and whatever the seed is.
 
-    Args:
-        key: as `stable_hash` gives it.
-        dev: share of the queries outside test that is dev, in 0..1.
-        test: share of all queries that is test, in 0..1.
+    `test` is the share of all queries that is test, `dev` the share of the others that is dev.
     """
     place = int(key, 16) / 16**DIGITS
     if place < test:

@@ -1,44 +1,45 @@
 """The choice of the reader for `data.source`."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.beir import Beir
-from gnn_encoder.data.cutting import Cut
-from gnn_encoder.data.dpr import DPR
-from gnn_encoder.data.insuranceqa import InsuranceQA
-from gnn_encoder.data.ir_datasets import IRDatasets, split_names
-from gnn_encoder.data.msmarco import MSMARCO
+from gnn_encoder.data.beir import open_beir
+from gnn_encoder.data.cutting import cut_source
+from gnn_encoder.data.dpr import open_dpr
+from gnn_encoder.data.insuranceqa import open_insuranceqa
+from gnn_encoder.data.ir_datasets import open_ir_datasets, split_names
+from gnn_encoder.data.msmarco import open_msmarco
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.query_log import SearchLog
-from gnn_encoder.data.rows import DataSource
-from gnn_encoder.data.squad import Squad
+from gnn_encoder.data.query_log import Division, open_log
+from gnn_encoder.data.rows import Source
+from gnn_encoder.data.squad import open_squad
 
 
-def open_source(data: Data) -> DataSource:
-    """The reader of `data.source`; with `data.passages` it cuts the texts into passages.
+def open_source(data: Data) -> Source:
+    """The source that `data` names; with `data.passages` its texts are cut into passages."""
+    source = _opened(data)
+    return cut_source(source, data.passages) if data.passages else source
 
-    Raises:
-        UserError: its package, its folder or one of its files is missing, or the parameter that names it is null.
-    """
-    readers: dict[str, Callable[[Data], DataSource]] = {
-        "insuranceqa": lambda data: InsuranceQA(),
-        "beir": lambda data: Beir(_folder(data, "corpus.jsonl")),
-        "log": lambda data: SearchLog(
-            _folder(data, "corpus.jsonl"),
-            min_count=data.min_count,
-            split=data.split,
-            dev=data.dev_fraction,
-            test=data.test_fraction,
-        ),
-        "squad": lambda data: Squad(_folder(data, "train.json"), dev=data.dev_fraction, test=data.test_fraction),
-        "msmarco": lambda data: MSMARCO(_folder(data, "collection.tsv"), data.test),
-        "dpr": lambda data: DPR(_folder(data, "psgs_w100.tsv"), _name(data, "nq or trivia")),
-        "ir_datasets": lambda data: IRDatasets(_names(data)),
-    }
-    source = readers[data.source](data)
-    return Cut(source, data.passages) if data.passages else source
+
+def _opened(data: Data) -> Source:
+    shares = {"dev": data.dev_fraction, "test": data.test_fraction}
+    match data.source:
+        case "insuranceqa":
+            return open_insuranceqa()
+        case "beir":
+            return open_beir(_folder(data, "corpus.jsonl"))
+        case "log":
+            division = Division(by=data.split, **shares)
+            return open_log(_folder(data, "corpus.jsonl"), division, min_count=data.min_count)
+        case "squad":
+            return open_squad(_folder(data, "train.json"), **shares)
+        case "msmarco":
+            return open_msmarco(_folder(data, "collection.tsv"), data.test)
+        case "dpr":
+            return open_dpr(_folder(data, "psgs_w100.tsv"), _name(data, "nq or trivia"))
+        case "ir_datasets":
+            named = data.names.model_dump(exclude_none=True) if data.names else None
+            return open_ir_datasets(named or split_names(_name(data, "such as beir/scifact")))
 
 
 def _folder(data: Data, holds: str) -> Path:
@@ -51,9 +52,3 @@ def _name(data: Data, example: str) -> str:
     if data.name is None:
         raise UserError(f"data.name is null: source {data.source} needs the set's name, {example}; set data.name")
     return data.name
-
-
-def _names(data: Data) -> dict[str, str]:
-    if data.names is not None:
-        return data.names.model_dump(exclude_none=True)
-    return split_names(_name(data, "such as beir/scifact"))

@@ -159,17 +159,12 @@ def _repeated(texts: pl.Series, generated: int) -> NDArray[np.bool_]:
 def _write_windows(target: Path, work: Path, passages: int, make: Windows, label: str) -> None:
     """Write a QUERIES table window by window; those that an interrupted run left in `work` are not made again."""
 
-    def part(number: int) -> Path:
-        return work / f"part-{number:06d}.parquet"
+    def write(path: Path, number: int, table: pa.Table) -> None:
+        write_part(path, QUERIES, [table])
 
-    def write(number: int, table: pa.Table) -> None:
-        partial = work / f".{number:06d}"
-        write_part(partial, QUERIES, [table])
-        partial.rename(part(number))
-
-    work.mkdir(parents=True, exist_ok=True)
-    resume_windows(passages, WINDOW, part, make, write, label=label, unit="passages")
-    write_table(target, QUERIES, (pq.read_table(part(number)) for number in range(-(-passages // WINDOW))))
+    name = "part-{:06d}.parquet"
+    files = resume_windows(work, name, passages, WINDOW, make, write, label=label, unit="passages")
+    write_table(target, QUERIES, map(pq.read_table, files))
     distributed.barrier()
 
 

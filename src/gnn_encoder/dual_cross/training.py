@@ -131,7 +131,7 @@ def train_generator(
     model.freeze_lower(frozen_layers)
     set_word_frequencies(model.model, texts.token_counts(model.model.config.decoder.vocab_size))
     task = GeneratorTask(model, texts, epochs=section.epochs, batch_size=section.batch_size, seed=seed)
-    how = Settings(name="generator", warmup=section.warmup, seed=seed)
+    how = Settings(name="generator", title="generator", warmup=section.warmup, seed=seed)
     return fit(task, parameter_groups(model, section.learning_rate), how, folder)
 
 

@@ -39,11 +39,7 @@ def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32
 
 
 def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
-    """Passages alone, the input of E_P(p).
-
-    Raises:
-        UserError: the encoder was trained on passages together with a query.
-    """
+    """Passages alone, the input of E_P(p)."""
     settings = encoder.settings
     if settings.pair_length is not None:
         raise UserError(
@@ -112,18 +108,16 @@ def _encode_windows(
     encoder: DualEncoder, inputs: Inputs, writer: ArrayWriter, transform: Transform, batch_tokens: int, unit: str
 ) -> None:
     """Encode this device's share of the windows that are not done."""
-    rows = len(inputs)
-    firsts = [first for first in range(0, rows, WINDOW) if first not in writer.done]
-    mine = firsts[distributed.rank() :: distributed.world_size()]
-    done = rows - sum(_window_size(first, rows) for first in firsts)
-    with writer, tqdm(total=rows, initial=done, desc=f"encode {unit}", unit=f" {unit}", disable=None) as bar:
-        windows = prefetch(
-            lambda first: prepare_rows(inputs, first + np.arange(_window_size(first, rows)), batch_tokens), mine
-        )
-        for first, prepared in windows:
-            size = _window_size(first, rows)
-            writer.write(first, transform(first, encode_prepared(prepared, size, encoder.encode_passages)))
-            bar.update(size * distributed.world_size())
+    count = len(inputs)
+    windows = [np.arange(first, min(first + WINDOW, count)) for first in range(0, count, WINDOW)]
+    waiting = [rows for rows in windows if rows[0] not in writer.done]
+    mine = waiting[distributed.rank() :: distributed.world_size()]
+    done = count - sum(map(len, waiting))
+    with writer, tqdm(total=count, initial=done, desc=f"encode {unit}", unit=f" {unit}", disable=None) as bar:
+        for rows, prepared in prefetch(lambda rows: prepare_rows(inputs, rows, batch_tokens), mine):
+            vectors, first = encode_prepared(prepared, len(rows), encoder.encode_passages), int(rows[0])
+            writer.write(first, transform(first, vectors))
+            bar.update(len(rows) * distributed.world_size())
 
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
@@ -174,7 +168,3 @@ def _embed(
     if len(rows) == 0:
         return np.empty((0, encoder.dimension), dtype=np.float32)
     return encode_prepared(prepare_rows(inputs, rows, batch_tokens), len(rows), encode)
-
-
-def _window_size(first: int, rows: int) -> int:
-    return min(rows, first + WINDOW) - first

@@ -21,6 +21,8 @@ from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 
+PART = "part-{:06d}.parquet"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs:
@@ -105,22 +107,15 @@ def score_pairs(
     model: CrossEncoder, pairs: Pairs, folder: Path, *, max_length: int, batch_tokens: int
 ) -> NDArray[np.float32]:
     """M_ce's logit of each pair, resumable in `folder`. *Shape:* (n,)."""
+    limits: dict[str, Any] = {"max_length": max_length, "batch_tokens": batch_tokens}
+    work = partial(encode_pairs, model, pairs, encode=model.column_of_logits, **limits)
+    how = {"label": "score pairs", "unit": "pairs"}
+    files = resume_windows(folder, "scores-{:06d}.npy", len(pairs), WINDOW, work, _write_scores, **how)
+    return np.concatenate([np.empty(0, dtype=np.float32), *map(np.load, files)])
 
-    def place(window: int) -> Path:
-        return folder / f"scores-{window:06d}.npy"
 
-    def write(window: int, scores: NDArray[np.float32]) -> None:
-        unfinished = folder / f".{window:06d}.npy"
-        np.save(unfinished, scores[:, 0])
-        unfinished.rename(place(window))
-
-    folder.mkdir(parents=True, exist_ok=True)
-    work = partial(
-        encode_pairs, model, pairs, encode=model.column_of_logits, max_length=max_length, batch_tokens=batch_tokens
-    )
-    resume_windows(len(pairs), WINDOW, place, work, write, label="score pairs", unit="pairs")
-    parts = [np.load(place(window)) for window in pairs.windows]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+def _write_scores(path: Path, window: int, scores: NDArray[np.float32]) -> None:
+    np.save(path, scores[:, 0])
 
 
 def embed_pairs(
@@ -141,26 +136,21 @@ def embed_pairs(
         known: embeddings that are taken over instead of being computed; None: all are computed.
     """
 
-    def place(window: int) -> Path:
-        return feature_part(folder, window)
-
-    def write(window: int, vectors: NDArray[np.float32]) -> None:
+    def write(path: Path, window: int, vectors: NDArray[np.float32]) -> None:
         part = slice(window * WINDOW, (window + 1) * WINDOW)
         features = vectors.astype(np.float16)
         if known is not None:
             features = known.fill(part, features)
         feature = pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), features.shape[1])
         columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
-        unfinished = folder / f".{window:06d}"
-        write_part(unfinished, schema, [pa.table([*columns, feature], schema=schema)])
-        unfinished.rename(place(window))
+        write_part(path, schema, [pa.table([*columns, feature], schema=schema)])
 
-    folder.mkdir(parents=True, exist_ok=True)
     limits: dict[str, Any] = {"max_length": max_length, "batch_tokens": batch_tokens}
     work = partial(encode_pairs, model, pairs, encode=model.embed, known=known, **limits)
-    resume_windows(len(pairs), WINDOW, place, work, write, label=f"embed {folder.name}", unit="pairs")
+    how = {"label": f"embed {folder.name}", "unit": "pairs"}
+    resume_windows(folder, PART, len(pairs), WINDOW, work, write, **how)
 
 
 def feature_part(folder: Path, number: int) -> Path:
-    """Name of a part of an edge-feature table."""
-    return folder / f"part-{number:06d}.parquet"
+    """A part of an edge-feature table."""
+    return folder / PART.format(number)

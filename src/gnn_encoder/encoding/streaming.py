@@ -80,34 +80,39 @@ def encode_prepared(prepared: Prepared, size: int, encode: Callable[[Batch], Ten
 
 
 def resume_windows(
+    folder: Path,
+    name: str,
     rows: int,
     window: int,
-    place: Callable[[int], Path],
     work: Callable[[list[int]], Iterator[tuple[int, Any]]],
-    write: Callable[[int, Any], None],
+    write: Callable[[Path, int, Any], None],
     *,
     label: str,
     unit: str,
-) -> None:
-    """Compute the windows whose files do not exist yet, shared by all devices.
+) -> list[Path]:
+    """Compute the windows whose files do not exist yet, shared by all devices. Returns the files of all.
 
     Args:
+        name: of a window's file, such as `part-{:06d}.parquet`; it exists only when it is complete.
         rows: rows of all windows together.
         window: rows of one window.
-        place: the file of a window, by its number; it exists only when it is complete.
         work: yields (window, result) for each of the window numbers it gets.
-        write: writes a window's result to its file.
+        write: writes a window's result to the file that it gets.
     """
-    count = -(-rows // window)
-    waiting = [number for number in range(count) if not place(number).exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / name.format(number) for number in range(-(-rows // window))]
+    waiting = [number for number, file in enumerate(files) if not file.exists()]
     distributed.barrier()  # every rank must list the missing files before any rank writes one
     mine = waiting[distributed.rank() :: distributed.world_size()]
-    done = min(rows, (count - len(waiting)) * window)
+    done = min(rows, (len(files) - len(waiting)) * window)
     with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}", disable=None) as bar:
         for number, result in work(mine):
-            write(number, result)
+            unfinished = folder / f".{files[number].name}"
+            write(unfinished, number, result)
+            unfinished.rename(files[number])
             bar.update(min(window, rows - number * window) * distributed.world_size())
     distributed.barrier()
+    return files
 
 
 def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

@@ -5,7 +5,6 @@ There are two files: `ids.npy`, the token ids of all texts without special token
 and a pair for the cross-encoder all come from the same ids.
 """
 
-import logging
 import os
 import shutil
 from collections.abc import Sequence
@@ -28,7 +27,6 @@ from gnn_encoder.core.storage.tables import count_rows, iterate_texts
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.dual_encoder import DualEncoder
 
-log = logging.getLogger(__name__)
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
 
 
@@ -186,27 +184,24 @@ def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str
 def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, prefix: str, folder: Path) -> None:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     partial.mkdir(parents=True)
-    n_rows = count_rows(table)
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
-    total = 0
+    offsets = [np.zeros(1, dtype=np.int64)]
+    label = f"tokenise {table.stem}"
     with (
-        (partial / "ids.bin").open("wb") as file,
-        (partial / "offsets.npy").open("wb") as offsets,
-        tqdm(total=n_rows, desc=f"tokenise {table.stem}", unit=" texts", disable=None) as progress,
+        (partial / "ids.npy").open("wb") as file,
+        tqdm(total=count_rows(table), desc=label, unit=" texts", disable=None) as bar,
     ):
-        write_header(offsets, np.dtype(np.int64), (n_rows + 1,))
-        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        write_header(file, dtype, (0,))
         for texts in _texts(table, tokenizer):
             whole = [prefix + text for text in texts]
-            encoded = [
-                e.ids[:max_tokens] for e in tokenizer._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
-            ]
-            ends = total + np.cumsum([len(ids) for ids in encoded])
-            file.write(np.concatenate([np.asarray(ids, dtype=dtype) for ids in encoded]).tobytes())
-            offsets.write(ends.astype(np.int64).tobytes())
-            total = int(ends[-1])
-            progress.update(len(texts))
-    _as_npy(partial / "ids.bin", partial / "ids.npy", dtype, total)
+            encoded = tokenizer._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
+            ids = [np.asarray(one.ids[:max_tokens], dtype=dtype) for one in encoded]
+            offsets.append(offsets[-1][-1] + np.cumsum([len(one) for one in ids]))
+            file.write(np.concatenate(ids).tobytes())
+            bar.update(len(texts))
+        file.seek(0)
+        write_header(file, dtype, (int(offsets[-1][-1]),))  # as long as the first one: numpy leaves room in it
+    np.save(partial / "offsets.npy", np.concatenate(offsets))
     try:
         partial.rename(folder)
     except OSError:  # another process has written the same tokens meanwhile
@@ -219,10 +214,3 @@ def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:
         return
     for rows in iterate_texts(table, PASSAGES, ["title", "text"]):
         yield [with_title(t, x, tokenizer) for t, x in zip(rows["title"], rows["text"], strict=True)]
-
-
-def _as_npy(raw: Path, target: Path, dtype: np.dtype[Any], size: int) -> None:
-    with raw.open("rb") as source, target.open("wb") as file:
-        write_header(file, dtype, (size,))
-        shutil.copyfileobj(source, file, 16 * 2**20)
-    raw.unlink()

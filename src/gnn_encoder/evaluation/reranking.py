@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,6 @@ from gnn_encoder.core.runs import as_matrices
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.pairs import Pairs, encode_pairs
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.training.params import TeacherScore
 from gnn_encoder.training.teacher import Teacher, fit_teacher
@@ -59,16 +57,11 @@ def milliseconds(
     Args:
         top: columns query, passage.
     """
-
-    def scores(batch: Batch) -> Any:
-        return model.scores(batch).unsqueeze(1)
-
     seconds = []
     for _, part in top.group_by("query", maintain_order=True):
-        rows = {name: part[name].to_numpy().astype(np.int64) for name in ("query", "passage")}
-        pairs = Pairs(first=queries, first_rows=rows["query"], second=passages, second_rows=rows["passage"])
+        pairs = Pairs.of(part, queries, passages)
         began = time.perf_counter()
-        list(encode_pairs(model, pairs, [0], scores, max_length=max_length, batch_tokens=batch_tokens))
+        list(encode_pairs(model, pairs, [0], model.column_of_logits, max_length=max_length, batch_tokens=batch_tokens))
         seconds.append(time.perf_counter() - began)
         if len(seconds) == WARM_UP + TIMED_QUERIES:
             break
@@ -103,7 +96,7 @@ def teacher_of(dev: pl.DataFrame, pairs: pl.DataFrame, section: TeacherScore, ti
     labelled = pairs.select("query", "passage", relevant=pl.lit(True))
     lists = dev.drop_nulls("logit").join(labelled, on=["query", "passage"], how="left", maintain_order="left")
     lists = lists.with_columns(pl.col("relevant").fill_null(False))
-    return fit_teacher(lists, with_retriever=section.score == "sum", title=title)
+    return fit_teacher(lists, title=title)
 
 
 def rerank(rows: pl.DataFrame, teacher: Teacher) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """What users give: passages to add, ids to delete. A wrong row is told with its place. And where ids are in a table."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +12,7 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.beir import read_corpus
 from gnn_encoder.data.lines import read_lines
-from gnn_encoder.data.rows import Ids, Place, check_id
+from gnn_encoder.data.rows import check_id, check_unique
 
 
 def write_passages(path: Path, target: Path) -> None:
@@ -22,16 +22,11 @@ def write_passages(path: Path, target: Path) -> None:
         UserError: the file is missing or has no passage, a row is wrong, or two rows have the same id.
     """
     _check_file(path)
-    ids = Ids()
-
-    def batches() -> Iterator[pa.Table]:
-        rows = tqdm(read_corpus(path), desc=f"read {path.name}", unit=" passages", disable=None)
-        for batch in batched(passage for _, passage in rows):
-            ids.add([passage.pid for passage in batch])
-            yield pa.table([[*column] for column in zip(*batch, strict=True)], schema=PASSAGES)
-
-    write_table(target, PASSAGES, batches())
-    ids.check_unique(((place, passage.pid) for place, passage in read_corpus(path)), "_id")
+    rows = tqdm(read_corpus(path), desc=f"read {path.name}", unit=" passages", disable=None)
+    batches = batched(passage for _, passage in rows)
+    tables = (pa.table([[*column] for column in zip(*batch, strict=True)], schema=PASSAGES) for batch in batches)
+    write_table(target, PASSAGES, tables)
+    check_unique(pl.read_parquet(target, columns=["pid"])["pid"], lambda: read_corpus(path), "_id")
 
 
 def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
@@ -46,9 +41,7 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
     found = [(pid, "") for pid in pids]
     if path is not None:
         _check_file(path)
-        for number, line in read_lines(path):
-            place = Place(path, f"line {number}")
-            found.append((check_id(place, "pid", line), f"{place}: "))
+        found += [(check_id(place, "pid", line), f"{place}: ") for place, line in read_lines(path)]
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
     table = pl.DataFrame(found, {"pid": pl.String(), "place": pl.String()}, orient="row")

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.prepare import read_judgements
-from gnn_encoder.data.rows import DataSource, Passage, Query, hash_ids
+from gnn_encoder.data.rows import Passage, Query, Source
 from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
 from gnn_encoder.models.params import Encoder
@@ -62,7 +62,7 @@ class Survey:
 
 
 def survey(
-    source: DataSource, encoder: Encoder, tokenizer: PreTrainedTokenizerBase, *, sample_size: int, seed: int
+    source: Source, encoder: Encoder, tokenizer: PreTrainedTokenizerBase, *, sample_size: int, seed: int
 ) -> Survey:
     """Read a source and survey it.
 
@@ -76,22 +76,23 @@ def survey(
     """
     splits = {
         split: _survey_split(source, split, tokenizer, Sample(sample_size, seed), encoder.query_prefix)
-        for split in source.splits
+        for split in source.queries
     }
     wanted = {split.positive for split in splits.values() if split.positive is not None}
     passages = _survey_passages(source, tokenizer, Sample(sample_size, seed), encoder.passage_prefix, wanted)
-    return Survey(passages=passages, splits=splits, dropped=dict(source.dropped))
+    return Survey(passages=passages, splits=splits, dropped=source.dropped())
 
 
 def _survey_split(
-    source: DataSource, split: str, tokenizer: PreTrainedTokenizerBase, sample: Sample, prefix: str
+    source: Source, split: str, tokenizer: PreTrainedTokenizerBase, sample: Sample, prefix: str
 ) -> SplitSurvey:
-    table, by_answers = read_judgements(source, split), split in source.answered
+    by_answers = split not in source.judgements
+    table = read_judgements(split, source.judgements.get(split, lambda: iter(())))
     positives = table.filter(pl.col("grade") > 0)
     usable = positives["qid"].unique().implode()
     answers: list[int] = []
     in_file, example = 0, None
-    for batch in batched(_progress(source.queries(split), f"queries of {split}")):
+    for batch in batched(_progress(source.queries[split](), f"queries of {split}")):
         in_file += len(batch)
         mask = pl.Series([query.qid for query in batch], dtype=pl.String).is_in(usable)
         chosen = batch if by_answers else [query for query, keep in zip(batch, mask, strict=True) if keep]
@@ -118,7 +119,7 @@ def _survey_split(
 
 
 def _survey_passages(
-    source: DataSource, tokenizer: PreTrainedTokenizerBase, sample: Sample, prefix: str, wanted: set[str]
+    source: Source, tokenizer: PreTrainedTokenizerBase, sample: Sample, prefix: str, wanted: set[str]
 ) -> PassageSurvey:
     titled, characters, hashes = 0, 0, [np.empty(0, dtype=np.uint64)]
     first: Passage | None = None
@@ -126,7 +127,7 @@ def _survey_passages(
     for batch in batched(_progress(source.passages(), "passages")):
         titled += sum(1 for passage in batch if passage.title)
         characters += sum(len(passage.title) + len(passage.text) for passage in batch)
-        hashes.append(hash_ids(pl.Series([f"{passage.title}\n{passage.text}" for passage in batch])))
+        hashes.append(pl.Series([f"{passage.title}\n{passage.text}" for passage in batch]).hash(seed=0).to_numpy())
         sample.add([with_title(passage.title, passage.text, tokenizer) for passage in batch])
         examples |= {passage.pid: passage for passage in batch if passage.pid in wanted}
         first = first or batch[0]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.rows import DataSource, shorten
+from gnn_encoder.data.rows import Source, shorten
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
 from gnn_encoder.pipeline.params import Params
@@ -13,7 +13,7 @@ SHOWN = 200  # characters of an example
 INDENT = "  "
 
 
-def render(params: Params, source: DataSource, found: Survey) -> Iterator[str]:
+def render(params: Params, source: Source, found: Survey) -> Iterator[str]:
     """Yield the survey as lines of text, and beside it what the experiment makes of the data."""
     data, encoder = params.data, params.encoder
     yield from _origin(data, source)
@@ -31,10 +31,10 @@ def render(params: Params, source: DataSource, found: Survey) -> Iterator[str]:
         yield from _split(split, found.passages, encoder.query_length)
 
 
-def _origin(data: Data, source: DataSource) -> Iterator[str]:
+def _origin(data: Data, source: Source) -> Iterator[str]:
     named = data.path or data.name or (", ".join(data.names.model_dump().values()) if data.names else "")
     yield f"source {data.source}" + (f": {named}" if named else "")
-    for path in source.files():
+    for path in source.files:
         yield f"{INDENT}{path.name:32} {size(path.stat().st_size)}"
 
 

@@ -93,10 +93,6 @@ class CrossEncoder(nn.Module):
         """The same as a matrix. *Shape:* (n, tokens) -> (n, 1)."""
         return self.logits(batch).unsqueeze(1)
 
-    def scores(self, batch: Batch) -> Tensor:
-        """Relevance in 0..1. *Shape:* (n, tokens) -> (n,)."""
-        return torch.sigmoid(self.logits(batch))
-
     def embed(self, batch: Batch) -> Tensor:
         """Edge features h_{x-y} (section 3.2): pairs' [CLS] states or means. *Shape:* (n, tokens) -> (n, d_e)."""
         arguments = batch.arguments(self.model)

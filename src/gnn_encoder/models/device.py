@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
 
 
 def device() -> torch.device:
@@ -37,10 +36,8 @@ def supports_bf16() -> bool:
 def working_dtype(precision: str) -> torch.dtype:
     """The dtype of a forward pass for `encoder.precision`; `auto` is bf16 where the machine computes it natively."""
     if precision == "auto":
-        return torch.bfloat16 if supports_bf16() else torch.float32
-    if precision in ("bf16", "fp32"):
-        return torch.bfloat16 if precision == "bf16" else torch.float32
-    raise UserError(f"encoder.precision is {precision!r}: must be auto, bf16 or fp32")
+        precision = "bf16" if supports_bf16() else "fp32"
+    return {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
 
 
 def autocast(dtype: torch.dtype) -> AbstractContextManager[object]:

@@ -88,11 +88,7 @@ class DualEncoder(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
-        """Read a folder written by `save`.
-
-        Raises:
-            UserError: the folder does not hold a dual-encoder.
-        """
+        """Read a folder written by `save`."""
         path = folder / SETTINGS
         if not path.is_file():
             raise UserError(f"{folder}: is not a dual-encoder: it has no {SETTINGS}; run the stage that trains it")
@@ -147,11 +143,7 @@ class DualEncoder(nn.Module):
         return embedding(states, arguments["attention_mask"], pooling=s.pooling, similarity=s.similarity)
 
     def freeze_lower(self, layers: int) -> None:
-        """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen.
-
-        Raises:
-            UserError: the model has fewer layers.
-        """
+        """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen."""
         if layers == 0:
             return
         for model in {self.query, self.passage}:

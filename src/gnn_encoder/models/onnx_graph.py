@@ -34,11 +34,7 @@ class QueryEmbedding(nn.Module):
 
 
 def export(model: Path, graph: Path) -> None:
-    """Write the graph of a saved dual-encoder, whole, after checking that it computes what the model does.
-
-    Raises:
-        UserError: it computes something else, or the folder holds no dual-encoder.
-    """
+    """Write the graph of a saved dual-encoder, whole, after checking that it computes what the model does."""
     encoder = DualEncoder.load(model, precision="fp32").for_inference().cpu()
     beside = graph.with_name(f".{graph.name}.{os.getpid()}")
     try:

@@ -2,6 +2,8 @@
 
 import importlib.util
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,7 @@ PACKAGE = "package:"
 
 
 def resolve(model: str) -> str:
-    """The folder that `package:NAME/FOLDER` names, without importing the package; any other name unchanged.
-
-    Raises:
-        UserError: the package is not installed or does not hold the folder.
-    """
+    """The folder that `package:NAME/FOLDER` names, without importing the package; any other name unchanged."""
     if not model.startswith(PACKAGE):
         return model
     name, _, inner = model.removeprefix(PACKAGE).partition("/")
@@ -78,9 +76,6 @@ def load_model(
         seed: decides the weights that the folder does not hold and that are drawn at random (a new head, or a pooler
             that nothing reads).
         options: fields of the model's configuration to set.
-
-    Raises:
-        UserError: the model cannot be found, its weights are a pickle, or weights are missing.
     """
     with explained(source.model):
         origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
@@ -112,9 +107,6 @@ def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
 
     Args:
         name: the parameter that sets `tokens`.
-
-    Raises:
-        UserError: the model has fewer positions.
     """
     limit = positions(model)
     if limit is not None and tokens > limit:
@@ -132,10 +124,8 @@ def positions(model: PreTrainedModel) -> int | None:
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
     """Refuse missing weights, which transformers would silently draw at random, except a pooler's or a new head's."""
-    base = f"{model.base_model_prefix}."
+    base = "" if model.base_model is model else f"{model.base_model_prefix}."
     needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
-    if model.base_model is model:  # its keys carry no prefix
-        needed = sorted(key for key in missing if "pooler" not in key)
     if needed:
         raise UserError(
             f"model {name!r} holds no weights for {len(needed)} parameters of its configuration, such as {needed[0]}; "
@@ -143,18 +133,16 @@ def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new
         )
 
 
-class explained:
+@contextmanager
+def explained(model: str) -> Iterator[None]:
     """A block in which an error of transformers or safetensors becomes a UserError of one line."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, ValueError, RuntimeError, SafetensorError)) and not isinstance(error, UserError):
-            reason = " ".join(str(error).split())[:300]
-            raise UserError(
-                f"model {self._model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with "
-                "safetensors, a hub name, or package:NAME/FOLDER (see encoder.model)"
-            ) from error
+    try:
+        yield
+    except UserError:
+        raise
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"model {model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with safetensors, a hub "
+            "name, or package:NAME/FOLDER (see encoder.model)"
+        ) from error

@@ -57,9 +57,6 @@ class QueryEncoder:
         Args:
             model: the folder.
             cache: folder of graphs; that of the model is made there if it is missing.
-
-        Raises:
-            UserError: a file of the model is missing, or its graph cannot be made.
         """
         prefix = json.loads(_present(model / SETTINGS).read_text(encoding="utf-8")).get("query_prefix", "")
         return cls(graph_of(model, cache), query_tokenizer(model), prefix=prefix)
@@ -99,9 +96,6 @@ def graph_of(model: Path, cache: Path) -> Path:
     """The graph of a saved dual-encoder in a folder of graphs. It is made if it is missing, and replaces a former one.
 
     Two models that are equal have graphs of one name.
-
-    Raises:
-        UserError: a file of the model is missing, or its graph cannot be made.
     """
     graph = cache / "-".join(model.parts[-4:]) / f"{fingerprint(*(_present(model / name) for name in FILES))}.onnx"
     if not graph.is_file():

@@ -56,11 +56,7 @@ def untouched(params: Encoder, limits: Untouched) -> DualEncoder:
 
 
 def own_settings(source: Source) -> OwnSettings:
-    """Read the files of sentence-transformers; a model without them says nothing.
-
-    Raises:
-        UserError: one of them is no JSON.
-    """
+    """Read the files of sentence-transformers; a model without them says nothing."""
     length = (_read(source, "sentence_bert_config.json") or {}).get("max_seq_length")
     modules = _read(source, "modules.json")
     stated = _read(source, "config_sentence_transformers.json") or {}

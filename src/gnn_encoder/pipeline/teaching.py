@@ -16,7 +16,7 @@ from gnn_encoder.pipeline.opening import embed_table, load_encoder, open_passage
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.denoise import Ranks
 from gnn_encoder.training.dev import sample_queries
-from gnn_encoder.training.lists import Scorers, chosen_of, dev_lists, score_lists
+from gnn_encoder.training.teacher import Scorers, chosen_of, dev_lists, score_lists
 
 
 def teacher_scores(

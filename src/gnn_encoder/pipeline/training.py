@@ -13,11 +13,10 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.training.contrastive import Texts
+from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask, candidate_examples, new_cross_encoder
 from gnn_encoder.training.dev import DevSample, pooled_sample, read_dev_candidates
 from gnn_encoder.training.dev_score import Views
-from gnn_encoder.training.dual_encoder import ContrastiveTask, dev_score
 from gnn_encoder.training.examples import Examples, stream
 from gnn_encoder.training.loop import Task, fit_evenly, write_history
 from gnn_encoder.training.params import Contrastive, Dev, TrainCrossEncoder
@@ -69,13 +68,12 @@ def train_dual_encoder(
     Args:
         section: the section of params.yaml that steers the training.
         title: what is trained, in the log.
-        views, alpha: as in `dev_score` and in `ContrastiveTask`.
+        views, alpha: as in `ContrastiveTask`.
     """
     settings = params.value(section)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    score = dev_score(encoder, texts, _open_dev(encoder, params.dev), params.encoder.batch_tokens, views)
-    seed = stream(params.seed, section)
-    task = ContrastiveTask(encoder, texts, examples, settings, seed=seed, score=score, alpha=alpha)
+    seed, dev = stream(params.seed, section), _open_dev(encoder, params.dev)
+    task = ContrastiveTask(encoder, texts, examples, settings, seed=seed, dev=dev, views=views, alpha=alpha)
     _fit(task, encoder, settings, params, folder, name="contrastive", title=title)
 
 

@@ -5,6 +5,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from gnn_encoder.core.distributed import rank, world_size
+from gnn_encoder.models.device import device
 
 
 class _Gather(torch.autograd.Function):
@@ -32,12 +33,8 @@ def gather(rows: Tensor) -> Tensor:
     """
     if world_size() == 1:
         return rows
-    if rows.requires_grad:
-        result: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
-        return result
-    parts = [torch.empty_like(rows) for _ in range(world_size())]
-    dist.all_gather(parts, rows.contiguous())
-    return torch.cat(parts)
+    result: Tensor = _Gather.apply(rows)  # type: ignore[no-untyped-call]
+    return result
 
 
 def sum_gradients(parameters: list[nn.Parameter]) -> None:
@@ -54,7 +51,6 @@ def sum_value(value: float) -> float:
     """Sum of a number over the ranks."""
     if world_size() == 1:
         return value
-    total = torch.tensor(value, dtype=torch.float64)
-    total = total.cuda() if torch.cuda.is_available() else total
+    total = torch.tensor(value, dtype=torch.float64, device=device())
     dist.all_reduce(total)
     return float(total)

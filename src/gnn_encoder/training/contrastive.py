@@ -1,4 +1,4 @@
-"""Training a dual-encoder by Eq. 2 with in-batch, hard and cross-batch negatives."""
+"""Training a dual-encoder by Eq. 2, or by PAIR's Eq. 6, with in-batch, hard and cross-batch negatives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,23 +7,23 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch, stacked
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
-from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch, epoch_batches, steps_of
+from gnn_encoder.training.dev import DevSample
+from gnn_encoder.training.dev_score import Views, retrieval_score
+from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch, steps_of
 from gnn_encoder.training.gradient_cache import Representations
-from gnn_encoder.training.losses import (
-    contrastive_loss,
-    distillation_loss,
-    passage_centric_loss,
-)
+from gnn_encoder.training.losses import contrastive_loss, distillation_loss, passage_centric_loss
+from gnn_encoder.training.params import Contrastive
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Texts:
         beside: generated queries that a Dual-Cross-Encoder reads together with the passages; None: it reads a passage
             together with the training query that the passage was drawn for.
         plain_share: of the passages that it would read together with a query, so many are read alone.
-        batch_tokens: padded tokens that the encoder reads at a time; None: a batch as a whole.
+        batch_tokens: padded tokens that the encoder reads at a time.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Texts:
         beside: Generated | None = None,
         *,
         plain_share: float = 0.0,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 2**31,
     ) -> None:
         self._template, self._settings = encoder.template, encoder.settings
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
         self._plain_share, self.batch_tokens = plain_share, batch_tokens
 
-    def read_by(self, encode: Callable[[Batch], Tensor]) -> Callable[[Batch], Tensor]:
-        """The encoder that reads at most `batch_tokens` at a time."""
-        return partial(encode_by_length, encode, batch_tokens=self.batch_tokens) if self.batch_tokens else encode
+    def represented(self, encode: Callable[[Batch], Tensor], parts: list[Batch]) -> Representations:
+        """Embeddings of a batch that is encoded in parts, which pass their gradient on to `encode`'s parameters."""
+        return Representations(partial(encode_by_length, encode, batch_tokens=self.batch_tokens), parts)
 
     def queries(self, rows: Rows) -> Batch:
         """Queries by row, padded."""
@@ -73,11 +73,9 @@ class Texts:
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
         """The passages `batch.passages[part]` as E_P reads them: alone, or together with a query.
 
-        A Dual-Cross-Encoder reads `plain_share` of them alone, drawn at random, and each of the others with a query.
-        That is the query that the passage was drawn for, as positive or hard negative. This is the mapping
-        f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one of the passage's own
-        generated queries, as in the index; if the training query was itself generated from the passage, it is another
-        one than that (unless there is only one view).
+        A Dual-Cross-Encoder reads `plain_share` of them alone, drawn at random, and each of the others with the query
+        that it was drawn for, f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one
+        of the passage's own generated queries, as in the index, and another one than the training query itself.
         """
         rows, asked = batch.passages[part], batch.asked[part]
         alone = self._alone(batch)[part]
@@ -113,22 +111,13 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
 
 
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
-    """Embeddings of queries, which pass their gradient on to E_Q."""
-    return Representations(
-        texts.read_by(encoder.encode_queries), [texts.queries(part) for part in chunks(rows, chunk_size)]
-    )
+    """E_Q of some queries."""
+    return texts.represented(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
-    """Embeddings of passages read alone, which pass their gradient on to E_P."""
-    parts = [texts.passages(part) for part in chunks(rows, chunk_size)]
-    return Representations(texts.read_by(encoder.encode_passages), parts)
-
-
-def represent_passages_of(encoder: DualEncoder, texts: Texts, batch: TrainingBatch, chunk_size: int) -> Representations:
-    """Embeddings of a batch's passages as `Texts.passages_of` gives them, which pass their gradient on to E_P."""
-    parts = chunks(np.arange(len(batch.passages)), chunk_size)
-    return Representations(texts.read_by(encoder.encode_passages), [texts.passages_of(batch, part) for part in parts])
+    """E_P of some passages, read alone."""
+    return texts.represented(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
 
 
 def batch_loss(
@@ -178,11 +167,7 @@ def own_columns(queries: int, each: int, *, device: torch.device) -> Tensor:
 
 
 def local_share(items: Rows) -> Rows:
-    """This rank's part of a batch. All ranks get equally many items; the remainder of the division is left out.
-
-    Raises:
-        UserError: there are more ranks than items.
-    """
+    """This rank's part of a batch. All ranks get equally many items; the remainder of the division is left out."""
     size = len(items) // distributed.world_size()
     if size == 0:
         raise UserError(
@@ -219,7 +204,9 @@ class Batches:
         return draw_batch(examples, self.share(number), negatives, generator)
 
     def _epoch(self, epoch: int) -> list[Rows]:
-        return epoch_batches(np.arange(self._items), self._batch_size, [self._seed, epoch])
+        """All items, shuffled and split into batches of about `batch_size`."""
+        order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
+        return np.array_split(order, max(1, round(self._items / self._batch_size)))
 
 
 def contrastive_step(
@@ -227,9 +214,49 @@ def contrastive_step(
 ) -> float:
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     queries = represent_queries(encoder, texts, batch.queries, chunk_size)
-    passages = represent_passages_of(encoder, texts, batch, chunk_size)
+    parts = [texts.passages_of(batch, part) for part in chunks(np.arange(len(batch.passages)), chunk_size)]
+    passages = texts.represented(encoder.encode_passages, parts)
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
     queries.backward()
     passages.backward()
     return loss.item()
+
+
+class ContrastiveTask:
+    """Training of a dual-encoder by `batch_loss`.
+
+    Args:
+        seed: of the batches.
+        dev: the sample that its dev score is of, and tokens of the dev queries.
+        views: what E_P reads in search; None: passages alone.
+        alpha: weight of PAIR's passage-centric loss (PAIR Eq. 6).
+    """
+
+    def __init__(
+        self,
+        encoder: DualEncoder,
+        texts: Texts,
+        examples: Examples,
+        settings: Contrastive,
+        *,
+        seed: int,
+        dev: tuple[DevSample, TextTokens],
+        views: Views | None = None,
+        alpha: float = 0.0,
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": encoder}
+        read = views or Views(inputs=alone(encoder, texts.passage_tokens))
+        self.evaluate = partial(retrieval_score, encoder, *dev, read, texts.batch_tokens)
+        self._encoder, self._texts, self._examples, self._settings = encoder, texts, examples, settings
+        self._batches = Batches(len(examples), settings.epochs, settings.batch_size, seed)
+        self._alpha = alpha
+        encoder.train()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def step(self, number: int) -> float:
+        """Forward and backward of one batch, through GradCache."""
+        batch, size = self._batches.draw(self._examples, number, self._settings.negatives), self._settings.chunk_size
+        return contrastive_step(self._encoder, self._texts, batch, self._examples, size, self._alpha)

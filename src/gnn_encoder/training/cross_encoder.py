@@ -21,12 +21,7 @@ from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.contrastive import Batches, chunks
 from gnn_encoder.training.dev_score import reranking_score
-from gnn_encoder.training.examples import (
-    Examples,
-    TrainingBatch,
-    examples_from_candidates,
-    to_examples,
-)
+from gnn_encoder.training.examples import Examples, TrainingBatch, examples_from_candidates, to_examples
 from gnn_encoder.training.losses import contrastive_loss
 from gnn_encoder.training.params import TrainCrossEncoder
 
@@ -35,12 +30,7 @@ PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up
 
 
 def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, seed: int) -> CrossEncoder:
-    """The model that training starts from, with a new head.
-
-    Args:
-        base: the dual-encoder's section, whose model it is unless `settings` names another one.
-        section: the section of params.yaml that holds `settings`, named in errors.
-    """
+    """The model of `settings`, or else of `base`, with a new head. Errors name the `section` that holds `settings`."""
     same = settings.model in (None, base.model)
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
     model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=seed)
@@ -51,12 +41,7 @@ def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, 
 def candidate_examples(
     pairs: pl.DataFrame, candidates: pl.DataFrame, settings: TrainCrossEncoder, n_passages: int
 ) -> Examples:
-    """Labelled pairs as positives, and candidates of the ranks that `settings` names as negatives.
-
-    Args:
-        pairs: columns query, passage.
-        candidates: columns query, passage, rank.
-    """
+    """Labelled `pairs` as positives, and `candidates` of the ranks that `settings` names as negatives."""
     last = settings.range_max or int(candidates["rank"].max()) + 1  # type: ignore[arg-type]
     chosen = candidates.filter(pl.col("rank").is_between(settings.range_min, last, closed="left"))
     return to_examples(examples_from_candidates(pairs, chosen), n_passages)
@@ -66,8 +51,7 @@ class CrossEncoderTask:
     """Training of a cross-encoder: each query with one positive and `negatives` candidates.
 
     Pointwise, a pair's loss is the binary cross-entropy of its score, so that scores are probabilities. Listwise, a
-    query's loss is the cross-entropy of its positive in the softmax over its passages' logits, which says how passages
-    compare, and not how relevant each of them is.
+    query's loss is the cross-entropy of its positive in the softmax over its passages' logits.
 
     Args:
         seed: of the batches.

@@ -47,11 +47,11 @@ def denoise(
     negative_threshold: float,
     relative: float | None = None,
 ) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Turn scored candidates into the EXAMPLES table.
+    """Turn scored candidates into the EXAMPLES table, with counts of queries, positives and negatives.
 
     Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
     candidates scored below `negative_threshold`. A query without such a negative gets its lowest-scored unlabelled
-    candidate that is not a positive, if there is one. Else it is as in `examples_table`.
+    candidate that is not a positive, if there is one.
 
     Args:
         scored: columns query, passage, score (the teacher's, 0..1).
@@ -59,9 +59,6 @@ def denoise(
         relative: a negative scores below this share of its query's best labelled passage, instead of below
             `negative_threshold` (positive-aware mining: de Souza P. Moreira et al. 2024, arXiv:2407.15831), and never
             above `positive_threshold`. Queries whose labelled passages `scored` does not hold keep the threshold.
-
-    Returns:
-        The table, and counts of queries, positives and negatives.
     """
     unlabelled = scored.join(pairs, on=["query", "passage"], how="anti")
     found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")

@@ -36,12 +36,9 @@ def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.Da
 
 
 def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
-    """What each sampled query ranks where it ranks passages of its own, as the DEV_CANDIDATES table.
+    """The relevant and the `retrieved` pairs of the sampled queries, as the DEV_CANDIDATES table.
 
-    Args:
-        queries: sampled rows of the dev table. *Shape:* (q,).
-        pairs: relevant pairs of the dev split, columns query, passage; all of a sampled query's are candidates.
-        retrieved: retrieved passages, columns query, passage; those of other queries are left out.
+    `pairs` and `retrieved` have the columns query, passage. *Shape:* queries (q,).
     """
     relevant = pairs.select("query", "passage", relevant=pl.lit(True))
     others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
@@ -55,12 +52,9 @@ def read_dev_candidates(path: Path) -> pl.DataFrame:
 
 
 def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
-    """The sample of `queries`, with its pool and its relevant passages.
+    """The sample of `queries`, ascending rows of the dev table, whose pool is `retrieved` and all their positives.
 
-    Args:
-        queries: sampled rows of the dev table, ascending. *Shape:* (q,).
-        pairs: judged-relevant pairs of the dev split, columns query, passage.
-        retrieved: the pool but for the positives, in any shape.
+    `pairs` are judged relevant, columns query, passage. *Shape:* queries (q,), retrieved any.
     """
     position = pl.DataFrame({"query": queries.astype(np.int32), "position": np.arange(len(queries))})
     own = pairs.join(position, on="query")
@@ -72,11 +66,7 @@ def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer
 
 
 def pooled_sample(found: pl.DataFrame, n_passages: int, dev: Dev) -> DevSample:
-    """The sample of trainings that have no passage matrix of their start.
-
-    Args:
-        found: a DEV_CANDIDATES table, whose passages are the pool.
-    """
+    """The sample of trainings that have no passage matrix of their start: a DEV_CANDIDATES table makes its pool."""
     queries = found["query"].unique().sort().to_numpy().astype(np.int64)
     return dev_sample(queries, found.filter("relevant"), ranked(found["passage"].to_numpy(), n_passages, dev.passages))
 

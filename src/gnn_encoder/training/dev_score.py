@@ -1,6 +1,6 @@
 """The dev score of an encoder while it trains: RR@10 of the dev sample, by retrieval or by reranking."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,7 +21,6 @@ from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.dev import DevSample
 
-DevScore = Callable[[], float]  # of the present weights, higher is better
 DEPTH = 10
 QUERIES_AT_A_TIME = 512  # that rank the pool together
 
@@ -38,12 +37,7 @@ class Views:
 def retrieval_score(
     encoder: DualEncoder, sample: DevSample, queries: TextTokens, read: Views, batch_tokens: int
 ) -> float:
-    """RR@10 of the sampled queries, each of which ranks the pool by the dot product of embeddings.
-
-    Args:
-        queries: tokens of the dev queries.
-        read: the passages as E_P reads them.
-    """
+    """RR@10 of the sampled queries, each of which ranks the pool, as E_P reads it, by the dot product of embeddings."""
     rows = (sample.pool[:, None] * read.count + np.arange(read.count)).reshape(-1)
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
@@ -66,13 +60,7 @@ def reranking_score(
     max_length: int,
     batch_tokens: int,
 ) -> float:
-    """RR@10 of the sampled queries, each of which ranks its own candidates by M_ce.
-
-    Args:
-        candidates: a DEV_CANDIDATES table.
-        queries: tokens of the dev queries.
-        max_length: most tokens of a pair.
-    """
+    """RR@10 of the sampled queries, each of which ranks its own passages of a DEV_CANDIDATES table by M_ce."""
     pairs = Pairs.of(candidates, queries, passages)
     with no_grad_eval(model):
         found = encode_pairs(
@@ -83,11 +71,7 @@ def reranking_score(
 
 
 def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
-    """MRR@depth of candidates in the order of their scores; of equal ones the one in the earlier row comes first.
-
-    Args:
-        scored: columns query, relevant, score.
-    """
+    """MRR@depth of candidates (columns query, relevant, score) by score; of equal ones the earlier row comes first."""
     order = pl.col("score").rank("ordinal", descending=True).over("query")
     best = scored.with_columns(rank=order).filter("relevant").group_by("query").agg(pl.col("rank").min())["rank"]
     # Sorted, since the groups come in any order and a sum depends on it in its last bits.

@@ -1,7 +1,4 @@
-"""Training examples: each query's positives and hard negatives, and all pairs that are known to be relevant.
-
-Soft targets say how the teacher weighs a query's passages, in place of one labelled positive against all the others.
-"""
+"""Training examples: each query's positives and hard negatives, and all pairs that are known to be relevant."""
 
 import zlib
 from dataclasses import dataclass, replace
@@ -51,17 +48,10 @@ class Targets:
 
     @classmethod
     def read(cls, path: Path, queries: Rows) -> Self:
-        """The lists of some rows of the training queries, which must be ascending.
-
-        Raises:
-            UserError: the file is missing, or is no TARGETS table.
-        """
+        """The lists of some rows of the training queries, which must be ascending."""
         open_table(path, TARGETS)
-        table = (
-            pl.read_parquet(path)
-            .filter(pl.col("query").is_in(pl.Series(queries, dtype=pl.Int32).implode()))
-            .sort("query", "passage")
-        )
+        wanted = pl.Series(queries, dtype=pl.Int32).implode()
+        table = pl.read_parquet(path).filter(pl.col("query").is_in(wanted)).sort("query", "passage")
         ends = np.searchsorted(table["query"].to_numpy(), queries, side="right")
         passages = table["passage"].to_numpy().astype(np.int64)
         return cls(passages, table["logit"].to_numpy(), np.concatenate([[0], ends]))
@@ -69,17 +59,12 @@ class Targets:
     def draw(
         self, items: Rows, positives: Rows, count: int, n_passages: int, generator: np.random.Generator
     ) -> tuple[Rows, Scores]:
-        """Other passages of each list than its positive, drawn at random, and the weights of all.
+        """Other passages of the lists `items` than their positives, drawn at random, and the weights of all.
 
-        A list that is too short is filled up with passages of the corpus at random, whose weight is 0.
+        The weights are the softmax of the log odds, the positive's first; one that the teacher did not score has all
+        the weight. A list that is too short is filled up with random passages of the corpus, whose weight is 0.
 
-        Args:
-            items: lists to draw from.
-            positives: a passage of each list; one that the teacher did not score has all the weight.
-
-        Returns:
-            Passages *Shape:* (n, count), and p(positive), p(passages): the softmax of their log odds, which sums to 1
-            *Shape:* (n, 1 + count).
+        *Shape:* items, positives (n,) -> passages (n, count), weights (n, 1 + count).
         """
         first, sizes = self.offsets[items], self.offsets[items + 1] - self.offsets[items]
         place = np.arange(max(1, int(sizes.max(initial=0))))
@@ -128,12 +113,9 @@ class Examples:
         return chosen
 
     def weighed(self, counts: pl.DataFrame) -> Self:
-        """These examples with counts as weights: a positive that was logged n times is drawn n times as often.
+        """These examples with counts as weights: what was logged n times is drawn n times as often.
 
         A positive without a count, which M_ce found, weighs as much as one that was logged once.
-
-        Args:
-            counts: columns query, passage, count; if there is none, all positives stay alike.
         """
         if counts.is_empty():
             return self
@@ -144,11 +126,9 @@ class Examples:
         return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
 
     def taught(self, path: Path, weight: float) -> Self:
-        """These examples with the teacher's soft targets: passages are then drawn from those that it scored.
+        """These examples with the soft targets of a TARGETS table, which have `weight` in the loss.
 
-        Args:
-            path: a TARGETS table.
-            weight: the share of the loss that they have.
+        Passages are then drawn from those that the teacher scored.
         """
         return replace(self, targets=Targets.read(path, self.queries), teacher_weight=weight)
 
@@ -198,21 +178,12 @@ def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataF
 
 
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
-    """The EXAMPLES table: positives are the labelled passages, negatives are the other candidates.
-
-    Args:
-        pairs: labelled pairs, columns query, passage.
-        candidates: columns query, passage.
-    """
+    """The EXAMPLES table of labelled pairs as positives and other candidates as negatives, columns query, passage."""
     return examples_table(pairs, candidates.join(pairs, on=["query", "passage"], how="anti"))
 
 
 def to_examples(table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None) -> Examples:
-    """An EXAMPLES table as arrays.
-
-    Args:
-        pairs: further pairs that are known to be relevant, columns query, passage; None: the table's positives are all.
-    """
+    """An EXAMPLES table as arrays; `pairs` (query, passage) are known to be relevant besides the table's positives."""
     positives = table.select("query", pl.col("positives").alias("passage")).explode("passage")
     return Examples(
         queries=table["query"].to_numpy().astype(np.int64),
@@ -275,9 +246,3 @@ def stream(seed: int, section: str) -> int:
 def steps_of(epochs: float, steps_per_epoch: int) -> int:
     """Steps of some passes over the queries, of which the last may be cut short."""
     return max(1, round(epochs * steps_per_epoch)) if epochs else 0
-
-
-def epoch_batches(items: Rows, batch_size: int, seed: list[int]) -> list[Rows]:
-    """The items of one epoch, shuffled and split into batches of about `batch_size`."""
-    order = np.random.default_rng(seed).permutation(items)
-    return np.array_split(order, max(1, round(len(order) / batch_size)))

@@ -31,10 +31,7 @@ COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10":
 
 
 def write_history(path: Path, history: History) -> None:
-    """Write a learning curve as CSV, a row for each optimiser step or evaluation.
-
-    The loss is in nats per query, `dev_rr10` in 0..1.
-    """
+    """Write a learning curve as CSV: the loss is in nats a query, `dev_rr10` in 0..1."""
     if distributed.is_first():
         pl.DataFrame(history, schema=COLUMNS).write_csv(path)
 
@@ -63,17 +60,7 @@ class Settings:
     seed: int
     evaluate_every: int | None = None  # steps between evaluations; None: never, and the last weights are the result
     patience: int = 1  # evaluations without a better score before training stops
-    title: str = ""  # what is trained, in the log; empty: the phase's name
-
-    @property
-    def told(self) -> str:
-        """What is trained, in the log."""
-        return self.title or self.name
-
-
-def evenly(steps: int, evaluations: int) -> int:
-    """Steps between evaluations, so that a training has about `evaluations`: one at its start, the last at its end."""
-    return max(1, math.ceil(steps / (evaluations - 1)))
+    title: str  # what is trained, in the log
 
 
 def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
@@ -92,13 +79,12 @@ def rate_factor(step: int, steps: int, warmup: float) -> float:
 def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Path) -> History:
     """Train `task`.
 
-    Afterwards its modules hold the weights of the best dev score, the weights before training included. Of equal scores
-    the earliest counts, so that training that gained nothing passes its start on. Without evaluation the modules hold
-    the last weights.
+    Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
+    the earliest counts. Without evaluation they hold the last weights.
 
     Args:
         groups: AdamW parameter groups, each with `params` and `lr`.
-        folder: scratch folder of `last.safetensors` and `best.safetensors`; if they are there, training resumes.
+        folder: scratch folder of `last.pt` and `best.pt`; if they are there, training resumes.
 
     Returns:
         One row per optimiser step or evaluation: phase, step, loss, dev_rr10.
@@ -108,14 +94,14 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
     run = _Run(task, optimizer, settings, folder)
-    with tqdm(total=len(task), initial=run.step, desc=settings.told, unit=" steps", disable=None) as bar:
+    with tqdm(total=len(task), initial=run.step, desc=settings.title, unit=" steps", disable=None) as bar:
         while run.step < len(task) and not run.stopped:
             _seed(settings.seed, run.step)
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup)
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
-            _check(loss, settings.told, run.step)
+            _check(loss, settings.title, run.step)
             sum_gradients(parameters)
             nn.utils.clip_grad_norm_(parameters, CLIP)
             optimizer.step()
@@ -137,25 +123,25 @@ def fit_evenly(
     seed: int,
     evaluations: int,
 ) -> History:
-    """As `fit`, of one module, with `evaluations` dev scores spread evenly over the steps, none of which stops it."""
-    every, warmup = evenly(len(task), evaluations), settings.warmup
+    """As `fit`, of one module, with `evaluations` dev scores, the first at the start, the last at the end.
+
+    They are spread evenly over the steps, and none of them stops training.
+    """
+    every, warmup = max(1, math.ceil(len(task) / (evaluations - 1))), settings.warmup
     how = Settings(name=name, title=title, warmup=warmup, seed=seed, evaluate_every=every, patience=evaluations)
     return fit(task, [parameter_group(module, settings.learning_rate)], how, folder)
 
 
-def keep_freed_memory() -> bool:
-    """Make this process reuse freed memory from now on. Results do not change. Returns False if there is no glibc.
+def keep_freed_memory() -> None:
+    """Make this process reuse freed memory from now on, where the C library is glibc. Results do not change.
 
     The tensors of a step are so large that glibc gives each a memory mapping of its own, which it zeroes page by page
     on first touch. On a CPU these are tens of thousands of page faults per step and a fifth of its time.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:  # musl
-        return False
-    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, NEVER))
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    if mallopt:  # musl has none
+        mallopt(M_MMAP_MAX, 0)
+        mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
 class _Run:
@@ -163,7 +149,7 @@ class _Run:
 
     def __init__(self, task: Task, optimizer: torch.optim.Optimizer, settings: Settings, folder: Path) -> None:
         self.task, self.optimizer, self.settings = task, optimizer, settings
-        self.last, self.best_path = folder / "last.safetensors", folder / "best.safetensors"
+        self.last, self.best_path = folder / "last.pt", folder / "best.pt"
         self.step, self.waited = 0, 0
         self.best: float | None = None
         self.history: History = []
@@ -173,7 +159,7 @@ class _Run:
             progress = checkpoints.load(self.last, task.modules, optimizer)
             self.step, self.waited, self.best = progress["step"], progress["waited"], progress["best"]
             self.history = progress["history"]
-            log.info("%s: resuming at step %d of %d", settings.told, self.step, len(task))
+            log.info("%s: resuming at step %d of %d", settings.title, self.step, len(task))
         elif settings.evaluate_every and len(task):
             self.evaluate()
 
@@ -194,7 +180,7 @@ class _Run:
     def evaluate(self) -> None:
         score = self.task.evaluate()
         self.history.append({"phase": self.settings.name, "step": self.step, "loss": None, "dev_rr10": score})
-        log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.told, self.step, len(self.task), score)
+        log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.title, self.step, len(self.task), score)
         if self.best is None or score > self.best:
             self.best, self.waited = score, 0
             self.save(self.best_path, None)
@@ -208,15 +194,10 @@ class _Run:
 
     def finish(self) -> None:
         distributed.barrier()
-        if not self.best_path.exists():
-            return
-        kept, title = checkpoints.load(self.best_path, self.task.modules), self.settings.told
-        if kept["step"]:
-            start = self.history[0]["dev_rr10"]
+        if self.best_path.exists():
+            kept, start = checkpoints.load(self.best_path, self.task.modules), self.history[0]["dev_rr10"]
             told = "%s: kept the weights of step %d of %d, dev RR@10 %.4f; at the start it was %.4f"
-            log.info(told, title, kept["step"], len(self.task), kept["best"], start)
-        else:
-            log.info("%s: no step scored above the start, %.4f; the start is passed on", title, kept["best"])
+            log.info(told, self.settings.title, kept["step"], len(self.task), kept["best"], start)
 
 
 def _seed(seed: int, step: int) -> None:

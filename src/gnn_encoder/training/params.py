@@ -73,8 +73,7 @@ class TrainCrossEncoder(Section):
 class TeacherScore(Section):
     """What the score is that denoising, pseudo-labels and reranking go by."""
 
-    # M_ce's as it was trained; the same as a probability, fitted on dev; that of M_ce and the retriever together.
-    score: Literal["cross_encoder", "calibrated", "sum"]
+    score: Literal["cross_encoder", "sum"]  # M_ce's as it was trained; or with the retriever's, fitted on dev
 
 
 class Denoise(Section):

@@ -17,6 +17,8 @@ retriever would look worse than chance where relevant passages stand beside othe
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,11 +26,22 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from gnn_encoder.training.dev_score import reranked_reciprocal_rank
+from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.storage.arrays import gather
+from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.pairs import Pairs, score_pairs
+from gnn_encoder.encoding.tokens import Reader, TextTokens
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.denoise import Ranks, spread
+from gnn_encoder.training.dev import retrieved_pairs
+from gnn_encoder.training.params import TeacherScore
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
+FEATURES = ("logit", "retrieved")
 RIDGE = 1e-4  # keeps the numbers finite where the labels can be told apart without error
+AT_A_TIME = 8_192  # candidates whose embeddings are in memory together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +83,14 @@ def standardised() -> pl.Expr:
     return pl.when(spread > 1e-9).then(z).otherwise(0.0)
 
 
-def fit_teacher(lists: pl.DataFrame, *, with_retriever: bool, title: str) -> Teacher:
-    """The teacher that explains the labels of some queries.
+def fit_teacher(lists: pl.DataFrame, *, title: str) -> Teacher:
+    """The teacher of both scores that explains the labels of some queries.
+
+    Where no query has both a relevant and another candidate, it is M_ce alone.
 
     Args:
         lists: columns query, relevant, logit (M_ce's), retrieved (the retriever's score), and rows in any order.
-        with_retriever: whether the retriever's score is read.
         title: what is fitted, in the log.
-
-    Where no query has both a relevant and another candidate, it is M_ce alone.
     """
     rows = lists.sort("query", ~pl.col("relevant"))
     both = pl.col("relevant").any().over("query") & (~pl.col("relevant")).any().over("query")
@@ -87,26 +99,21 @@ def fit_teacher(lists: pl.DataFrame, *, with_retriever: bool, title: str) -> Tea
             "warning: %s: no dev query has a relevant and another candidate; M_ce's score stands as it is", title
         )
         return Teacher()
-    columns = ["logit", "retrieved"] if with_retriever else ["logit"]
-    spread = rows.select(pl.col(columns).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
-    weights = _least(_of_lists(rows.filter(both), columns, spread), np.ones(len(columns))) / spread
+    spread = rows.select(pl.col(FEATURES).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
+    weights = _least(_of_lists(rows.filter(both), spread), np.ones(len(FEATURES))) / spread
     if not weights.any():
         log.warning("warning: %s: neither score tells relevant passages from others; M_ce's is taken", title)
-        weights = np.eye(len(columns))[0] / spread
-    found = Teacher(
-        cross_encoder=float(weights[0]), retriever=float(weights[1]) if with_retriever else 0.0, standardised=True
-    )
-    scored = found.score(rows.with_columns(listed=pl.lit(True)))
-    z = scored.select(standardised()).to_series().to_numpy()
+        weights = np.array([1.0, 0.0]) / spread
+    found = Teacher(cross_encoder=float(weights[0]), retriever=float(weights[1]), standardised=True)
+    z = found.score(rows.with_columns(listed=pl.lit(True))).select(standardised()).to_series().to_numpy()
     scale, shift = _least(_of_labels(z, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
-    _tell(found, scored, title)
     return replace(found, scale=float(scale), shift=float(shift))
 
 
-def _of_lists(rows: pl.DataFrame, columns: list[str], spread: Floats) -> Callable[[Floats], tuple[float, Floats]]:
+def _of_lists(rows: pl.DataFrame, spread: Floats) -> Callable[[Floats], tuple[float, Floats]]:
     """Negative log-likelihood of each relevant passage against the passages of its query that are not, and gradient."""
     parts = rows.partition_by("query", maintain_order=True)
-    lists = [(part.select(columns).to_numpy() / spread, int(part["relevant"].sum())) for part in parts]
+    lists = [(part.select(FEATURES).to_numpy() / spread, int(part["relevant"].sum())) for part in parts]
     total = sum(relevant for _, relevant in lists)
 
     def loss(weights: Floats) -> tuple[float, Floats]:
@@ -149,12 +156,91 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: 
     return found
 
 
-def _tell(found: Teacher, rows: pl.DataFrame, title: str) -> None:
-    scores = {"M_ce": "logit", "the retriever": "retrieved", "both": "combined"}
-    told = [
-        f"{name} {reranked_reciprocal_rank(rows.with_columns(score=pl.col(column))):.4f}"
-        for name, column in scores.items()
-    ]
-    log.info(
-        "%s: of its candidates' order, dev RR@10 by %s", title, ", by ".join(told if found.retriever else told[:2])
-    )
+# --- scoring with models ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scorers:
+    """The models that the teacher's score is made of."""
+
+    cross_encoder: CrossEncoder
+    max_length: int  # most tokens of a pair
+    retriever: tuple[DualEncoder, NDArray[Any]] | None  # the first one and its matrix; None: the teacher is M_ce alone
+    batch_tokens: int
+    passages: TextTokens  # as the cross-encoder reads them
+    queries: Callable[[Path, Reader], TextTokens]  # opens a table of queries as a model reads it
+
+    def score(self, lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
+        """Add the columns `logit` (M_ce's) and `retrieved` (the retriever's dot product; 0 without a retriever).
+
+        Args:
+            lists: columns query, passage; rows of the table `queries` and of the passages.
+            folder: scratch folder; windows that an interrupted run scored are kept there.
+        """
+        pairs = Pairs.of(lists, self.queries(queries, self.cross_encoder), self.passages)
+        limits = {"max_length": self.max_length, "batch_tokens": self.batch_tokens}
+        logits = score_pairs(self.cross_encoder, pairs, folder, **limits)
+        found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
+        if self.retriever is None:
+            return found
+        encoder, matrix = self.retriever
+        products = dot_products(lists, encoder, self.queries(queries, encoder), matrix, self.batch_tokens)
+        return found.with_columns(retrieved=pl.Series(products))
+
+
+def dot_products(
+    candidates: pl.DataFrame, encoder: DualEncoder, queries: TextTokens, matrix: NDArray[Any], batch_tokens: int
+) -> Scores:
+    """The dot products by which a dual-encoder ranks candidates. *Shape:* matrix (m, d) -> (candidates,).
+
+    Args:
+        candidates: columns query, passage.
+    """
+    asked, place = np.unique(candidates["query"].to_numpy().astype(np.int64), return_inverse=True)
+    embedded, passages = embed_queries(encoder, queries, batch_tokens, asked), candidates["passage"].to_numpy()
+    found = np.empty(len(candidates), dtype=np.float32)
+    for first in range(0, len(found), AT_A_TIME):
+        part = slice(first, first + AT_A_TIME)
+        found[part] = np.einsum("nd,nd->n", embedded[place[part]], gather(matrix, passages[part]).astype(np.float32))
+    return found
+
+
+def score_lists(
+    lists: pl.DataFrame,
+    queries: Path,
+    work: Path,
+    *,
+    scorers: Scorers,
+    section: TeacherScore,
+    dev: Callable[[], tuple[pl.DataFrame, Path]],
+    title: str,
+) -> pl.DataFrame:
+    """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
+
+    Args:
+        lists: columns query, passage, listed; those that are `listed` were chosen from the first retriever's passages.
+        queries: the table whose rows they are.
+        work: scratch folder; pairs that an interrupted run scored are not scored again.
+        dev: opens what the teacher is fitted on, if it is: `dev_lists`, and the dev queries.
+        title: what is fitted, in the log.
+    """
+    teacher = Teacher()
+    if section.score == "sum":
+        teacher = fit_teacher(scorers.score(*dev(), work / "dev"), title=title)
+    return teacher.score(scorers.score(lists, queries, work / "lists"))
+
+
+def chosen_of(rows: Rows, retrieved: Rows, ranks: Ranks) -> pl.DataFrame:
+    """The retrieved passages that `ranks` chooses: columns query, passage. *Shape:* rows (n,), retrieved (n, depth)."""
+    rank = np.tile(np.arange(retrieved.shape[1], dtype=np.int16), len(rows))
+    return spread(retrieved_pairs(rows, retrieved).with_columns(rank=pl.Series(rank)), ranks).drop("rank")
+
+
+def dev_lists(chosen: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """What the teacher is fitted on: the `chosen` candidates of dev queries, and which of them `pairs` has as relevant.
+
+    All have the columns query, passage; what is returned also has `relevant`.
+    """
+    relevant = pairs.with_columns(relevant=pl.lit(True))
+    joined = chosen.join(relevant, on=["query", "passage"], how="left", maintain_order="left")
+    return joined.with_columns(pl.col("relevant").fill_null(False))

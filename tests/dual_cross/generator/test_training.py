@@ -86,7 +86,9 @@ def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None
 def test_learns_which_query_goes_with_which_passage(fresh: QueryGenerator, texts: PairTexts, tmp_path: Path) -> None:
     """Six pairs by heart: a query is written back word for word, from its passage alone."""
     task = GeneratorTask(fresh, texts, epochs=120, batch_size=6, seed=4)
-    history = fit(task, parameter_groups(fresh, 3e-3), Settings(name="generator", warmup=0.1, seed=1), tmp_path)
+    history = fit(
+        task, parameter_groups(fresh, 3e-3), Settings(name="generator", title="generator", warmup=0.1, seed=1), tmp_path
+    )
     assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a query, not one a passage
     assert mean_loss(fresh, texts) < 0.35
     items = np.array([0, 1, 3, 4, 5])
