@@ -208,10 +208,10 @@ class Chooser:
         yield "bm25.depth", min(50, passages), "candidates for each training query"
         yield "mine_candidates.depth", depth, "candidates for each training query"
         yield "pair.depth", min(self.base.pair.depth, depth), "at most mine_candidates.depth"
-        yield "train_cross_encoder.range_min", min(first, last - 1), "its negatives have these ranks,"
-        yield "train_cross_encoder.range_max", last, "up to this one"
-        yield "denoise.range_min", 0, "M_ce finds relevant passages without a label among these ranks,"
-        yield "denoise.range_max", last, "up to this one"
+        yield "train_cross_encoder.range_min", min(first, last - 1), "rank from which its negatives are taken"
+        yield "train_cross_encoder.range_max", last, "rank before which they end"
+        yield "denoise.range_min", 0, "rank from which M_ce looks for relevant passages without a label"
+        yield "denoise.range_max", last, "rank before which it ends"
         yield "denoise.candidates", min(wish.candidates, last), "for each query; M_ce reads them, which takes time"
 
     def _graph(self, wish: Wish) -> Iterator[Chosen]:
@@ -226,7 +226,7 @@ class Chooser:
         features = "M_ce's, as in the paper" if dear else "needs no M_ce, and is as good as one that trains briefly"
         goal = "60 to 100" if n < 1000 else "about 100"
         yield "build_graph.k", wish.k, f"passages per query; {asking:.1f} queries per passage"
-        labels = f"its labels are edges too; a labelled passage has {facts.queries_a_label:.1f} training queries"
+        labels = f"labels are edges too; a labelled passage has {facts.queries_a_label:.1f} training queries"
         yield "build_graph.labelled", True, labels
         yield "mgt.edge_features", wish.edge_features, features
         yield "mgt.beta", round(1 / rounds, 3), f"{rounds} folds of about {n // rounds} queries"
