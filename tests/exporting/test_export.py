@@ -99,7 +99,7 @@ def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: li
         (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair"),
         (
             ("--to", "sentence-transformers", "out"),
-            "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: no such file",
+            "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built yet",
         ),
     ],
 )
