@@ -182,7 +182,7 @@ def test_an_address_of_another_machine(host: str) -> None:
 
 def test_the_command_tells_what_is_wrong_in_one_line(built: Path, server: Server) -> None:
     for options, told in (
-        (["--system", "pair", "--port", "0"], "error: data/indexes/pair/manifest.json: no such file"),
+        (["--system", "pair", "--port", "0"], "error: data/indexes/pair/manifest.json: not built yet"),
         (["--port", server.url.rpartition(":")[2]], "Address already in use; stop the other server"),
     ):
         command = [sys.executable, "-m", "gnn_encoder.cli", "serve", *options]
