@@ -1,5 +1,6 @@
 """Steps of both phases and of the control against one plain computation of Eq. 6-12 over the whole graph."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT
-from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
+from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
@@ -185,10 +186,12 @@ def test_joint_step(world: World, number: int) -> None:
     assert_same(found, gradients([world.encoder, world.gnn]))
 
 
-def gnn_task(world: World, queries: Tensor, near: Neighbourhood | None = None) -> GNNTask:
+def gnn_task(
+    world: World, queries: Tensor, near: Neighbourhood | None = None, kind: type[GNNTask] = GNNTask
+) -> GNNTask:
     graphs = near or world.near, world.near
     embeddings = queries, world.node_embeddings().detach(), queries[world.supervision.dev.queries]
-    return GNNTask(world.gnn, graphs, world.supervision, *embeddings, scale=world.encoder.scale)
+    return kind(world.gnn, graphs, world.supervision, *embeddings, scale=world.encoder.scale)
 
 
 @pytest.mark.parametrize("number", STEPS)
@@ -199,6 +202,28 @@ def test_step_of_the_gnn_alone(world: World, number: int) -> None:
     batch, _ = world.supervision.batch(number)
     informed = world.informed(world.node_embeddings().detach(), h_p, world.masked(number))
     expected = world.loss(batch, h_q, informed)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert_same(found, gradients([world.gnn]))
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_step_of_the_gnn_alone_over_the_corpus(world: World, number: int) -> None:
+    """All positives of a query count, in proportion to their weights, and each of the other passages is a negative."""
+    weights = np.arange(1, 1 + len(world.examples.positives.values), dtype=np.float64)
+    world.supervision = replace(world.supervision, examples=replace(world.examples, weights=weights))
+    h_q, h_p = world.embeddings()[0].detach(), torch.from_numpy(world.cached)
+    loss = gnn_task(world, h_q, kind=CorpusTask).step(number)
+    found = gradients([world.gnn])
+    informed = world.informed(world.node_embeddings().detach(), h_p, world.masked(number))
+    lists, expected = world.examples.positives, torch.tensor(0.0)
+    items = world.supervision.schedule[number].items.tolist()
+    for item in items:
+        own = slice(lists.offsets[item], lists.offsets[item + 1])
+        scores = world.encoder.scale * informed @ h_q[world.examples.queries[item]]
+        likelihood = torch.log(torch.exp(scores) / torch.exp(scores).sum())
+        share = torch.from_numpy(weights[own] / weights[own].sum()).float()
+        expected = expected - (likelihood[lists.values[own]] * share).sum() / len(items)
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert_same(found, gradients([world.gnn]))
@@ -243,7 +268,7 @@ def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World
     trained = []
     for number in STEPS:
         batch, masked = world.supervision.batch(number)
-        subgraph, position = subgraph_of(world.near, batch, masked)
+        subgraph, position = subgraph_of(world.near, batch.passages, masked)
         assert sorted(masked.tolist()) == sorted(world.masked(number))
         assert not set(subgraph.queries) & set(world.masked(number))
         if world.nodes.training:

@@ -83,6 +83,7 @@ class GNNEncoder:
         max_neighbours: most queries of a passage, those with the highest scores first; None: all.
         epochs: passes over the labelled queries; 0: the network stays as it starts.
         batch_size: queries.
+        softmax: of the loss, over the passages of the "batch" (Eq. 12), or of the "corpus".
         negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
         learning_rate, warmup: of AdamW; the share of the steps over which the rate rises.
         evaluate_every, patience: steps between dev scores; how many without a better one end the training.
@@ -111,6 +112,7 @@ class GNNEncoder:
     max_neighbours: int | None = None
     epochs: int = 2
     batch_size: int = 64
+    softmax: Literal["batch", "corpus"] = "batch"
     negatives: int = 1
     learning_rate: float = 1e-3
     warmup: float = 0.1

@@ -16,7 +16,7 @@ from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT
 from gnn_encoder.mgt.start import choose_start
-from gnn_encoder.mgt.tasks import GNNTask, JointTask, NoGNNTask, Supervision
+from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import Examples
@@ -108,7 +108,8 @@ def train_on_embeddings(
         folder: where what a killed run resumes from is kept.
     """
     embeddings = queries, node_queries, dev_queries.to(device())
-    task = GNNTask(gnn, graphs, supervision, *embeddings, scale=scale)
+    kind = CorpusTask if mgt.softmax == "corpus" else GNNTask
+    task = kind(gnn, graphs, supervision, *embeddings, scale=scale)
     if gnn.config.labelled:
         choose_start(gnn, task.reciprocal_ranks)
     _log_rounds("GNN alone", supervision)

@@ -15,6 +15,8 @@ from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
+from gnn_encoder.graph.structure import Graph
+from gnn_encoder.mgt.corpus_softmax import POOL, Pool, corpus_loss, positives_of
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.models.device import device
@@ -53,20 +55,32 @@ class Supervision:
 
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
         """This rank's share of the batch of step `number`, and the nodes that are masked because of its fold Q_t."""
-        step = self.schedule[number]
+        items, masked = self.items(number)
         generator = np.random.default_rng([self.seed, self.schedule.before + number, distributed.rank()])
-        drawn = draw_batch(self.examples, local_share(step.items), self.negatives, generator)
+        return draw_batch(self.examples, items, self.negatives, generator), masked
+
+    def items(self, number: int) -> tuple[Rows, Rows]:
+        """This rank's share of the items of step `number`, and the masked nodes."""
+        step = self.schedule[number]
         fold = self.examples.queries[step.fold]
-        return drawn, self.nodes.masked(fold, self.examples.relevant(fold))
+        return local_share(step.items), self.nodes.masked(fold, self.examples.relevant(fold))
+
+    def pool(self, number: int, graph: Graph) -> Pool:
+        """The passages that step `number` scores, on all ranks the same."""
+        items = self.schedule[number].items
+        queries, (_, positives, _) = self.examples.queries[items], positives_of(self.examples, items)
+        retrieved = graph.passages[queries[queries < self.nodes.training]]
+        generator = np.random.default_rng([self.seed, self.schedule.before + number])
+        return Pool.draw(graph.m, np.concatenate([positives, retrieved.reshape(-1)]), POOL, generator)
 
 
-def subgraph_of(neighbourhood: Neighbourhood, batch: TrainingBatch, masked: Rows) -> tuple[Subgraph, Rows]:
-    """The subgraph of a batch's passages without the masked nodes, and the place of each of the batch's passages in it.
+def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tuple[Subgraph, Rows]:
+    """The subgraph of some passages without the masked nodes, and the place of each of these passages in it.
 
     Raises:
         RuntimeError: a masked node is in the subgraph.
     """
-    passages, position = np.unique(batch.passages, return_inverse=True)
+    passages, position = np.unique(wanted, return_inverse=True)
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
     check_no_leak(masked, subgraph.queries)
     return subgraph, position
@@ -105,7 +119,7 @@ class GNNTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-12, on cached embeddings."""
         batch, masked = self._supervision.batch(number)
-        subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
+        subgraph, position = subgraph_of(self._neighbourhood, batch.passages, masked)
         informed = self._informed(self._neighbourhood, subgraph)
         queries = self._queries[torch.from_numpy(batch.queries)].to(informed.device)
         loss = batch_loss(queries, informed[position], batch, self._supervision.examples, self._scale)
@@ -126,6 +140,21 @@ class GNNTask:
     def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> Tensor:
         h_q = self._node_queries[torch.from_numpy(subgraph.queries)].to(near.device)
         return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
+
+
+class CorpusTask(GNNTask):
+    """Phase one with a softmax over the corpus, or a large sample of it, instead of the batch's passages."""
+
+    def step(self, number: int) -> float:
+        """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
+        (items, masked), examples = self._supervision.items(number), self._supervision.examples
+        pool = self._supervision.pool(number, self._neighbourhood.graph)
+        subgraph, _ = subgraph_of(self._neighbourhood, pool.passages, masked)
+        informed = self._informed(self._neighbourhood, subgraph)
+        queries = self._queries[torch.from_numpy(examples.queries[items])].to(informed.device)
+        loss = corpus_loss(queries, informed, pool, items, examples, self._scale)
+        loss.backward()
+        return loss.item()
 
 
 class JointTask:
@@ -159,7 +188,7 @@ class JointTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Algorithm 1, lines 7-11."""
         batch, masked = self._supervision.batch(number)
-        subgraph, position = subgraph_of(self._neighbourhood, batch, masked)
+        subgraph, position = subgraph_of(self._neighbourhood, batch.passages, masked)
         encoder, texts, size = self._given.encoder, self._texts, self._given.mgt.chunk_size
         queries = represent_queries(encoder, texts, batch.queries, size)
         passages = represent_passages(encoder, texts, subgraph.passages, size)

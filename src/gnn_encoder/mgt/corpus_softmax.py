@@ -1,0 +1,77 @@
+"""A loss whose softmax goes over the corpus, which phase one can afford since all embeddings are cached.
+
+    L(q) = -mean over q's positives p+ of log( e^{s(q,p+)} / sum over the corpus of e^{s(q,p)} )
+
+Eq. 12 has the batch's passages in place of the corpus. Above some size the sum is estimated: the passages that the
+batch's queries retrieve or are labelled with count as they are, and a random sample stands for all others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.rows import Rows
+from gnn_encoder.training.examples import Examples
+
+POOL = 50_000  # passages whose scores a step reads: a corpus of at most so many is read whole
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The passages that a step scores. *Shape:* (c,) both; passages ascend.
+
+    `stands_for` has the logarithm of how many passages of the corpus each stands for: 0 where it is itself alone.
+    """
+
+    passages: Rows
+    stands_for: NDArray[np.float32]
+
+    @classmethod
+    def draw(cls, n_passages: int, certain: Rows, size: int, generator: np.random.Generator) -> "Pool":
+        """The whole corpus, or of a larger one `certain` passages and `size` random ones, each once."""
+        if n_passages <= size:
+            return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
+        certain = np.unique(certain)
+        drawn = np.setdiff1d(generator.integers(n_passages, size=size), certain)
+        others = n_passages - len(certain)
+        passages = np.concatenate([certain, drawn])
+        stands_for = np.zeros(len(passages), dtype=np.float32)
+        stands_for[len(certain) :] = np.log(others / max(1, len(drawn)))
+        order = np.argsort(passages)
+        return cls(passages[order], stands_for[order])
+
+
+def corpus_loss(queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: float) -> Tensor:
+    """This rank's share of the batch's mean loss.
+
+    Positives count by their weights where they have some, and alike where not.
+
+    Args:
+        queries: of the items. *Shape:* (b, d).
+        passages: of the pool, which holds all positives of the items. *Shape:* (c, d).
+        items: which examples these are, as many on every rank. *Shape:* (b,).
+    """
+    logits = scale * queries @ passages.T + torch.from_numpy(pool.stands_for).to(passages.device)
+    query, passage, weight = positives_of(examples, items)
+    column = torch.from_numpy(np.searchsorted(pool.passages, passage)).to(passages.device)
+    row, share = torch.from_numpy(query).to(passages.device), torch.from_numpy(weight).to(passages.device)
+    found = (logits.log_softmax(dim=1)[row, column] * share).sum()
+    return -found / (len(items) * distributed.world_size())
+
+
+def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[np.float32]]:
+    """All positives of some items: the place of their item, their rows, and their weights, which add up to 1 a query.
+
+    *Shape:* (b,) -> (p,) three times.
+    """
+    offsets = examples.positives.offsets
+    count = offsets[items + 1] - offsets[items]
+    query = np.repeat(np.arange(len(items)), count)
+    at = np.arange(len(query)) + np.repeat(offsets[items] - (np.cumsum(count) - count), count)
+    weight = np.ones(len(at)) if examples.weights is None else examples.weights[at]
+    weight = weight / np.bincount(query, weights=weight, minlength=len(items))[query]
+    return query, examples.positives.values[at], weight.astype(np.float32)
