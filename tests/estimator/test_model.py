@@ -74,7 +74,9 @@ def test_queries_without_labels_inform_too(fitted: GNNEncoder) -> None:
     assert not np.array_equal(found.transform(DATA.passages), fitted.transform(DATA.passages))
 
 
-def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sums", [False, True])
+def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, sums: bool) -> None:
+    fitted = DATA.fit(sums=True, softmax="corpus") if sums else fitted
     fitted.save(tmp_path / "gnn")
     fitted.save(tmp_path / "gnn")  # over what is there
     found = GNNEncoder.load(tmp_path / "gnn")

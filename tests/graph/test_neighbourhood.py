@@ -1,10 +1,13 @@
 """The graph as a network reads it: which edges count as labelled, which are left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
+import torch
 
-from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
-from gnn_encoder.graph.network import GNNConfig
+from gnn_encoder.graph.neighbourhood import NOBODY, GraphData, Neighbourhood
+from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 
@@ -18,9 +21,10 @@ DATA = GraphData(
     cached=np.eye(3, 4, dtype=np.float16),
     features=None,
 )
+NO_LABELS = {"label_query": NOBODY, "label_passage": NOBODY}
 
 
-def config(*, graph: str = "full", labelled: bool = True) -> GNNConfig:
+def config(*, graph: str = "full", labelled: bool = True, sums: bool = False) -> GNNConfig:
     return GNNConfig(
         dimension=4,
         edge_dimension=None,
@@ -30,6 +34,7 @@ def config(*, graph: str = "full", labelled: bool = True) -> GNNConfig:
         edge_features="none",
         graph=graph,
         labelled=labelled,
+        sums=sums,
         similarity="cosine",
     )
 
@@ -60,3 +65,26 @@ def test_further_pairs_are_left_out_with_the_generated_queries_passages() -> Non
 
 def test_self_loops_only() -> None:
     assert edges_into(DATA.neighbourhood(config(graph="self_loops"))) == []
+
+
+def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
+    """Also those that are no edge of the graph; queries that are not nodes have none."""
+    data = replace(DATA, judged=pl.DataFrame({"query": [0, 0, 1, 2], "passage": [1, 2, 2, 0]}, schema=PAIRS))
+    near, gnn = data.neighbourhood(config(sums=True)), QueryPassageGNN(config(sums=True))
+    with torch.no_grad():
+        gnn.W_l.copy_(torch.eye(4))
+    passages, h_q = np.arange(3), torch.from_numpy(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32))
+    for propagation, expected in ((None, {1: [0], 2: [0, 1]}), (np.array([False, True, True, True]), {2: [1]})):
+        subgraph = near.around(passages, propagation)
+        found: dict[int, list[int]] = {}
+        for query, passage in zip(subgraph.queries[subgraph.label_query], subgraph.label_passage, strict=True):
+            found.setdefault(int(passage), []).append(int(query))
+        assert found == expected
+        given = near.passage_embeddings(passages), h_q[subgraph.queries]
+        with torch.no_grad():
+            plain = near.interactive_passages(gnn, replace(subgraph, **NO_LABELS), *given, given[1])
+            summed = near.interactive_passages(gnn, subgraph, *given, given[1])
+        changed = [row for row in range(3) if not torch.allclose(plain[row], summed[row])]
+        assert changed == sorted(expected)
+    assert len(data.neighbourhood(config(sums=True), labelled_edges=False).around(passages).label_query) == 0
+    assert len(data.neighbourhood(config(sums=True, graph="self_loops")).around(passages).label_query) == 0

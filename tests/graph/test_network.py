@@ -47,13 +47,16 @@ CONFIGS = {
     "cosine": replace(PAPER, similarity="cosine"),
     "labelled": replace(PAPER, labelled=True),
     "labelled_constant_gate": replace(PAPER, labelled=True, gate=0.2),
+    "sums": replace(PAPER, sums=True),
+    "sums_labelled_cosine": replace(PAPER, sums=True, labelled=True, similarity="cosine", edge_features="product"),
     "labelled_one_layer_cosine": replace(PAPER, labelled=True, layers=1, similarity="cosine"),
 }
 LABELLED = {(0, 2), (1, 1)}  # passage 2 has other edges besides; passages 0 and 3 have none that is labelled
+SUMMED = [(0, 2), (1, 1), (2, 2)]  # labels that are summed up, whether they are edges or not
 
 
 def random(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
 def network(config: GNNConfig) -> QueryPassageGNN:
@@ -82,10 +85,13 @@ def ours(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
     by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
     h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], by_query, x["query_loops"])
     labelled = torch.tensor([float(edge in LABELLED) for edge in EDGES], dtype=torch.float64)
+    asking, asked = torch.tensor(SUMMED).T
+    total = torch.zeros(M, D, dtype=torch.float64).index_add(0, asked, x["h_q"][asking])
     return gnn.interactive_passages(
         *(x["h_p"], h_q_prime, queries, edges, x["pairs"][queries, edges], x["passage_loops"]),
         h_q=x["h_q"],
         labelled=labelled if gnn.config.labelled else None,
+        sums=(total, torch.bincount(asked, minlength=M)) if gnn.config.sums else None,
     )
 
 
@@ -144,7 +150,10 @@ def oracle(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Tensor:
             if c.labelled and any(labelled):
                 logits = logits + gnn.w_l
             f = 1 / (1 + torch.exp(-logits))  # Eq. 9
-        informed = f * gathered + h  # Eq. 10
+        informed = f * gathered + (gnn.W_p @ h if c.sums else h)  # Eq. 10
+        asking = [x["h_q"][q] for q, asked in SUMMED if asked == p]
+        if c.sums and asking:
+            informed = informed + len(asking) ** (-gnn.exponent) * (gnn.W_l @ sum(asking))
         result.append(informed / (informed @ informed) ** 0.5 if c.similarity == "cosine" else informed)
     return torch.stack(result)
 
@@ -287,11 +296,14 @@ def test_explanation_makes_the_result(name: str) -> None:
         assert gate.tolist() == [0.2] * M
 
 
-def test_weights_of_labels_learn_faster() -> None:
+def test_some_weights_learn_faster_or_slower() -> None:
     gnn = network(CONFIGS["labelled"])
     slow, fast = gnn.groups(1e-3)
     assert slow["lr"] == 1e-3 and fast["lr"] == pytest.approx(50e-3)
     assert {id(weight) for weight in fast["params"]} == {id(gnn.passage_attention.b_l), id(gnn.w_l)}
     assert len(slow["params"]) + len(fast["params"]) == len(list(gnn.parameters()))
+    rates = {group["lr"]: len(group["params"]) for group in network(CONFIGS["sums"]).groups(1e-3)}
+    paper = len(list(network(PAPER).parameters()))
+    assert rates == pytest.approx({1e-3: paper, 3e-4: 1, 1e-4: 1, 1e-2: 1})
     (only,) = network(PAPER).groups(1e-3)
     assert only["lr"] == 1e-3 and len(only["params"]) == len(list(network(PAPER).parameters()))

@@ -22,7 +22,7 @@ from gnn_encoder.core.section import describe
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.core.storage.atomic import replacing, write_json
 from gnn_encoder.encoding.streaming import WINDOW
-from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, row_keys
+from gnn_encoder.estimator.inputs import PAIR, check_vectors, labelled_pairs, row_keys
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
@@ -30,7 +30,7 @@ from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
-from gnn_encoder.graph.structure import Graph
+from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.index.exact import array_top_k
 from gnn_encoder.mgt.given import draw_dev
 from gnn_encoder.mgt.params import MGT
@@ -75,6 +75,7 @@ class GNNEncoder:
         k: passages of a query.
         labelled: whether a query's labelled passages come first among these, and the network tells their edges from
             others.
+        sums: whether a passage's labelled queries are also summed up, scaled by their number (`QueryPassageGNN`).
         layers: 2, or 1 to leave out Eq. 6 and 7.
         heads: of the attention; a divisor of d.
         gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
@@ -104,6 +105,7 @@ class GNNEncoder:
 
     k: int = 6
     labelled: bool = True
+    sums: bool = False
     layers: Literal[1, 2] = 2
     heads: int = 4
     gate: Literal["learned"] | float = "learned"
@@ -224,6 +226,7 @@ class GNNEncoder:
         self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
         self._keys = np.concatenate([row_keys(block) for _, block in array_blocks(passages)])
         self._features = None if features is None else np.asarray(features.edges)
+        self._labels = pairs.to_numpy()
         self._open(CorpusGNN(self.gnn_, graphs[1], self.queries_).interactive)
         return self
 
@@ -267,6 +270,7 @@ class GNNEncoder:
             "passages": self.graph_.passages,
             "score": self.graph_.score,
             "labelled": self.labelled_,
+            "labels": self._labels,
             "keys": self._keys.view(np.int64),
         }
         if self._features is not None:
@@ -296,6 +300,7 @@ class GNNEncoder:
         keys = arrays["keys"].view(np.uint64)
         found.queries_, found.labelled_, found._keys = arrays["queries"], arrays["labelled"], keys
         found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(keys))
+        found._labels = arrays["labels"]
         found._features, found.n_features_in_ = arrays.get("features"), found.queries_.shape[1]
         found._open(arrays["interactive_queries"])
         return found
@@ -328,7 +333,10 @@ class GNNEncoder:
         features = None if self._features is None else _features(graph, self._features)
         types = self.labelled_ if self.gnn_.config.labelled else None
         most = self.max_neighbours
-        self._near = Neighbourhood(graph, none, features, max_neighbours=most, labelled=types, device=device())
+        labels = Labels(pl.DataFrame(self._labels, schema=PAIR), graph.m) if self.sums else None
+        self._near = Neighbourhood(
+            graph, none, features, max_neighbours=most, labelled=types, labels=labels, device=device()
+        )
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
         self._by_key = np.argsort(self._keys, kind="stable")
         self._reach = Reach.of(graph, self.labelled_ if self.labelled else None)

@@ -1,6 +1,6 @@
 """The part of the query-passage graph that informs some passages, with its features, as input of the two GAT layers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,14 @@ from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
-from gnn_encoder.graph.structure import Graph
+from gnn_encoder.graph.segment import segment_weighted_sum
+from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.models.device import device
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
+
+
+NOBODY: Rows = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,10 @@ class Subgraph:
     edges: Rows  # (E,) rows of the edges table; -1 for an edge to such a passage
     edge_query: Rows  # (E,) each edge's place in `queries`
     edge_passage: Rows  # (E,) each edge's place in `passages`, ascending
+    label_query: Rows = field(
+        default_factory=NOBODY.copy
+    )  # (L,) place in `queries` of each query that is labelled with one of the passages
+    label_passage: Rows = field(default_factory=NOBODY.copy)  # (L,) place in `passages` of that passage, ascending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +87,7 @@ class GraphData:
             max_neighbours=max_neighbours,
             self_loops_only=config.graph == "self_loops",
             labelled=self._edges_of(judged) if config.labelled else None,
+            labels=Labels(judged, self.graph.m) if config.sums and labelled_edges else None,
             device=device(),
         )
 
@@ -98,6 +107,8 @@ class Neighbourhood:
         self_loops_only: in layer 2, no passage has a query.
         labelled: True for edges of queries that are labelled with the passage; None: the network does not tell them
             from others. *Shape:* (n * k,).
+        labels: the queries that are labelled with each passage, whether it is among their k or not; None: the network
+            does not sum them up.
         device: where tensors are put.
     """
 
@@ -111,11 +122,12 @@ class Neighbourhood:
         max_neighbours: int | None = None,
         self_loops_only: bool = False,
         labelled: NDArray[np.bool_] | None = None,
+        labels: Labels | None = None,
         device: torch.device,
     ) -> None:
         self.graph, self.cached, self.features, self.device = graph, cached, features, device
         self.labelled, self.max_neighbours = labelled, max_neighbours
-        self._keep_edge = keep_edge
+        self._keep_edge, self._labels = keep_edge, labels
         self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
 
     def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
@@ -126,8 +138,9 @@ class Neighbourhood:
         """
         keep = propagation if self._nobody is None else self._nobody
         edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self.max_neighbours)
-        queries, edge_query = np.unique(edges // self.graph.k, return_inverse=True)
-        return Subgraph(passages, queries, edges, edge_query, target)
+        asking, asked = (NOBODY, NOBODY) if self._labels is None else self._labels.of_passages(passages, keep)
+        queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
+        return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
 
     def passage_embeddings(self, rows: Rows) -> Tensor:
         """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
@@ -161,8 +174,15 @@ class Neighbourhood:
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> Tensor:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        edges, labelled = self._edges(subgraph), self._types(subgraph)
-        return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled)
+        edges, labelled, sums = self._edges(subgraph), self._types(subgraph), None
+        if gnn.config.sums:
+            query, passage = (
+                torch.from_numpy(rows).to(self.device) for rows in (subgraph.label_query, subgraph.label_passage)
+            )
+            ones = h_q.new_ones(len(query), 1)
+            total = segment_weighted_sum(ones, h_q.unsqueeze(1), query, passage, len(h_p)).squeeze(1)
+            sums = total, torch.bincount(passage, minlength=len(h_p))
+        return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled, sums=sums)
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
         """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""

@@ -21,7 +21,8 @@ from gnn_encoder.graph.attention import GraphAttention
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
-LABEL_RATE = 50.0  # some hundred steps at the other weights' rate would move a logit by a tenth
+# The rates of some weights, in those of the others. Some hundred steps at these would move a logit by a tenth.
+RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 0.1, "exponent": 10.0}
 
 
 class GNNConfig(Section):
@@ -37,6 +38,7 @@ class GNNConfig(Section):
         graph: "full", or "self_loops" for a graph without edges between queries and passages.
         labelled: whether the second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their
             logits, Eq. 9 adds w_l to the gate of passages that have one.
+        sums: whether a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`.
         similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings.
 
     Raises:
@@ -51,6 +53,7 @@ class GNNConfig(Section):
     edge_features: Literal["cross_encoder", "product", "none"]
     graph: Literal["full", "self_loops"]
     labelled: bool
+    sums: bool = False
     similarity: Literal["dot", "cosine"]
 
     def __init__(self, **values: Any) -> None:
@@ -87,6 +90,15 @@ class QueryPassageGNN(nn.Module):
     What labels are worth differs between data. Where each passage is asked for again and again, a passage that is
     labelled already is the likelier answer; where questions are new, it has found its question. Masked Graph Training
     shows which: without a question's own edge, its positive looks as it will to questions that nobody has asked yet.
+
+    Attention is a mean, which cannot say how often a passage was asked for. With `sums`, Eq. 10 has two terms more, a
+    sum over all n_p labelled queries of a passage that is scaled by their number, as in PNA (Corso et al. 2020), and a
+    map of the passage itself:
+
+        h'_p = f_p * h~_p + W_p h_p + n_p^-a W_l sum of labelled h_q
+
+    They start as nothing: W_l = 0, W_p = I, a = 1/2. With W_l = (C + lambda I)^-1 they are ridge regression of labels
+    on queries.
     """
 
     def __init__(self, config: GNNConfig) -> None:
@@ -100,6 +112,9 @@ class QueryPassageGNN(nn.Module):
         if config.gate == "learned":
             self.gate = nn.Linear(2 * d, d)
             self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
+        if config.sums:
+            self.W_p, self.W_l = nn.Parameter(torch.eye(d)), nn.Parameter(torch.zeros(d, d))
+            self.exponent = nn.Parameter(torch.tensor(0.5))
         self._reset_linear_layers()
 
     def _layer(self, *, typed: bool) -> GraphAttention:
@@ -163,6 +178,7 @@ class QueryPassageGNN(nn.Module):
         *,
         h_q: Tensor | None = None,
         labelled: Tensor | None = None,
+        sums: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         r"""Query-interactive passage embeddings.
 
@@ -184,6 +200,8 @@ class QueryPassageGNN(nn.Module):
                 *Shape:* (u, d).
             labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labelled` in the
                 configuration, which adds w_l to Eq. 9 where a passage has such an edge. *Shape:* (E,) float.
+            sums: the sum of each passage's labelled h_q, and how many these are; only with `sums` in the configuration.
+                *Shape:* (n, d), (n,).
 
         *Shape:* (n, d).
         """
@@ -193,7 +211,8 @@ class QueryPassageGNN(nn.Module):
             features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
             edges = (h_p, h_q_prime, edge_query, edge_passage)
             gathered = self.passage_attention.ragged(*edges, *features, labelled)
-        informed = self._filter(gathered, h_p, _have_label(len(h_p), edge_passage, labelled)) * gathered + h_p
+        informed = self._filter(gathered, h_p, _have_label(len(h_p), edge_passage, labelled)) * gathered
+        informed = informed + self._own(h_p, sums)
         return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
 
     def explain(
@@ -220,6 +239,17 @@ class QueryPassageGNN(nn.Module):
         opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
         return self.passage_attention.weights(*inputs), opening
 
+    def _own(self, h_p: Tensor, sums: tuple[Tensor, Tensor] | None) -> Tensor:
+        """h_p of Eq. 10; with `sums`, W_p h_p + n_p^-a W_l sum. *Shape:* (n, d), ((n, d), (n,)) -> (n, d)."""
+        if not self.config.sums:
+            return h_p
+        mapped = h_p @ self.W_p.T
+        if sums is None:  # nothing is labelled with these passages
+            return mapped
+        total, count = sums
+        scale = count.clamp(min=1).to(h_p.dtype) ** -self.exponent
+        return mapped + scale.unsqueeze(1) * (total @ self.W_l.T)
+
     def _filter(self, gathered: Tensor, h_p: Tensor, have_label: Tensor | None) -> Tensor | float:
         """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d), (n,) -> (n, d)."""
         if self.config.gate != "learned":
@@ -230,11 +260,11 @@ class QueryPassageGNN(nn.Module):
         return torch.sigmoid(logits)
 
     def groups(self, learning_rate: float) -> list[dict[str, Any]]:
-        """Parameter groups of AdamW. The weights of labels, few and shared by all edges, learn `LABEL_RATE` faster."""
-        label = [weight for name, weight in self.named_parameters() if name.rpartition(".")[2] in ("b_l", "w_l")]
-        others = [weight for weight in self.parameters() if all(weight is not one for one in label)]
-        found = [{"params": others, "lr": learning_rate}]
-        return [*found, {"params": label, "lr": LABEL_RATE * learning_rate}] if label else found
+        """Parameter groups of AdamW, by how fast they learn."""
+        groups: dict[float, list[nn.Parameter]] = {1.0: []}
+        for name, weight in self.named_parameters():
+            groups.setdefault(RATES.get(name.rpartition(".")[2], 1.0), []).append(weight)
+        return [{"params": weights, "lr": rate * learning_rate} for rate, weights in groups.items()]
 
     def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """The cross-encoder's features if the network reads them, else None."""

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
@@ -131,6 +132,36 @@ class Graph:
         place = np.searchsorted(known_keys, keys).clip(max=len(known_keys) - 1)
         labelled: Bools = known_keys[place] == keys
         return labelled
+
+
+class Labels:
+    """The queries that are labelled with each passage.
+
+    Args:
+        pairs: columns query, passage.
+        n_passages: m.
+    """
+
+    def __init__(self, pairs: pl.DataFrame, n_passages: int) -> None:
+        pairs = pairs.sort("passage", "query")
+        self._queries = pairs["query"].to_numpy().astype(np.int64)
+        counts = np.bincount(pairs["passage"].to_numpy(), minlength=n_passages)
+        self._indptr = np.concatenate([[0], np.cumsum(counts)])
+
+    def of_passages(self, passages: Rows, keep_query: Bools | None = None) -> tuple[Rows, Rows]:
+        """The labelled queries of some passages, and for each the place of its passage, ascending. *Shape:* (L,) both.
+
+        Args:
+            keep_query: False for queries that are left out; None: all are kept. *Shape:* (n,).
+        """
+        first = self._indptr[passages]
+        count = self._indptr[np.asarray(passages) + 1] - first
+        place = np.repeat(np.arange(len(passages)), count)
+        queries = self._queries[np.arange(len(place)) + np.repeat(first - (np.cumsum(count) - count), count)]
+        if keep_query is not None:
+            kept = keep_query[queries]
+            queries, place = queries[kept], place[kept]
+        return queries, place
 
 
 def _check(holds: Bools, column: str, values: NDArray[Any], rule: str) -> None:

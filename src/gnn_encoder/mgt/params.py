@@ -20,6 +20,7 @@ class MGT(Section):
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
     epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
+    sums: bool = False  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
     softmax: Literal["batch", "corpus"] = "batch"  # of phase one's loss: over the batch's passages (Eq. 12), or all
     targets: Literal["labels", "teacher"] = "labels"  # of both phases, and of the control
     teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.7  # as in section distil

@@ -172,6 +172,7 @@ def new_gnn(
         edge_features=mgt.edge_features,
         graph=mgt.graph,
         labelled=labelled,
+        sums=mgt.sums,
         similarity=similarity,
     )
     return QueryPassageGNN(config).to(device())
