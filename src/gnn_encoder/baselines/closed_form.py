@@ -64,7 +64,7 @@ def whitener(moment: Matrix, ridge: float | None) -> Matrix:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
     """The best member, the matrix of its whitening, and its RR@10 of the dev queries by which it was tried."""
 

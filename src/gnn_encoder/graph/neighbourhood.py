@@ -127,7 +127,7 @@ class Neighbourhood:
     ) -> None:
         self.graph, self.cached, self.features, self.device = graph, cached, features, device
         self.labelled, self.max_neighbours = labelled, max_neighbours
-        self._keep_edge, self._labels = keep_edge, labels
+        self._keep_edge, self.labels = keep_edge, labels
         self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
 
     def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
@@ -138,7 +138,7 @@ class Neighbourhood:
         """
         keep = propagation if self._nobody is None else self._nobody
         edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self.max_neighbours)
-        asking, asked = (NOBODY, NOBODY) if self._labels is None else self._labels.of_passages(passages, keep)
+        asking, asked = (NOBODY, NOBODY) if self.labels is None else self.labels.of_passages(passages, keep)
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
 

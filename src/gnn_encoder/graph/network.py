@@ -39,7 +39,8 @@ class GNNConfig(Section):
         labelled: whether the second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their
             logits, Eq. 9 adds w_l to the gate of passages that have one.
         sums: whether a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`.
-        similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings.
+        similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings,
+        unit_length: unless this is False. A sum of any length says how often a passage was asked for.
 
     Raises:
         UserError: a field is out of bounds.
@@ -55,6 +56,7 @@ class GNNConfig(Section):
     labelled: bool
     sums: bool = False
     similarity: Literal["dot", "cosine"]
+    unit_length: bool = True
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -213,7 +215,8 @@ class QueryPassageGNN(nn.Module):
             gathered = self.passage_attention.ragged(*edges, *features, labelled)
         informed = self._filter(gathered, h_p, _have_label(len(h_p), edge_passage, labelled)) * gathered
         informed = informed + self._own(h_p, sums)
-        return F.normalize(informed, dim=1) if self.config.similarity == "cosine" else informed
+        of_length_1 = self.config.similarity == "cosine" and self.config.unit_length
+        return F.normalize(informed, dim=1) if of_length_1 else informed
 
     def explain(
         self,

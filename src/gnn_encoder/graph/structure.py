@@ -143,9 +143,9 @@ class Labels:
     """
 
     def __init__(self, pairs: pl.DataFrame, n_passages: int) -> None:
-        pairs = pairs.sort("passage", "query")
-        self._queries = pairs["query"].to_numpy().astype(np.int64)
-        counts = np.bincount(pairs["passage"].to_numpy(), minlength=n_passages)
+        self.pairs = pairs.sort("passage", "query")
+        self._queries = self.pairs["query"].to_numpy().astype(np.int64)
+        counts = np.bincount(self.pairs["passage"].to_numpy(), minlength=n_passages)
         self._indptr = np.concatenate([[0], np.cumsum(counts)])
 
     def of_passages(self, passages: Rows, keep_query: Bools | None = None) -> tuple[Rows, Rows]:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gnn_encoder.baselines.closed_form import Found
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
@@ -15,7 +16,7 @@ from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT
-from gnn_encoder.mgt.start import choose_start
+from gnn_encoder.mgt.start import choose_start, closed_form
 from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.training.dev import DevSample
@@ -110,10 +111,16 @@ def train_on_embeddings(
     embeddings = queries, node_queries, dev_queries.to(device())
     kind = CorpusTask if mgt.softmax == "corpus" else GNNTask
     task = kind(gnn, graphs, supervision, *embeddings, scale=scale)
-    if gnn.config.labelled:
-        choose_start(gnn, task.reciprocal_ranks)
+    if gnn.config.labelled or gnn.config.sums:
+        choose_start(gnn, task.reciprocal_ranks, _closed(gnn.config, graphs[1], embeddings, supervision.dev))
     _log_rounds("GNN alone", supervision)
     return fit(task, gnn.groups(mgt.gnn_learning_rate), _settings("gnn", "GNN alone", mgt, supervision.seed), folder)
+
+
+def _closed(config: GNNConfig, near: Neighbourhood, embeddings: tuple[Tensor, ...], dev: DevSample) -> Found | None:
+    """The best closed form, for a network that can be one."""
+    _, nodes, dev_queries = embeddings
+    return closed_form(near, nodes, dev_queries, dev, cosine=config.similarity == "cosine") if near.labels else None
 
 
 def _train_jointly(

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import polars as pl
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from gnn_encoder.baselines.closed_form import DEPTH, Form, Found, best_form
+from gnn_encoder.baselines.labelled import Asked, Others
+from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GATE_BIAS, QueryPassageGNN
+from gnn_encoder.training.dev import DevSample
 
 log = logging.getLogger(__name__)
 ERRORS = 2.0  # standard errors by which a start must beat the identity: a dev sample is small, and the starts are many
@@ -21,11 +27,15 @@ ERRORS = 2.0  # standard errors by which a start must beat the identity: a dev s
 
 @dataclass(frozen=True)
 class Start:
-    """A start: the gate's bias b_qp (Eq. 9), the logit of labelled edges b_l, and the share of h~_q in h'_q (Eq. 7)."""
+    """A start: the gate's bias b_qp (Eq. 9), the logit of labelled edges b_l, and the share of h~_q in h'_q (Eq. 7).
+
+    With `closed`, the sums of labelled queries start as this closed form; without, as nothing.
+    """
 
     gate: float = GATE_BIAS
     label: float = 0.0
     mix: float = 0.5
+    closed: Found | None = None
 
     @torch.no_grad()
     def apply(self, gnn: QueryPassageGNN) -> None:
@@ -37,30 +47,59 @@ class Start:
         if gnn.config.layers == 2:
             one = torch.eye(gnn.config.dimension)
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
+        if gnn.config.sums:
+            form = Form(power=0.5, unit_length=True) if self.closed is None else self.closed.form
+            gnn.W_l.zero_()
+            if self.closed is not None:
+                gnn.W_l.copy_(form.weight * torch.from_numpy(self.closed.whitener.T))
+            gnn.exponent.fill_(form.power)
+            gnn.config = gnn.config.model_copy(update={"unit_length": form.unit_length})
 
-    def of(self, gnn: QueryPassageGNN) -> tuple[float | None, ...]:
+    def of(self, gnn: QueryPassageGNN) -> tuple[object, ...]:
         """The values that `apply` sets; None for those of weights that the network lacks."""
         return (
             self.gate if gnn.config.gate == "learned" else None,
             self.label if gnn.passage_attention.b_l is not None else None,
             self.mix if gnn.config.layers == 2 else None,
+            self.closed,
         )
 
 
 IDENTITY = Start()
 STARTS = [Start(*values) for values in product((GATE_BIAS, 0.0, 2.0), (0.0, 8.0), (0.5, 0.0))]
+SHUT = -6.0  # a gate that lets next to nothing through, so that a closed form starts as it is
 
 
-def choose_start(gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np.float64]]) -> Start:
+def closed_form(near: Neighbourhood, queries: Tensor, dev_queries: Tensor, dev: DevSample, *, cosine: bool) -> Found:
+    """The closed form that is best on dev.
+
+    Args:
+        near: the graph that will inform the corpus, with its labels.
+        queries: E_Q of the nodes. *Shape:* (n, d).
+        dev_queries: E_Q of the dev sample. *Shape:* (q, d).
+    """
+    assert near.labels is not None
+    asked = Asked.of(near.cached, near.labels.pairs, queries.numpy())
+    others = Others(near.cached, asked, dev_queries.cpu().numpy(), DEPTH)
+    query, column = np.nonzero(dev.relevant)
+    relevant = pl.DataFrame({"query": query, "passage": dev.pool[column]})
+    return best_form(asked, others, relevant, unit_length=cosine)
+
+
+def choose_start(
+    gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np.float64]], closed: Found | None = None
+) -> Start:
     """Give a new network the start with the best dev score, if that is clearly better than the identity.
 
     Clearly: by more than two standard errors of the paired difference over the dev sample.
 
     Args:
         reciprocal_ranks: those of the sampled dev queries by the present weights. *Shape:* (q,).
+        closed: the best closed form, for a network with `sums`.
     """
     found, tried = {}, set()
-    for start in STARTS:
+    forms = [] if closed is None else [Start(gate=gate, closed=closed) for gate in (GATE_BIAS, SHUT)]
+    for start in [*STARTS, *forms]:
         if start.of(gnn) in tried:  # it differs from another in weights that this network lacks
             continue
         tried.add(start.of(gnn))
@@ -73,7 +112,7 @@ def choose_start(gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np
     chosen.apply(gnn)
     log.info(
         "GNN alone: starts from %s, dev RR@10 %.4f; the identity has %.4f",
-        chosen,
+        chosen if chosen.closed is None else f"the closed form ({chosen.closed.form}), gate {chosen.gate}",
         *(found[start].mean() for start in (chosen, IDENTITY)),
     )
     return chosen
