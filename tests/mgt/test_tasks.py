@@ -1,5 +1,6 @@
 """Steps of both phases and of the control against one plain computation of Eq. 6-12 over the whole graph."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT
-from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
+from gnn_encoder.mgt.tasks import FACTORS, CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
@@ -227,6 +228,19 @@ def test_step_of_the_gnn_alone_over_the_corpus(world: World, number: int) -> Non
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert_same(found, gradients([world.gnn]))
+
+
+def test_the_scores_factor_starts_where_the_loss_is_least(world: World) -> None:
+    h_q = world.embeddings()[0].detach()
+    task = gnn_task(world, h_q, kind=CorpusTask)
+    assert isinstance(task, CorpusTask)
+    task.calibrate()
+    chosen, losses = task.scale().item(), dict[float, float]()
+    for factor in FACTORS:
+        torch.nn.init.constant_(task.scale.log, math.log(factor * world.encoder.scale))
+        losses[factor * world.encoder.scale] = task.step(0)
+    assert chosen == pytest.approx(min(losses, key=losses.__getitem__))
+    assert task.scale.log.grad is not None and task.scale.log.grad.abs() > 0
 
 
 @pytest.mark.parametrize("number", STEPS)

@@ -231,7 +231,11 @@ def test_a_model_that_is_cut_off(refused: Callable[..., None]) -> None:
 
 def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:
     refused(
-        remove("data/graph/gnn_encoder"), "train_mgt gnn_encoder", "data/graph/gnn_encoder", "no such file", "dvc repro"
+        remove("data/graph/gnn_encoder"),
+        "train_mgt gnn_encoder",
+        "data/graph/gnn_encoder",
+        "not built yet",
+        "dvc repro",
     )
 
 

@@ -1,6 +1,7 @@
 """The GNN on the query-passage graph (section 3.3, Eq. 6-10 of the GNN-encoder paper)."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -266,7 +267,10 @@ class QueryPassageGNN(nn.Module):
         """Parameter groups of AdamW, by how fast they learn."""
         groups: dict[float, list[nn.Parameter]] = {1.0: []}
         for name, weight in self.named_parameters():
-            groups.setdefault(RATES.get(name.rpartition(".")[2], 1.0), []).append(weight)
+            rate = RATES.get(name.rpartition(".")[2], 1.0)
+            if name == "W_l":  # a closed form of any size: it learns in proportion
+                rate = max(rate, weight.norm().item() / math.sqrt(self.config.dimension))
+            groups.setdefault(rate, []).append(weight)
         return [{"params": weights, "lr": rate * learning_rate} for rate, weights in groups.items()]
 
     def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

@@ -24,6 +24,7 @@ from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
 
 log = logging.getLogger(__name__)
+SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 
 
 def train_gnn_encoder(
@@ -113,8 +114,12 @@ def train_on_embeddings(
     task = kind(gnn, graphs, supervision, *embeddings, scale=scale)
     if gnn.config.labelled or gnn.config.sums:
         choose_start(gnn, task.reciprocal_ranks, _closed(gnn.config, graphs[1], embeddings, supervision.dev))
+    groups = gnn.groups(mgt.gnn_learning_rate)
+    if isinstance(task, CorpusTask):
+        task.calibrate()
+        groups.append(parameter_group(task.scale, SCALE_RATE * mgt.gnn_learning_rate))
     _log_rounds("GNN alone", supervision)
-    return fit(task, gnn.groups(mgt.gnn_learning_rate), _settings("gnn", "GNN alone", mgt, supervision.seed), folder)
+    return fit(task, groups, _settings("gnn", "GNN alone", mgt, supervision.seed), folder)
 
 
 def _closed(config: GNNConfig, near: Neighbourhood, embeddings: tuple[Tensor, ...], dev: DevSample) -> Found | None:

@@ -1,5 +1,6 @@
 """Masked Graph Training (Algorithm 1) in two phases: the GNN on cached embeddings, then encoder and GNN together."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ from gnn_encoder.training.dev_score import (
 )
 from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch
 
+FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 PASSAGES_AT_A_TIME = 8_192  # passages of the dev pool that are encoded together
 
 
@@ -142,19 +144,54 @@ class GNNTask:
         return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
 
 
+class Scale(nn.Module):
+    """The factor of the scores in the softmax, 1 / temperature, which learns."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(math.log(scale), device=device()))
+
+    def forward(self) -> Tensor:
+        """The factor."""
+        return self.log.exp()
+
+
 class CorpusTask(GNNTask):
-    """Phase one with a softmax over the corpus, or a large sample of it, instead of the batch's passages."""
+    """Phase one with a softmax over the corpus, or a large sample of it, instead of the batch's passages.
+
+    The scores' factor learns too: where h'_p has any length, that of the encoder need not fit.
+    """
+
+    def __init__(self, *given: Any, scale: float) -> None:
+        super().__init__(*given, scale=scale)
+        self.scale = Scale(scale)
+        self.modules["scale"] = self.scale
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
-        (items, masked), examples = self._supervision.items(number), self._supervision.examples
+        loss = self._loss(*self._scored(number), self.scale())
+        loss.backward()
+        return loss.item()
+
+    @torch.no_grad()
+    def calibrate(self) -> None:
+        """Let the factor start where the loss of the first batch is least."""
+        scored, start = self._scored(0), self.scale().item()
+        self.scale.log.fill_(
+            math.log(min((start * by for by in FACTORS), key=lambda by: self._loss(*scored, by).item()))
+        )
+
+    def _scored(self, number: int) -> tuple[Tensor, Tensor, Pool, Rows]:
+        """The queries of a step, the h'_p that it scores, of which passages these are, and its items."""
+        items, masked = self._supervision.items(number)
         pool = self._supervision.pool(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(self._neighbourhood, pool.passages, masked)
         informed = self._informed(self._neighbourhood, subgraph)
-        queries = self._queries[torch.from_numpy(examples.queries[items])].to(informed.device)
-        loss = corpus_loss(queries, informed, pool, items, examples, self._scale)
-        loss.backward()
-        return loss.item()
+        rows = torch.from_numpy(self._supervision.examples.queries[items])
+        return self._queries[rows].to(informed.device), informed, pool, items
+
+    def _loss(self, queries: Tensor, informed: Tensor, pool: Pool, items: Rows, scale: Tensor | float) -> Tensor:
+        return corpus_loss(queries, informed, pool, items, self._supervision.examples, scale)
 
 
 class JointTask:

@@ -18,8 +18,11 @@ def save(
         "moments": optimizer.state_dict()["state"] if optimizer else {},
         "progress": progress,
     }
-    with beside.open("wb") as file:  # given a path, torch does not say that the disk is full
-        torch.save(state, file)
+    try:
+        with beside.open("wb") as file:  # given a path, torch does not say that the disk is full
+            torch.save(state, file)
+    except RuntimeError as error:  # torch's own, raised while it handles that of the file
+        raise _cause(error) from None
     beside.replace(path)
 
 
@@ -32,3 +35,11 @@ def load(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optim
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state["moments"]})
     progress: dict[str, Any] = state["progress"]
     return progress
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The OSError in whose handling an error was raised; if there is none, the error itself."""
+    within = error
+    while within.__context__ is not None and not isinstance(within, OSError):
+        within = within.__context__
+    return within if isinstance(within, OSError) else error
