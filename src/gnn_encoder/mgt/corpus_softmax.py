@@ -45,7 +45,9 @@ class Pool:
         return cls(passages[order], stands_for[order])
 
 
-def corpus_loss(queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: float) -> Tensor:
+def corpus_loss(
+    queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: Tensor | float
+) -> Tensor:
     """This rank's share of the batch's mean loss.
 
     Positives count by their weights where they have some, and alike where not.
