@@ -69,7 +69,8 @@ class GNNEncoder:
     >>> bool(right(informed) > right(passages) + 0.2)
     True
 
-    The defaults are those of the project's pipeline; `paper` has the paper's.
+    The defaults add two things to the paper, sums of labelled queries and a softmax over the corpus, which the
+    pipeline has under `mgt.sums` and `mgt.softmax`; `paper` has the paper's settings.
 
     Args:
         k: passages of a query.
@@ -105,21 +106,21 @@ class GNNEncoder:
 
     k: int = 6
     labelled: bool = True
-    sums: bool = False
+    sums: bool = True
     layers: Literal[1, 2] = 2
     heads: int = 4
     gate: Literal["learned"] | float = "learned"
     edge_features: Literal["product", "none"] = "product"
     beta: float = 0.05
     max_neighbours: int | None = None
-    epochs: int = 2
-    batch_size: int = 64
-    softmax: Literal["batch", "corpus"] = "batch"
+    epochs: int = 5
+    batch_size: int = 1_024
+    softmax: Literal["batch", "corpus"] = "corpus"
     negatives: int = 1
     learning_rate: float = 1e-3
     warmup: float = 0.1
-    evaluate_every: int = 15
-    patience: int = 3
+    evaluate_every: int = 5
+    patience: int = 8
     similarity: Literal["cosine", "dot"] = "cosine"
     temperature: float = 0.05
     dev_queries: int = 2_000
@@ -133,8 +134,15 @@ class GNNEncoder:
 
         Its edge features are a cross-encoder's, which `fit` takes. Here only the network learns, not the encoder.
         """
-        graph = {"k": 25, "labelled": False, "similarity": "dot", "temperature": 1.0}
-        training = {"beta": 0.05, "epochs": 5, "batch_size": 1_024, "learning_rate": 5e-5, "patience": 1_000}
+        graph = {"k": 25, "labelled": False, "sums": False, "similarity": "dot", "temperature": 1.0}
+        training = {
+            "softmax": "batch",
+            "beta": 0.05,
+            "epochs": 5,
+            "batch_size": 1_024,
+            "learning_rate": 5e-5,
+            "patience": 1_000,
+        }
         return cls().set_params(**(graph | training | changes))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

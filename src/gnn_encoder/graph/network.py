@@ -23,7 +23,7 @@ WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
 # The rates of some weights, in those of the others. Some hundred steps at these would move a logit by a tenth.
-RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 0.1, "exponent": 10.0}
+RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 0.3, "exponent": 10.0}
 
 
 class GNNConfig(Section):
@@ -98,11 +98,13 @@ class QueryPassageGNN(nn.Module):
     sum over all n_p labelled queries of a passage that is scaled by their number, as in PNA (Corso et al. 2020), and a
     map of the passage itself:
 
-        h'_p = f_p * h~_p + W_p h_p + n_p^-a W_l sum of labelled h_q
+        h'_p = f_p * h~_p + W_p h_p + n_p^-a W_l A sum of labelled h_q
 
-    They start as nothing: W_l = 0, W_p = I, a = 1/2. With W_l = (C + lambda I)^-1 they are ridge regression of labels
-    on queries.
+    They start as nothing: W_l = 0, W_p = I, a = 1/2. A does not learn. With A = (C + lambda I)^-1, which whitens
+    queries, and W_l = w I they start as ridge regression of labels on queries.
     """
+
+    A: Tensor
 
     def __init__(self, config: GNNConfig) -> None:
         super().__init__()
@@ -118,6 +120,7 @@ class QueryPassageGNN(nn.Module):
         if config.sums:
             self.W_p, self.W_l = nn.Parameter(torch.eye(d)), nn.Parameter(torch.zeros(d, d))
             self.exponent = nn.Parameter(torch.tensor(0.5))
+            self.register_buffer("A", torch.eye(d))
         self._reset_linear_layers()
 
     def _layer(self, *, typed: bool) -> GraphAttention:
@@ -244,7 +247,7 @@ class QueryPassageGNN(nn.Module):
         return self.passage_attention.weights(*inputs), opening
 
     def _own(self, h_p: Tensor, sums: tuple[Tensor, Tensor] | None) -> Tensor:
-        """h_p of Eq. 10; with `sums`, W_p h_p + n_p^-a W_l sum. *Shape:* (n, d), ((n, d), (n,)) -> (n, d)."""
+        """h_p of Eq. 10; with `sums`, W_p h_p + n_p^-a W_l A sum. *Shape:* (n, d), ((n, d), (n,)) -> (n, d)."""
         if not self.config.sums:
             return h_p
         mapped = h_p @ self.W_p.T
@@ -252,7 +255,7 @@ class QueryPassageGNN(nn.Module):
             return mapped
         total, count = sums
         scale = count.clamp(min=1).to(h_p.dtype) ** -self.exponent
-        return mapped + scale.unsqueeze(1) * (total @ self.W_l.T)
+        return mapped + scale.unsqueeze(1) * (total @ (self.W_l @ self.A).T)
 
     def _filter(self, gathered: Tensor, h_p: Tensor, have_label: Tensor | None) -> Tensor | float:
         """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d), (n,) -> (n, d)."""
@@ -268,8 +271,8 @@ class QueryPassageGNN(nn.Module):
         groups: dict[float, list[nn.Parameter]] = {1.0: []}
         for name, weight in self.named_parameters():
             rate = RATES.get(name.rpartition(".")[2], 1.0)
-            if name == "W_l":  # a closed form of any size: it learns in proportion
-                rate = max(rate, weight.norm().item() / math.sqrt(self.config.dimension))
+            if name == "W_l" and weight.any():  # a closed form of any size: it learns in proportion
+                rate *= weight.norm().item() / math.sqrt(self.config.dimension)
             groups.setdefault(rate, []).append(weight)
         return [{"params": weights, "lr": rate * learning_rate} for rate, weights in groups.items()]
 

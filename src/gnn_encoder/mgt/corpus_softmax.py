@@ -17,7 +17,8 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.training.examples import Examples
 
-POOL = 50_000  # passages whose scores a step reads: a corpus of at most so many is read whole
+WHOLE = 50_000  # a corpus of at most so many passages is read whole
+SAMPLE = 16_384  # random passages of a larger one
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Pool:
     stands_for: NDArray[np.float32]
 
     @classmethod
-    def draw(cls, n_passages: int, certain: Rows, size: int, generator: np.random.Generator) -> "Pool":
-        """The whole corpus, or of a larger one `certain` passages and `size` random ones, each once."""
-        if n_passages <= size:
+    def draw(cls, n_passages: int, certain: Rows, whole: int, size: int, generator: np.random.Generator) -> "Pool":
+        """A corpus of at most `whole` passages, or of a larger one `certain` and about `size` random ones."""
+        if n_passages <= whole:
             return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
         certain = np.unique(certain)
         drawn = np.setdiff1d(generator.integers(n_passages, size=size), certain)

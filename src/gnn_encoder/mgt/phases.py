@@ -115,7 +115,7 @@ def train_on_embeddings(
     if gnn.config.labelled or gnn.config.sums:
         choose_start(gnn, task.reciprocal_ranks, _closed(gnn.config, graphs[1], embeddings, supervision.dev))
     groups = gnn.groups(mgt.gnn_learning_rate)
-    if isinstance(task, CorpusTask):
+    if isinstance(task, CorpusTask) and len(task):
         task.calibrate()
         groups.append(parameter_group(task.scale, SCALE_RATE * mgt.gnn_learning_rate))
     _log_rounds("GNN alone", supervision)

@@ -49,9 +49,9 @@ class Start:
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
         if gnn.config.sums:
             form = Form(power=0.5, unit_length=True) if self.closed is None else self.closed.form
-            gnn.W_l.zero_()
-            if self.closed is not None:
-                gnn.W_l.copy_(form.weight * torch.from_numpy(self.closed.whitener.T))
+            one = torch.eye(gnn.config.dimension)
+            gnn.W_l.copy_(form.weight * one)
+            gnn.A.copy_(one if self.closed is None else torch.from_numpy(self.closed.whitener))
             gnn.exponent.fill_(form.power)
             gnn.config = gnn.config.model_copy(update={"unit_length": form.unit_length})
 

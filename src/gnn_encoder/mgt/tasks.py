@@ -17,7 +17,7 @@ from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.corpus_softmax import POOL, Pool, corpus_loss, positives_of
+from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE, Pool, corpus_loss, positives_of
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.models.device import device
@@ -73,7 +73,7 @@ class Supervision:
         queries, (_, positives, _) = self.examples.queries[items], positives_of(self.examples, items)
         retrieved = graph.passages[queries[queries < self.nodes.training]]
         generator = np.random.default_rng([self.seed, self.schedule.before + number])
-        return Pool.draw(graph.m, np.concatenate([positives, retrieved.reshape(-1)]), POOL, generator)
+        return Pool.draw(graph.m, np.concatenate([positives, retrieved.reshape(-1)]), WHOLE, SAMPLE, generator)
 
 
 def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tuple[Subgraph, Rows]:
