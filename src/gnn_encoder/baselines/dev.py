@@ -7,8 +7,9 @@ from typing import Protocol, Self
 import numpy as np
 
 from gnn_encoder.baselines.choice import NO_LIMITS, Choice, Limits, Setting, best_of
+from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import Ranking, best
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import cutoff, parse
@@ -100,3 +101,16 @@ class DevQueries:
         choice.tell(system, limits)
         rankings = {split: best(of.passages, of.scores(choice.setting), depth) for split, of in candidates.items()}
         return choice, rankings
+
+
+def choose_mean(
+    asked: Asked, others: Others, dev: DevQueries, weights: list[float], *, dtype: str, unit_length: bool
+) -> tuple[Choice, Matrix]:
+    """The weight of the mean that is best on dev, and the vectors with it, rounded as on disk. *Shape:* (l, d)."""
+
+    def moved(weight: float) -> Matrix:
+        return asked.plus_mean(weight, unit_length=unit_length).astype(dtype).astype(np.float32)
+
+    choice = dev.choose([{"weight": weight} for weight in weights], (others.rank(moved(one)) for one in weights))
+    choice = replace(choice, facts={"labelled_passages": len(asked.passages)})
+    return choice, moved(float(choice.setting["weight"]))

@@ -4,15 +4,13 @@ The mean of labelled queries is the simplest way: h'_p = h_p + lambda * mean. `n
 label, and with lambda 0 all passages, keep their vectors to the bit.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.baselines.choice import Choice
-from gnn_encoder.baselines.dev import DevQueries
 from gnn_encoder.baselines.rankings import Ranking, best, of_length_1
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix, Rows, Scores
@@ -57,19 +55,6 @@ class Asked:
         low, high = np.searchsorted(self.passages, [first, first + len(block)])
         block[self.passages[low:high] - first] = moved[low:high]
         return block
-
-
-def choose_mean(
-    asked: Asked, others: "Others", dev: DevQueries, weights: list[float], *, dtype: str, unit_length: bool
-) -> tuple[Choice, Matrix]:
-    """The weight of the mean that is best on dev, and the vectors with it, rounded as on disk. *Shape:* (l, d)."""
-
-    def moved(weight: float) -> Matrix:
-        return asked.plus_mean(weight, unit_length=unit_length).astype(dtype).astype(np.float32)
-
-    choice = dev.choose([{"weight": weight} for weight in weights], (others.rank(moved(one)) for one in weights))
-    choice = replace(choice, facts={"labelled_passages": len(asked.passages)})
-    return choice, moved(float(choice.setting["weight"]))
 
 
 class Others:

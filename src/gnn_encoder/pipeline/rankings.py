@@ -9,9 +9,9 @@ import numpy as np
 from gnn_encoder.baselines import hybrid, logged_neighbours
 from gnn_encoder.baselines.bonus import prior, unit
 from gnn_encoder.baselines.choice import Limits, Setting, plainest_first, write_choice
-from gnn_encoder.baselines.dev import Candidates, DevQueries
+from gnn_encoder.baselines.dev import Candidates, DevQueries, choose_mean
 from gnn_encoder.baselines.hybrid import Fusion
-from gnn_encoder.baselines.labelled import Asked, Others, choose_mean
+from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, scorer, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking, write_ranking
 from gnn_encoder.core.judgements import relevant_pairs
