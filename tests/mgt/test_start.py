@@ -5,12 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from gnn_encoder.baselines.closed_form import Form, Found
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.mgt.start import IDENTITY, STARTS, Start, choose_start
+from gnn_encoder.mgt.start import IDENTITY, SHUT, STARTS, Start, choose_start
 
 
-def network(layers: int = 2) -> QueryPassageGNN:
+def network(layers: int = 2, *, sums: bool = False) -> QueryPassageGNN:
     config = GNNConfig(
         dimension=4,
         edge_dimension=None,
@@ -20,6 +22,7 @@ def network(layers: int = 2) -> QueryPassageGNN:
         edge_features="none",
         graph="full",
         labelled=True,
+        sums=sums,
         similarity="cosine",
     )
     return QueryPassageGNN(config)
@@ -48,6 +51,28 @@ def test_a_clearly_better_start_is_taken() -> None:
     best, second = Start(2.0, 8.0, 0.0), Start(0.0, 8.0, 0.5)
     assert {best, second} < set(STARTS)
     assert choose_start(gnn, scoring(gnn, {second: wide, best: wide + 0.01})) == best == present(gnn)
+
+
+def shut_and_summed(gnn: QueryPassageGNN) -> bool:
+    return bool(gnn.W_l.any()) and gnn.gate.bias[0].item() == SHUT
+
+
+def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
+    gnn, form = network(sums=True), Form(weight=0.4, power=0.75, ridge=3.0, unit_length=False)
+    closed = Found(form=form, whitener=np.diag([4, 3, 2, 1]).astype(np.float32), value=0.6)
+    passages, sums = torch.eye(3, 4), (torch.ones(3, 4), torch.tensor([1, 2, 4]))
+
+    def own() -> Tensor:
+        return gnn.interactive_passages(passages, passages, *torch.empty(2, 0, dtype=torch.int64), sums=sums)
+
+    with torch.no_grad():
+        for gain, expected in ((0.0, IDENTITY), (0.1, Start(SHUT, closed=closed))):
+            assert (
+                choose_start(gnn, lambda gain=gain: np.full(9, 0.5 + gain * shut_and_summed(gnn)), closed) == expected
+            )
+        gate = 1 + torch.sigmoid(torch.tensor(SHUT))
+        scale = 0.4 * torch.tensor([1, 2, 4]) ** -0.75
+        torch.testing.assert_close(own(), gate * passages + scale[:, None] * torch.tensor([4.0, 3.0, 2.0, 1.0]))
 
 
 def test_a_gain_within_the_noise_is_not() -> None:
