@@ -305,6 +305,6 @@ def test_some_weights_learn_faster_or_slower() -> None:
     unlearnt = QueryPassageGNN(CONFIGS["sums"])
     rates = {group["lr"]: len(group["params"]) for group in unlearnt.groups(1e-3)}
     paper = len(list(network(PAPER).parameters()))
-    assert rates == pytest.approx({1e-3: paper, 3e-4: 2, 1e-2: 1})
+    assert rates == pytest.approx({1e-3: paper + 1, 3e-4: 1, 1e-2: 1})
     (only,) = network(PAPER).groups(1e-3)
     assert only["lr"] == 1e-3 and len(only["params"]) == len(list(network(PAPER).parameters()))

@@ -29,9 +29,13 @@ from ..project import call_stage
 SYSTEM, BASE = "gnn_encoder", "dual_encoder"
 
 
-def test_against_train_mgt_and_encode_corpus(stages: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("added", [{"sums": False, "softmax": "batch"}, {"sums": True, "softmax": "corpus"}])
+def test_against_train_mgt_and_encode_corpus(
+    stages: Any, monkeypatch: pytest.MonkeyPatch, added: dict[str, Any]
+) -> None:
+    """As in the paper, and with what the estimator adds by default."""
     monkeypatch.chdir(stages.folder)
-    change(lambda params: params["mgt"].update(edge_features="product", epochs=0))
+    change(lambda params: params["mgt"].update(edge_features="product", epochs=0, **added))
     params = load_params()
     passages, pairs = open_matrix(project.embeddings(BASE)), {split: labels(split) for split in ("train", "dev")}
     encoder = DualEncoder.load(project.encoder(BASE), precision=params.encoder.precision).for_inference()
@@ -47,7 +51,7 @@ def test_against_train_mgt_and_encode_corpus(stages: Any, monkeypatch: pytest.Mo
         learning_rate=mgt.gnn_learning_rate,
         dev_queries=params.dev.cached_queries,
         seed=params.seed,
-        **shared,
+        **(shared | added),
     )
     gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
     np.testing.assert_array_equal(gnn.graph_.passages, GraphArtifacts(name=SYSTEM).open().passages)

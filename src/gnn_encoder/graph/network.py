@@ -23,7 +23,7 @@ WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
 # The rates of some weights, in those of the others. Some hundred steps at these would move a logit by a tenth.
-RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 0.3, "exponent": 10.0}
+RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 1.0, "exponent": 10.0}
 
 
 class GNNConfig(Section):
