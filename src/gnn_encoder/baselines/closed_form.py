@@ -44,12 +44,16 @@ class Form:
         length = "length 1" if self.unit_length else "any length"
         return f"w {self.weight:.3g}, a {self.power:g}, {whitened}, {length}"
 
+    def scale(self, counts: NDArray[np.int64]) -> Scores:
+        """W n_p^-a. *Shape:* (l,) -> (l,)."""
+        found: Scores = np.float32(self.weight) * counts.astype(np.float32) ** np.float32(-self.power)
+        return found
+
     def moved(self, asked: Asked, whitened: Matrix) -> Matrix:
-        """New vectors of the labelled passages. `whitened`: what `whiten` makes of their sums. *Shape:* (l, d)."""
+        """New vectors of the labelled passages. `whitened`: their sums times the `whitener`. *Shape:* (l, d)."""
         if self.weight == 0:
             return asked.vectors
-        scale = np.float32(self.weight) * asked.counts[:, None].astype(np.float32) ** np.float32(-self.power)
-        moved: Matrix = asked.vectors + scale * whitened
+        moved: Matrix = asked.vectors + self.scale(asked.counts)[:, None] * whitened
         return of_length_1(moved) if self.unit_length else moved
 
 
@@ -149,7 +153,7 @@ class Known:
     def values(self, asked: Asked, whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
         """The mean RR@10 with each of some members that have the same whitening. *Shape:* (forms,)."""
         total = np.zeros(len(forms))
-        lengths = [_lengths(asked, whitened, form) for form in forms]
+        parts = [(form.scale(asked.counts), _lengths(asked, whitened, form)) for form in forms]
         size = max(1, ENTRIES // max(1, len(whitened)))
         for first in range(0, len(self.queries), size):
             part = slice(first, first + size)
@@ -157,8 +161,7 @@ class Known:
             pairs = self.query[low:high] - first, self.place[low:high]
             q = self.queries[part]
             base, added = q @ asked.vectors.T, q @ whitened.T
-            for number, (form, length) in enumerate(zip(forms, lengths, strict=True)):
-                scale = np.float32(form.weight) * asked.counts.astype(np.float32) ** np.float32(-form.power)
+            for number, (scale, length) in enumerate(parts):
                 scores = (base + added * scale) / length
                 best = self.own[part].copy()
                 np.maximum.at(best, pairs[0], scores[pairs])

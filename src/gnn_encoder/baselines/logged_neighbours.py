@@ -18,7 +18,7 @@ from gnn_encoder.baselines.choice import Limits, Setting, plainest_first
 from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import NOTHING, Ranking, of_length_1
 from gnn_encoder.core.errors import not_built
-from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows, Scores, spans
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.index.exact import block_top_k
 
@@ -94,12 +94,12 @@ class LabelledQueries:
             return Given(query=none, passage=none, place=none, similarity=np.empty(0, np.float32))
         nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
         lengths = np.diff(self.starts)[nearest]
-        total, each = int(lengths.sum()), lengths.reshape(-1)
-        within = np.arange(total) - np.repeat(np.cumsum(each) - each, each)
+        each = lengths.reshape(-1)
+        labels, _ = spans(self.starts[nearest].reshape(-1), each)
         place = np.broadcast_to(np.arange(nearest.shape[1]), nearest.shape).reshape(-1)
         return Given(
             query=np.repeat(np.arange(len(queries)), lengths.sum(axis=1)),
-            passage=np.asarray(self.passages[np.repeat(self.starts[nearest].reshape(-1), each) + within]),
+            passage=np.asarray(self.passages[labels]),
             place=np.repeat(place, each),
             similarity=np.repeat(cosines.reshape(-1), each),
         )

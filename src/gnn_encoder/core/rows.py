@@ -1,4 +1,4 @@
-"""Names for arrays that many functions take and return."""
+"""Names for arrays that many functions take and return, and the places of runs within an array."""
 
 from typing import Any
 
@@ -8,3 +8,12 @@ from numpy.typing import NDArray
 Rows = NDArray[np.integer[Any]]  # rows of a table or a matrix, or places in a list, of any integer type; -1: none
 Scores = NDArray[np.float32]
 Matrix = NDArray[np.float32]  # vectors, one a row
+
+
+def spans(first: Rows, count: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places first[i] .. first[i] + count[i] - 1 of run after run, and the number i of the run of each.
+
+    *Shape:* (n,) both -> (sum of count,) both.
+    """
+    run = np.repeat(np.arange(len(count)), count)
+    return np.arange(len(run)) + np.repeat(first - (np.cumsum(count) - count), count), run

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from gnn_encoder.core import distributed
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, QUERIES
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Rows, spans
 from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
@@ -47,10 +47,9 @@ class TextTokens:
 
     def fill(self, matrix: NDArray[np.int64], rows: Rows, lengths: NDArray[np.int64], at: NDArray[np.int64]) -> None:
         """Write the first `lengths[i]` tokens of text `rows[i]` into row i of `matrix` from column `at[i]` on."""
-        total = int(lengths.sum())
-        row = np.repeat(np.arange(len(rows)), lengths)
-        within = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        matrix[row, at[row] + within] = self.ids[self.offsets[rows][row] + within]
+        places, row = spans(self.offsets[rows], lengths)
+        columns, _ = spans(at, lengths)
+        matrix[row, columns] = self.ids[places]
 
     def release(self) -> None:
         """Give back the memory of what was read. Called after each window, so that it does not grow with the corpus."""

@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Rows, spans
 
 Bools = NDArray[np.bool_]
 
@@ -102,9 +102,8 @@ class Graph:
         """
         first = self.indptr[passages]
         count = self.indptr[np.asarray(passages) + 1] - first
-        target = np.repeat(np.arange(len(passages)), count)
-        begin = np.cumsum(count) - count  # where each passage's run starts in the result
-        rows = self.edges[np.arange(len(target)) + np.repeat(first - begin, count)].astype(np.int64)
+        places, target = spans(first, count)
+        rows = self.edges[places].astype(np.int64)
         if keep_query is not None or keep_edge is not None:
             keep = np.ones(len(rows), dtype=bool)
             if keep_query is not None:
@@ -156,8 +155,8 @@ class Labels:
         """
         first = self._indptr[passages]
         count = self._indptr[np.asarray(passages) + 1] - first
-        place = np.repeat(np.arange(len(passages)), count)
-        queries = self._queries[np.arange(len(place)) + np.repeat(first - (np.cumsum(count) - count), count)]
+        places, place = spans(first, count)
+        queries = self._queries[places]
         if keep_query is not None:
             kept = keep_query[queries]
             queries, place = queries[kept], place[kept]

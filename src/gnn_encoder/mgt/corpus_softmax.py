@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Rows, spans
 from gnn_encoder.training.examples import Examples
 
 WHOLE = 50_000  # a corpus of at most so many passages is read whole
@@ -71,10 +71,8 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
 
     *Shape:* (b,) -> (p,) three times.
     """
-    offsets = examples.positives.offsets
-    count = offsets[items + 1] - offsets[items]
-    query = np.repeat(np.arange(len(items)), count)
-    at = np.arange(len(query)) + np.repeat(offsets[items] - (np.cumsum(count) - count), count)
+    first = examples.positives.offsets[items]
+    at, query = spans(first, examples.positives.offsets[items + 1] - first)
     weight = np.ones(len(at)) if examples.weights is None else examples.weights[at]
     weight = weight / np.bincount(query, weights=weight, minlength=len(items))[query]
     return query, examples.positives.values[at], weight.astype(np.float32)

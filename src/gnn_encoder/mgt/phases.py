@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_encoder.baselines.closed_form import Found
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
@@ -113,19 +112,15 @@ def train_on_embeddings(
     kind = CorpusTask if mgt.softmax == "corpus" else GNNTask
     task = kind(gnn, graphs, supervision, *embeddings, scale=scale)
     if gnn.config.labelled or gnn.config.sums:
-        choose_start(gnn, task.reciprocal_ranks, _closed(gnn.config, graphs[1], embeddings, supervision.dev))
+        cosine = gnn.config.similarity == "cosine"
+        closed = closed_form(graphs[1], node_queries, dev_queries, supervision.dev, cosine=cosine)
+        choose_start(gnn, task.reciprocal_ranks, closed)
     groups = gnn.groups(mgt.gnn_learning_rate)
     if isinstance(task, CorpusTask) and len(task):
         task.calibrate()
         groups.append(parameter_group(task.scale, SCALE_RATE * mgt.gnn_learning_rate))
     _log_rounds("GNN alone", supervision)
     return fit(task, groups, _settings("gnn", "GNN alone", mgt, supervision.seed), folder)
-
-
-def _closed(config: GNNConfig, near: Neighbourhood, embeddings: tuple[Tensor, ...], dev: DevSample) -> Found | None:
-    """The best closed form, for a network that can be one."""
-    _, nodes, dev_queries = embeddings
-    return closed_form(near, nodes, dev_queries, dev, cosine=config.similarity == "cosine") if near.labels else None
 
 
 def _train_jointly(

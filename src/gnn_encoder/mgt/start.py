@@ -44,12 +44,11 @@ class Start:
             gnn.gate.bias.fill_(self.gate)
         if gnn.passage_attention.b_l is not None:
             gnn.passage_attention.b_l.fill_(self.label)
+        one = torch.eye(gnn.config.dimension)
         if gnn.config.layers == 2:
-            one = torch.eye(gnn.config.dimension)
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
         if gnn.config.sums:
             form = Form(power=0.5, unit_length=True) if self.closed is None else self.closed.form
-            one = torch.eye(gnn.config.dimension)
             gnn.W_l.copy_(form.weight * one)
             gnn.A.copy_(one if self.closed is None else torch.from_numpy(self.closed.whitener))
             gnn.exponent.fill_(form.power)
@@ -70,15 +69,18 @@ STARTS = [Start(*values) for values in product((GATE_BIAS, 0.0, 2.0), (0.0, 8.0)
 SHUT = -4.0  # a gate that lets little through, so that a closed form starts nearly as it is, and that can still learn
 
 
-def closed_form(near: Neighbourhood, queries: Tensor, dev_queries: Tensor, dev: DevSample, *, cosine: bool) -> Found:
-    """The closed form that is best on dev.
+def closed_form(
+    near: Neighbourhood, queries: Tensor, dev_queries: Tensor, dev: DevSample, *, cosine: bool
+) -> Found | None:
+    """The closed form that is best on dev; None where the graph has no labels to sum up.
 
     Args:
         near: the graph that will inform the corpus, with its labels.
         queries: E_Q of the nodes. *Shape:* (n, d).
         dev_queries: E_Q of the dev sample. *Shape:* (q, d).
     """
-    assert near.labels is not None
+    if near.labels is None:
+        return None
     asked = Asked.of(near.cached, near.labels.pairs, queries.numpy())
     others = Others(near.cached, asked, dev_queries.cpu().numpy(), DEPTH)
     query, column = np.nonzero(dev.relevant)

@@ -30,7 +30,11 @@ def load_encoder(model: Path, section: Encoder) -> DualEncoder:
 
 def embed_table(system: str, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
     """The queries of a table, or some rows of them, embedded by a system's encoder. *Shape:* (queries, d)."""
-    encoder = load_encoder(project.encoder(system), section)
+    return embed_rows(load_encoder(project.encoder(system), section), table, section, rows)
+
+
+def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
+    """As `embed_table`, for an encoder that is open. *Shape:* (queries, d)."""
     return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
 
 

@@ -22,7 +22,7 @@ from gnn_encoder.encoding.corpus import transform_corpus
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
-from gnn_encoder.pipeline.opening import embed_table, load_encoder
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import LEXICAL
 
@@ -67,9 +67,10 @@ def write_query_mean(system: str, base: str, folder: Path, dev: DevQueries, para
     """Write the matrix of `base` with its labelled passages moved towards their queries, by the weight best on dev."""
     embeddings, dtype = project.embeddings(base), params.cache_passages.dtype
     matrix, (rows, labels) = open_matrix(embeddings), labelled_rows(relevant_pairs(*project.tables("train")))
-    asked = Asked.of(matrix, labels, embed_table(base, project.queries("train"), params.encoder, rows))
-    others = Others(matrix, asked, embed_table(base, project.queries("dev"), params.encoder, dev.rows), dev.depth)
-    unit_length = load_encoder(project.encoder(base), params.encoder).settings.similarity == "cosine"
+    encoder = load_encoder(project.encoder(base), params.encoder)
+    asked = Asked.of(matrix, labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
+    others = Others(matrix, asked, embed_rows(encoder, project.queries("dev"), params.encoder, dev.rows), dev.depth)
+    unit_length = encoder.settings.similarity == "cosine"
     weights = plainest_first(params.baselines.query_mean)
     choice, moved = choose_mean(asked, others, dev, weights, dtype=dtype, unit_length=unit_length)
     choice.tell(system)
@@ -98,12 +99,13 @@ def neighbours(base: str, folder: Path, params: Params) -> Way:
     """What `base` found, where passages get the similarity of near training queries, which are written too."""
     section, matrix = params.baselines, open_matrix(project.embeddings(base))
     rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
-    known = LabelledQueries.of(labels, embed_table(base, project.queries("train"), params.encoder, rows))
+    encoder = load_encoder(project.encoder(base), params.encoder)
+    known = LabelledQueries.of(labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
     known.save(folder / LABELLED)
     runs = {split: read_ranked(project.runs(base), split) for split in project.JUDGED}
     scale, counts, candidates = unit(*runs["dev"]), sorted(set(section.neighbours)), {}
     for split, of in runs.items():
-        queries = embed_table(base, project.queries(split), params.encoder)
+        queries = embed_rows(encoder, project.queries(split), params.encoder)
         given, score = known.look_up(queries, counts[-1]), scorer(matrix, queries)
         candidates[split] = with_neighbours(of, given, counts, score, corpus=len(matrix), unit=scale)
     return Way(

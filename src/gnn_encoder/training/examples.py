@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.records import EXAMPLES, TARGETS, open_table
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.rows import Rows, Scores, spans
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,7 @@ class Examples:
         """The passages that are known to be relevant for each query, one query after another. *Shape:* (q,) -> (p,)."""
         first = np.searchsorted(self.known, queries * self.n_passages)
         count = np.searchsorted(self.known, (queries + 1) * self.n_passages) - first
-        at = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
-        passages: Rows = self.known[at] % self.n_passages
+        passages: Rows = self.known[spans(first, count)[0]] % self.n_passages
         return passages
 
 
