@@ -21,7 +21,8 @@ from texts import SEED, cosines, sample_passages, sample_queries, write_passages
 
 from gnn_encoder.core.records import edge_features
 from gnn_encoder.core.storage.scratch import SCRATCH
-from gnn_encoder.encoding.pairs import Pairs, embed_pairs, score_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import embed_pairs, score_pairs
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
@@ -50,17 +51,18 @@ class Ours:
         shutil.rmtree(SCRATCH, ignore_errors=True)
         return harness.seconds(self._embed)
 
-    def _pairs(self) -> Pairs:
+    def _pairs(self) -> Inputs:
         queries, passages = (
             open_tokens(Path(f"{name}.parquet"), self._model.tokenizer, SCRATCH, self._limits["max_length"])
             for name in ("queries", "passages")
         )
-        return Pairs(first=queries, first_rows=self._rows[0], second=passages, second_rows=self._rows[1])
+        texts = queries, self._rows[0], passages, self._rows[1]
+        return Inputs.pairs(*texts, self._model.template, self._limits["max_length"])
 
     def _embed(self) -> None:
         keys = dict(zip(("query", "passage"), self._rows, strict=True))
         schema = edge_features(self._model.dimension)
-        embed_pairs(self._model, self._pairs(), self._folder, keys, schema, **self._limits)
+        embed_pairs(self._model, self._pairs(), self._folder, keys, schema, batch_tokens=self._limits["batch_tokens"])
 
     def features(self) -> np.ndarray:
         """What the last pass wrote for the first pairs. *Shape:* (CHECKED, d_e)."""
@@ -71,7 +73,7 @@ class Ours:
         """Relevance of the first pairs, untimed. *Shape:* (CHECKED,)."""
         scores = Path("scores")
         scores.mkdir(exist_ok=True)
-        return score_pairs(self._model, self._pairs(), scores, **self._limits)[:CHECKED]
+        return score_pairs(self._model, self._pairs(), scores, self._limits["batch_tokens"])[:CHECKED]
 
 
 class Peer:

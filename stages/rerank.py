@@ -9,7 +9,8 @@ from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.runs import read_run, write_run
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.pairs import Pairs, score_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import score_pairs
 from gnn_encoder.evaluation.reranking import milliseconds, rerank, retrieved, teacher_of
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
@@ -45,9 +46,9 @@ def score(stage: Stage, split: str, model: CrossEncoder) -> pl.DataFrame:
     found = read_run(project.run_file(REFERENCE, split))
     rows = retrieved(found, queries, project.PASSAGES, sample=section.queries, seed=params.seed)
     top = rows.filter(pl.col("rank") <= section.depth).select("query", "passage")
-    pairs = Pairs.of(top, open_queries(queries, model), open_passages(model))
-    length, batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
-    logits = score_pairs(model, pairs, stage.work / split, max_length=length, batch_tokens=batch_tokens)
+    texts, length = (open_queries(queries, model), open_passages(model)), params.train_cross_encoder.max_length
+    pairs = Inputs.of_table(top, *texts, model.template, length)
+    logits = score_pairs(model, pairs, stage.work / split, params.encoder.batch_tokens)
     scored = top.with_columns(logit=pl.Series(logits))
     return rows.join(scored, on=["query", "passage"], how="left", maintain_order="left")
 

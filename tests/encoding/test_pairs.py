@@ -10,12 +10,14 @@ import torch
 
 from gnn_encoder.core.records import edge_features
 from gnn_encoder.encoding import pairs as module
-from gnn_encoder.encoding.pairs import Known, Pairs, embed_pairs, feature_part, score_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import Known, embed_pairs, feature_part, score_pairs
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
-LENGTHS = {"max_length": 20, "batch_tokens": 50}
+LENGTH, BATCH_TOKENS = 20, 50
+QUERY, PASSAGE = np.arange(12) % 6, np.arange(12) * 5 % 6  # rows of the pairs
 
 
 @pytest.fixture(autouse=True)
@@ -36,40 +38,39 @@ def model(tiny_model: Path) -> CrossEncoder:
 
 
 @pytest.fixture
-def pairs(queries: TextTokens, passages: TextTokens) -> Pairs:
-    first, second = np.arange(12) % 6, np.arange(12) * 5 % 6
-    return Pairs(first=queries, first_rows=first, second=passages, second_rows=second)
+def pairs(model: CrossEncoder, queries: TextTokens, passages: TextTokens) -> Inputs:
+    return Inputs.pairs(queries, QUERY, passages, PASSAGE, model.template, LENGTH)
 
 
-def each(pairs: Pairs, model: CrossEncoder) -> Any:
+def each(pairs: Inputs, model: CrossEncoder) -> Any:
     for i in range(len(pairs)):
         at = slice(i, i + 1)
-        yield pair_batch(pairs.first, pairs.first_rows[at], pairs.second, pairs.second_rows[at], model.template, 20)
+        yield pair_batch(pairs.first, QUERY[at], pairs.second, PASSAGE[at], model.template, LENGTH)
 
 
-def test_scores_equal_one_pair_at_a_time(model: CrossEncoder, pairs: Pairs, tmp_path: Path) -> None:
+def test_scores_equal_one_pair_at_a_time(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
     expected = np.array([model.logits(batch).item() for batch in each(pairs, model)])
-    found = score_pairs(model, pairs, tmp_path, **LENGTHS)
+    found = score_pairs(model, pairs, tmp_path, BATCH_TOKENS)
     assert found.shape == (12,)
     assert np.ptp(expected) > 1e-3
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
-def test_scores_resume(model: CrossEncoder, pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = score_pairs(model, pairs, make(tmp_path / "whole"), **LENGTHS)
+def test_scores_resume(model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = score_pairs(model, pairs, make(tmp_path / "whole"), BATCH_TOKENS)
     fail_after(monkeypatch, windows=2)
     with pytest.raises(KeyboardInterrupt):
-        score_pairs(model, pairs, make(tmp_path / "part"), **LENGTHS)
+        score_pairs(model, pairs, make(tmp_path / "part"), BATCH_TOKENS)
     assert len(list((tmp_path / "part").iterdir())) == 2
     encoded = fail_after(monkeypatch, windows=9)
-    np.testing.assert_array_equal(score_pairs(model, pairs, tmp_path / "part", **LENGTHS), whole)
+    np.testing.assert_array_equal(score_pairs(model, pairs, tmp_path / "part", BATCH_TOKENS), whole)
     assert len(encoded) == 1
 
 
-def test_no_pairs(model: CrossEncoder, pairs: Pairs, tmp_path: Path) -> None:
+def test_no_pairs(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
     nothing = np.empty(0, dtype=np.int64)
-    empty = Pairs(first=pairs.first, first_rows=nothing, second=pairs.second, second_rows=nothing)
-    assert score_pairs(model, empty, tmp_path, **LENGTHS).shape == (0,)
+    empty = Inputs.pairs(pairs.first, nothing, pairs.second, nothing, model.template, LENGTH)
+    assert score_pairs(model, empty, tmp_path, BATCH_TOKENS).shape == (0,)
 
 
 def make(folder: Path) -> Path:
@@ -94,12 +95,12 @@ def fail_after(monkeypatch: pytest.MonkeyPatch, windows: int) -> list[int]:
     return encoded
 
 
-def embed(model: CrossEncoder, pairs: Pairs, folder: Path, known: Known | None = None) -> None:
-    keys = {"query": pairs.first_rows, "passage": pairs.second_rows}
-    embed_pairs(model, pairs, folder, keys, edge_features(32), known=known, **LENGTHS)
+def embed(model: CrossEncoder, pairs: Inputs, folder: Path, known: Known | None = None) -> None:
+    keys = {"query": QUERY, "passage": PASSAGE}
+    embed_pairs(model, pairs, folder, keys, edge_features(32), known=known, batch_tokens=BATCH_TOKENS)
 
 
-def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Pairs, tmp_path: Path) -> None:
+def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
     embed(model, pairs, tmp_path / "edges")
     assert sorted(p.name for p in (tmp_path / "edges").iterdir()) == [f"part-00000{i}.parquet" for i in range(3)]
     tables = [pq.read_table(feature_part(tmp_path / "edges", i)) for i in range(3)]
@@ -108,14 +109,14 @@ def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Pairs, t
     columns = {
         name: np.concatenate([table.column(name).to_numpy() for table in tables]) for name in ("query", "passage")
     }
-    np.testing.assert_array_equal(columns["query"], pairs.first_rows)
-    np.testing.assert_array_equal(columns["passage"], pairs.second_rows)
+    np.testing.assert_array_equal(columns["query"], QUERY)
+    np.testing.assert_array_equal(columns["passage"], PASSAGE)
     expected = np.concatenate([model.embed(batch).numpy() for batch in each(pairs, model)])
     found = np.concatenate([features(feature_part(tmp_path / "edges", i)) for i in range(3)])
     np.testing.assert_allclose(found, expected, atol=2e-3)  # float16
 
 
-def test_features_resume(model: CrossEncoder, pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_resume(model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed(model, pairs, tmp_path / "whole")
     fail_after(monkeypatch, windows=1)
     with pytest.raises(KeyboardInterrupt):
@@ -128,7 +129,7 @@ def test_features_resume(model: CrossEncoder, pairs: Pairs, tmp_path: Path, monk
 
 
 def test_known_features_are_taken(
-    model: CrossEncoder, pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed(model, pairs, tmp_path / "whole")
     encoded = fail_after(monkeypatch, windows=9)

@@ -11,7 +11,7 @@ import torch
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.encoding import pairs as encoded_pairs
 from gnn_encoder.encoding.corpus import alone
-from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import pair_batch, single_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
@@ -78,13 +78,14 @@ def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
     # View r of a passage is query (r + passage) % 8 read together with it.
     encoder = tiny_encoder(tiny_model).eval()
     views, tokens = 3, (texts.query_tokens, texts.passage_tokens)
-    inputs = Couples(
+    inputs = Inputs(
         first=tokens[0],
         second=tokens[1],
         size=12 * views,
         rows_of=lambda rows: ((rows % views + rows // views) % 8, rows // views),
         template=encoder.template,
-        max_length=20,
+        pair_length=20,
+        single_length=20,
     )
     found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=pool), 64)
     scores = np.zeros((3, 5, views))
@@ -104,8 +105,7 @@ def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
 def test_reranking(
     texts: Texts, tiny_model: Path, tiny_params: Params, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
-    for module in (encoded_pairs, dev_score):
-        monkeypatch.setattr(module, "WINDOW", window)
+    monkeypatch.setattr(encoded_pairs, "WINDOW", window)
     settings = tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.5})
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings, seed=4).train()
     candidates = pl.DataFrame(CANDIDATES, schema=CANDIDATE, orient="row")

@@ -22,7 +22,7 @@ from gnn_encoder.core.storage.tables import write_part, write_table
 from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.inputs import Singles
+from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import prefetch, prepare_rows, resume_windows
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -64,7 +64,7 @@ def generate_queries(
         passage_length: most tokens of a passage, special ones included.
         batch_tokens: most padded tokens of passages that are encoded at a time.
     """
-    inputs = Singles(tokens=tokens, template=model.template, max_length=passage_length)
+    inputs = Inputs.singles(tokens, model.template, passage_length)
     together = batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
 
     def generate(windows: list[int]) -> Iterator[tuple[int, pa.Table]]:

@@ -1,10 +1,9 @@
 """Generated queries: views of passages in the index (Eq. 9, 10), and what pre-training learns from (section 3.5)."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
@@ -13,10 +12,9 @@ from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, 
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.params import DualCross
-from gnn_encoder.encoding.inputs import Couples, Singles
-from gnn_encoder.encoding.tokens import TextTokens, stacked
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.index.views import check_views, iterate_views
-from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
@@ -27,54 +25,9 @@ def pool_of(section: DualCross) -> Pool:
     return Pool(section.pool, section.plain_weight if section.plain_view else None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlainAndPaired:
-    """The views of passages, of which the first is the passage alone: row r is view r % (1 + paired) of its passage."""
-
-    alone: Singles
-    pairs: Couples
-    paired: int  # views a passage that are read with a query
-
-    def __len__(self) -> int:
-        return len(self.alone) + len(self.pairs)
-
-    def lengths(self, rows: Rows) -> NDArray[np.int64]:
-        """As `Inputs`."""
-        found = np.empty(len(rows), dtype=np.int64)
-        single, paired = self._kinds(rows)
-        found[single] = self.alone.lengths(self._passages(rows[single]))
-        found[paired] = self.pairs.lengths(self._pair_rows(rows[paired]))
-        return found
-
-    def batch(self, rows: Rows) -> Batch:
-        """As `Inputs`."""
-        single, paired = self._kinds(rows)
-        if len(single) == 0:
-            return self.pairs.batch(self._pair_rows(rows))
-        if len(paired) == 0:
-            return self.alone.batch(self._passages(rows))
-        batches = self.alone.batch(self._passages(rows[single])), self.pairs.batch(self._pair_rows(rows[paired]))
-        return stacked(batches, (single, paired), self.alone.template.pad)
-
-    def release(self) -> None:
-        """As `Inputs`."""
-        self.pairs.release()
-
-    def _kinds(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Places of the rows that are passages alone, and of those that are pairs."""
-        alone = rows % (1 + self.paired) == 0
-        return np.flatnonzero(alone), np.flatnonzero(~alone)
-
-    def _passages(self, rows: Rows) -> Rows:
-        return rows // (1 + self.paired)
-
-    def _pair_rows(self, rows: Rows) -> Rows:
-        return self._passages(rows) * self.paired + rows % (1 + self.paired) - 1
-
-
 def view_inputs(
     encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int, *, plain: bool = False
-) -> Couples | PlainAndPaired:
+) -> Inputs:
     """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
 
     Args:
@@ -91,18 +44,21 @@ def view_inputs(
             "run the stage cache_passages instead"
         )
     check_queries(queries, len(passages), views)
-    pairs = Couples(
+    first = int(plain)
+
+    def rows_of(rows: Rows) -> tuple[Rows, Rows]:
+        passage, view = np.divmod(rows, first + views)
+        return np.where(view < first, -1, passage * views + view - first), passage
+
+    return Inputs(
         first=queries,
         second=passages,
-        size=len(queries),
-        rows_of=lambda rows: (rows, rows // views),
+        size=len(passages) * (first + views),
+        rows_of=rows_of,
         template=encoder.template,
-        max_length=length,
+        pair_length=length,
+        single_length=encoder.settings.passage_length,
     )
-    if not plain:
-        return pairs
-    alone = Singles(tokens=passages, template=encoder.template, max_length=encoder.settings.passage_length)
-    return PlainAndPaired(alone=alone, pairs=pairs, paired=views)
 
 
 def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, section: DualCross) -> Views:

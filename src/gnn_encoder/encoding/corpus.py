@@ -24,7 +24,7 @@ from gnn_encoder.core.storage.arrays import (
     read_manifest,
 )
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
-from gnn_encoder.encoding.inputs import Inputs, Singles
+from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.batch import Batch
@@ -38,7 +38,7 @@ def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32
     return embeddings
 
 
-def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
+def alone(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
     """Passages alone, the input of E_P(p)."""
     settings = encoder.settings
     if settings.pair_length is not None:
@@ -46,7 +46,7 @@ def alone(encoder: DualEncoder, tokens: TextTokens) -> Singles:
             f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a query, not alone; "
             "encode views of them instead (stage encode_views)"
         )
-    return Singles(tokens=tokens, template=encoder.template, max_length=settings.passage_length)
+    return Inputs.singles(tokens, encoder.template, settings.passage_length)
 
 
 def origin_of(model: Path, *texts: Path) -> Origin:
@@ -143,7 +143,7 @@ def embed_queries(
     encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
 ) -> NDArray[np.float32]:
     """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
-    inputs = Singles(tokens=tokens, template=encoder.template, max_length=encoder.settings.query_length)
+    inputs = Inputs.singles(tokens, encoder.template, encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)
 

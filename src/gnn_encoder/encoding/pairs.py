@@ -1,13 +1,11 @@
 """A cross-encoder over many pairs: in windows sorted by length; results keep the pairs' order and survive a kill."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
@@ -15,37 +13,12 @@ from torch import Tensor
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_part
-from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows, resume_windows
-from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 
 PART = "part-{:06d}.parquet"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Pairs of texts by row. *Shape:* `first_rows` and `second_rows` (n,)."""
-
-    first: TextTokens
-    first_rows: Rows
-    second: TextTokens
-    second_rows: Rows
-
-    @classmethod
-    def of(cls, pairs: pl.DataFrame, queries: TextTokens, passages: TextTokens) -> Self:
-        """Pairs of a table with the columns query and passage."""
-        query, passage = (pairs[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
-        return cls(first=queries, first_rows=query, second=passages, second_rows=passage)
-
-    def __len__(self) -> int:
-        return len(self.first_rows)
-
-    @property
-    def windows(self) -> list[int]:
-        """The numbers of the windows, each of which is encoded as a whole."""
-        return list(range(-(-len(self) // WINDOW)))
 
 
 @dataclass(frozen=True)
@@ -71,11 +44,10 @@ class Known:
 
 def encode_pairs(
     model: CrossEncoder,
-    pairs: Pairs,
-    windows: list[int],
+    pairs: Inputs,
+    windows: Iterable[int],
     encode: Callable[[Batch], Tensor],
     *,
-    max_length: int,
     batch_tokens: int,
     known: Known | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
@@ -83,32 +55,28 @@ def encode_pairs(
 
     Window w holds WINDOW pairs from pair w * WINDOW on. *Shape:* vectors (pairs that are not known, d).
     """
-    inputs = Couples(
-        first=pairs.first,
-        second=pairs.second,
-        size=len(pairs),
-        rows_of=lambda rows: (pairs.first_rows[rows], pairs.second_rows[rows]),
-        template=model.template,
-        max_length=max_length,
-    )
 
     def prepare(window: int) -> tuple[int, Prepared]:
         rows = np.arange(window * WINDOW, min(len(pairs), (window + 1) * WINDOW))
         if known is not None:
             rows = rows[known.rows[rows] < 0]
-        return len(rows), prepare_rows(inputs, rows, batch_tokens)
+        return len(rows), prepare_rows(pairs, rows, batch_tokens)
 
     for window, (size, prepared) in prefetch(prepare, windows):
         vectors = encode_prepared(prepared, size, encode) if size else np.empty((0, model.dimension), np.float32)
         yield window, vectors
 
 
-def score_pairs(
-    model: CrossEncoder, pairs: Pairs, folder: Path, *, max_length: int, batch_tokens: int
-) -> NDArray[np.float32]:
-    """M_ce's logit of each pair, resumable in `folder`. *Shape:* (n,)."""
-    limits: dict[str, Any] = {"max_length": max_length, "batch_tokens": batch_tokens}
-    work = partial(encode_pairs, model, pairs, encode=model.column_of_logits, **limits)
+def logits_of(model: CrossEncoder, pairs: Inputs, batch_tokens: int) -> NDArray[np.float32]:
+    """M_ce's logit of each pair. *Shape:* (n,)."""
+    windows = range(-(-len(pairs) // WINDOW))
+    found = encode_pairs(model, pairs, windows, model.column_of_logits, batch_tokens=batch_tokens)
+    return np.concatenate([part[:, 0] for _, part in found])
+
+
+def score_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, batch_tokens: int) -> NDArray[np.float32]:
+    """As `logits_of`, resumable in `folder`, shared by all devices, and of no pairs too. *Shape:* (n,)."""
+    work = partial(encode_pairs, model, pairs, encode=model.column_of_logits, batch_tokens=batch_tokens)
     how = {"label": "score pairs", "unit": "pairs"}
     files = resume_windows(folder, "scores-{:06d}.npy", len(pairs), WINDOW, work, _write_scores, **how)
     return np.concatenate([np.empty(0, dtype=np.float32), *map(np.load, files)])
@@ -120,12 +88,11 @@ def _write_scores(path: Path, window: int, scores: NDArray[np.float32]) -> None:
 
 def embed_pairs(
     model: CrossEncoder,
-    pairs: Pairs,
+    pairs: Inputs,
     folder: Path,
     keys: dict[str, Rows],
     schema: pa.Schema,
     *,
-    max_length: int,
     batch_tokens: int,
     known: Known | None = None,
 ) -> None:
@@ -145,8 +112,7 @@ def embed_pairs(
         columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
         write_part(path, schema, [pa.table([*columns, feature], schema=schema)])
 
-    limits: dict[str, Any] = {"max_length": max_length, "batch_tokens": batch_tokens}
-    work = partial(encode_pairs, model, pairs, encode=model.embed, known=known, **limits)
+    work = partial(encode_pairs, model, pairs, encode=model.embed, batch_tokens=batch_tokens, known=known)
     how = {"label": f"embed {folder.name}", "unit": "pairs"}
     resume_windows(folder, PART, len(pairs), WINDOW, work, write, **how)
 

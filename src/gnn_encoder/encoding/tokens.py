@@ -7,7 +7,7 @@ and a pair for the cross-encoder all come from the same ids.
 
 import os
 import shutil
-from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -114,15 +114,33 @@ def pair_batch(
     return _batch(matrix, column < end, types)
 
 
-def stacked(batches: Sequence[Batch], rows: Sequence[Rows], pad: int) -> Batch:
-    """Batches of different widths as one; text i of batch b becomes row `rows[b][i]`. *Shape:* rows together (n,)."""
-    size, width = sum(map(len, rows)), max(batch.input_ids.shape[1] for batch in batches)
-    ids, mask, types = (np.full((size, width), fill, dtype=np.int64) for fill in (pad, 0, 0))
-    for batch, at in zip(batches, rows, strict=True):
-        columns = batch.input_ids.shape[1]
-        ids[at, :columns], mask[at, :columns] = batch.input_ids.numpy(), batch.attention_mask.numpy()
-        types[at, :columns] = batch.token_type_ids.numpy()
-    return Batch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(types))
+def pair_or_single_batch(
+    first: TextTokens,
+    first_rows: Rows,
+    second: TextTokens,
+    second_rows: Rows,
+    template: Template,
+    max_length: int,
+    single_length: int,
+) -> Batch:
+    """Pairs as by `pair_batch`; where `first_rows` is -1 the second text alone, cut to `single_length` tokens.
+
+    *Shape:* rows (n,), (n,) -> (n, tokens).
+    """
+    single, paired = np.flatnonzero(first_rows < 0), np.flatnonzero(first_rows >= 0)
+    if len(single) == 0:
+        return pair_batch(first, first_rows, second, second_rows, template, max_length)
+    alone = single_batch(second, second_rows[single], template, single_length)
+    if len(paired) == 0:
+        return alone
+    pairs = pair_batch(first, first_rows[paired], second, second_rows[paired], template, max_length)
+    size, width = len(first_rows), max(alone.input_ids.shape[1], pairs.input_ids.shape[1])
+    whole = Batch(*(torch.full((size, width), fill) for fill in (template.pad, 0, 0)))
+    for rows, part in ((single, alone), (paired, pairs)):
+        for field in fields(Batch):
+            values = getattr(part, field.name)
+            getattr(whole, field.name)[torch.from_numpy(rows), : values.shape[1]] = values
+    return whole
 
 
 def _put(matrix: NDArray[np.int64], at: NDArray[np.int64], ids: list[int]) -> None:

@@ -56,7 +56,7 @@ def label_splits(
             labelled=labelled,
             similarities=similarities,
             is_cut=read.is_cut,
-            passage_length=read.max_length,
+            passage_length=read.single_length,
         )
     return found
 

@@ -9,7 +9,8 @@ import polars as pl
 from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.runs import as_matrices
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.pairs import Pairs, encode_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import logits_of
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.training.params import TeacherScore
@@ -59,9 +60,9 @@ def milliseconds(
     """
     seconds = []
     for _, part in top.group_by("query", maintain_order=True):
-        pairs = Pairs.of(part, queries, passages)
+        pairs = Inputs.of_table(part, queries, passages, model.template, max_length)
         began = time.perf_counter()
-        list(encode_pairs(model, pairs, [0], model.column_of_logits, max_length=max_length, batch_tokens=batch_tokens))
+        logits_of(model, pairs, batch_tokens)
         seconds.append(time.perf_counter() - began)
         if len(seconds) == WARM_UP + TIMED_QUERIES:
             break

@@ -11,7 +11,8 @@ from scipy.special import expit
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import ATTENTION, QUERIES, open_table
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.encoding.pairs import Pairs, score_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import score_pairs
 from gnn_encoder.evaluation.significance import compare, interval
 from gnn_encoder.evidence.params import FULL, ITSELF, KINDS, LABELLED, MODELS, NO_MGT, OTHER, POTENTIAL
 from gnn_encoder.index.search import TableRows
@@ -149,9 +150,7 @@ def _share(values: NDArray[np.float64]) -> dict[str, object]:
 
 def _scores(queries: Rows, passages: Rows, params: Params, scratch: Path) -> NDArray[np.float32]:
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    pairs = Pairs(
-        first=open_queries(GRAPH.queries, model), first_rows=queries, second=open_passages(model), second_rows=passages
-    )
-    limits = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
-    found: NDArray[np.float32] = expit(score_pairs(model, pairs, scratch, **limits))
+    texts = open_queries(GRAPH.queries, model), queries, open_passages(model), passages
+    pairs = Inputs.pairs(*texts, model.template, params.train_cross_encoder.max_length)
+    found: NDArray[np.float32] = expit(score_pairs(model, pairs, scratch, params.encoder.batch_tokens))
     return found

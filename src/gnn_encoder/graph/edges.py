@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.records import edge_features, loop_features
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.encoding.pairs import Known, Pairs, embed_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import Known, embed_pairs
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.nodes import Nodes
@@ -49,21 +50,20 @@ def embed_graph(
         max_length: most tokens of a pair.
         around: another graph. Edges and nodes that both graphs have take over their features from it.
     """
-    limits = {"max_length": max_length, "batch_tokens": batch_tokens}
     query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
     retrieved = np.unique(passage)
     known = _shared(query, passage, retrieved, nodes, around) if around is not None else {}
-    pairs = Pairs(first=queries, first_rows=query, second=passages, second_rows=passage)
+    pairs = Inputs.pairs(queries, query, passages, passage, model.template, max_length)
     columns: dict[str, Rows] = {"query": query, "passage": passage}
     schema = edge_features(model.dimension)
-    embed_pairs(model, pairs, folder / "edges", columns, schema, known=known.get("edges"), **limits)
+    embed_pairs(model, pairs, folder / "edges", columns, schema, known=known.get("edges"), batch_tokens=batch_tokens)
     schema = loop_features(model.dimension)
     for name, tokens, ends in (
         ("query_loops", queries, np.arange(len(queries))),
         ("passage_loops", passages, retrieved),
     ):
-        loops = Pairs(first=tokens, first_rows=ends, second=tokens, second_rows=ends)
-        embed_pairs(model, loops, folder / name, {"node": ends}, schema, known=known.get(name), **limits)
+        loops, own = Inputs.pairs(tokens, ends, tokens, ends, model.template, max_length), known.get(name)
+        embed_pairs(model, loops, folder / name, {"node": ends}, schema, known=own, batch_tokens=batch_tokens)
 
 
 def _shared(query: Rows, passage: Rows, retrieved: Rows, nodes: Nodes, around: Embedded) -> dict[str, Known]:

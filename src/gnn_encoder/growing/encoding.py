@@ -12,7 +12,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.encoding.corpus import embed_passages
-from gnn_encoder.encoding.inputs import Couples
+from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import encode_prepared, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens, with_title
 from gnn_encoder.models.cross_encoder import CrossEncoder
@@ -64,13 +64,8 @@ def embed_new_pairs(
     """M_ce's [CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""
     if not len(rows[0]):
         return np.empty((0, model.dimension), dtype=np.float32)
-    couples = Couples(
-        first=TokensInMemory(first, model.tokenizer),
-        second=TokensInMemory(second, model.tokenizer),
-        size=len(rows[0]),
-        rows_of=lambda some: (rows[0][some], rows[1][some]),
-        template=model.template,
-        max_length=params.train_cross_encoder.max_length,
-    )
-    prepared = prepare_rows(couples, np.arange(len(rows[0])), params.encoder.batch_tokens)
+    one, other = (TokensInMemory(texts, model.tokenizer) for texts in (first, second))
+    length = params.train_cross_encoder.max_length
+    pairs = Inputs.pairs(one, rows[0], other, rows[1], model.template, length)
+    prepared = prepare_rows(pairs, np.arange(len(rows[0])), params.encoder.batch_tokens)
     return encode_prepared(prepared, len(rows[0]), model.embed).astype(np.float16).astype(np.float32)

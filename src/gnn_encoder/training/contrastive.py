@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
@@ -14,7 +13,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.streaming import encode_by_length
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch, stacked
+from gnn_encoder.encoding.tokens import TextTokens, pair_or_single_batch, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
@@ -77,32 +76,18 @@ class Texts:
         that it was drawn for, f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one
         of the passage's own generated queries, as in the index, and another one than the training query itself.
         """
-        rows, asked = batch.passages[part], batch.asked[part]
-        alone = self._alone(batch)[part]
-        if alone.all():
+        settings, rows, asked = self._settings, batch.passages[part], batch.asked[part]
+        if settings.pair_length is None:
             return self.passages(rows)
-        if not alone.any():
-            return self._pairs(rows, asked)
-        single, paired = np.flatnonzero(alone), np.flatnonzero(~alone)
-        batches = self.passages(rows[single]), self._pairs(rows[paired], asked[paired])
-        return stacked(batches, (single, paired), self._template.pad)
-
-    def _alone(self, batch: TrainingBatch) -> NDArray[np.bool_]:
-        """Which of a batch's passages are read alone, whichever part of it is asked for. *Shape:* (passages,)."""
-        if self._settings.pair_length is None:
-            return np.ones(len(batch.passages), dtype=bool)
-        # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
-        return np.random.default_rng(batch.queries).random(len(batch.passages)) < self._plain_share
-
-    def _pairs(self, rows: Rows, asked: Rows) -> Batch:
-        """Passages, each together with a query. *Shape:* (n,) each -> (n, tokens)."""
-        first, first_rows, length = self.query_tokens, asked, self._settings.pair_length
-        assert length is not None
+        first, first_rows = self.query_tokens, asked
         if self._beside is not None:
             # A generated training query in row r is view r % views of its passage: the next view is another query.
             first, views = self._beside.tokens, self._beside.views
             first_rows = rows * views + (asked + 1) % views
-        return pair_batch(first, first_rows, self.passage_tokens, rows, self._template, length)
+        # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
+        alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self._plain_share
+        texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
+        return pair_or_single_batch(*texts, self._template, settings.pair_length, settings.passage_length)
 
 
 def chunks(rows: Rows, size: int) -> list[Rows]:

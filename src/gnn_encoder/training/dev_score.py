@@ -13,7 +13,7 @@ from torch import Tensor
 from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import Pairs, encode_pairs
+from gnn_encoder.encoding.pairs import logits_of
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
@@ -61,12 +61,9 @@ def reranking_score(
     batch_tokens: int,
 ) -> float:
     """RR@10 of the sampled queries, each of which ranks its own passages of a DEV_CANDIDATES table by M_ce."""
-    pairs = Pairs.of(candidates, queries, passages)
+    pairs = Inputs.of_table(candidates, queries, passages, model.template, max_length)
     with no_grad_eval(model):
-        found = encode_pairs(
-            model, pairs, pairs.windows, model.column_of_logits, max_length=max_length, batch_tokens=batch_tokens
-        )
-        logits = np.concatenate([part[:, 0] for _, part in found])
+        logits = logits_of(model, pairs, batch_tokens)
     return reranked_reciprocal_rank(candidates.with_columns(score=logits))
 
 

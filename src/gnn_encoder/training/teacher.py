@@ -29,7 +29,8 @@ from scipy.special import expit
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.pairs import Pairs, score_pairs
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import score_pairs
 from gnn_encoder.encoding.tokens import Reader, TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -177,9 +178,9 @@ class Scorers:
             lists: columns query, passage; rows of the table `queries` and of the passages.
             folder: scratch folder; windows that an interrupted run scored are kept there.
         """
-        pairs = Pairs.of(lists, self.queries(queries, self.cross_encoder), self.passages)
-        limits = {"max_length": self.max_length, "batch_tokens": self.batch_tokens}
-        logits = score_pairs(self.cross_encoder, pairs, folder, **limits)
+        model, texts = self.cross_encoder, self.queries(queries, self.cross_encoder)
+        pairs = Inputs.of_table(lists, texts, self.passages, model.template, self.max_length)
+        logits = score_pairs(model, pairs, folder, self.batch_tokens)
         found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
         if self.retriever is None:
             return found
