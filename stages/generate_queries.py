@@ -16,17 +16,15 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
 
-RELEVANT = {"train": project.qrels("train"), "dev": project.POSITIVES}
-
 
 def main(stage: Stage) -> None:
     """Train the model, generate, choose, and compare with the dev queries."""
     params, section, drafts = stage.params, stage.params.dual_cross, stage.work / "drafts.parquet"
     generator, size = section.generator, params.encoder.batch_tokens
 
-    def texts(model: QueryGenerator, split: str) -> PairTexts:
-        pairs = relevant_pairs(project.queries(split), RELEVANT[split], project.PASSAGES)
-        return PairTexts(model, pairs, open_queries(project.queries(split), model), open_passages(model), generator)
+    def texts(model: QueryGenerator) -> PairTexts:
+        pairs, asked = relevant_pairs(*project.tables("train")), open_queries(project.queries("train"), model)
+        return PairTexts(model, pairs, asked, open_passages(model), generator)
 
     trained = stage.once(
         "generator", lambda folder: make_generator(generator, params.encoder, texts, folder, seed=params.seed)

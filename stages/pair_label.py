@@ -9,7 +9,7 @@ import polars as pl
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import EXAMPLES, TARGETS, UNLABELLED
+from gnn_encoder.core.records import EXAMPLES, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, read_candidates, write_table
 from gnn_encoder.index.exact import exact_top_k
@@ -50,7 +50,6 @@ def main(stage: Stage) -> None:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     for part, labelling in (("finetune", labelled), ("pretrain", pretraining)):
         write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [labelling.examples.to_arrow()])
-        write_table(stage.scratch / f"{part}_targets.parquet", TARGETS, [labelling.targets.to_arrow()])
     if distributed.is_first():
         shutil.copyfile(queries, stage.scratch / "queries.parquet")
     write_json(stage.scratch / "statistics.json", {"unlabelled": quality, "labelled": labelled.statistics})

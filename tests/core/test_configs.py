@@ -39,13 +39,11 @@ EVERYWHERE = {
     "pair.s_pos": 0.9,
     "pair.s_neg": 0.1,
     "pair.pretrain.alpha": 0.1,
-    "pair.pretrain.targets": "labels",
     "pair.pretrain.batch_size": 512 * 8,
     "pair.pretrain.epochs": 10,
     "pair.pretrain.learning_rate": 3e-5,
     "pair.pretrain.negatives": 4,
     "pair.finetune.alpha": 0.0,
-    "pair.finetune.targets": "labels",
     "pair.finetune.epochs": 10,
     # Dual-Cross-Encoder, section 4.4.
     "dual_cross.views": 10,

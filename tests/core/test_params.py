@@ -93,16 +93,6 @@ def test_a_wrong_value(
     assert message(values, tmp_path) == expected
 
 
-def test_soft_targets_of_pair_need_pseudo_labels(values: dict[str, Any], tmp_path: Path) -> None:
-    values["pair"]["finetune"]["targets"] = "teacher"
-    assert load(values, tmp_path).pair.finetune.targets == "teacher"
-    values["pair"]["pseudo_labels"] = False
-    assert message(values, tmp_path) == (
-        "pair.finetune.targets is 'teacher', but pair.pseudo_labels is false: the teacher scores nothing; "
-        "set one of the two"
-    )
-
-
 @pytest.mark.parametrize("gate", ["learnt", 1.5])
 def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
     values["mgt"]["gate"] = gate

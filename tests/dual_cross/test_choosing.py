@@ -7,7 +7,6 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.dual_cross import generation as module
 from gnn_encoder.dual_cross.generation import choose_queries, nearest
@@ -86,11 +85,3 @@ def test_the_table(
     texts = dict(written.select("qid", "text").iter_rows())
     assert table.column("text").to_pylist() == [texts[qid] for qid in expected]
     assert len({qid for qid in expected if int(qid.lstrip("q")) % 4 == 0}) < PASSAGES or keep == 4
-
-
-def test_another_number_of_queries(
-    encoder: DualEncoder, drafts: Path, tokens: TextTokens, embeddings: np.ndarray, tmp_path: Path
-) -> None:
-    expected = r"48 queries, expected 44: dual_cross.generated = 4 for each of 11 passages; generate them again"
-    with pytest.raises(UserError, match=expected):
-        choose(encoder, drafts, tokens, embeddings[:11], tmp_path)

@@ -194,25 +194,6 @@ def test_views_are_indexed_and_searched(inside: Path) -> None:
     np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, atol=1e-3)
 
 
-def test_the_best_view_is_searched(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "project"
-    shutil.copytree(inside, folder)
-    monkeypatch.chdir(folder)
-    values = yaml.safe_load(Path("params.yaml").read_text())
-    values["dual_cross"]["pool"] = "max"
-    Path("params.yaml").write_text(yaml.safe_dump(values))
-    for stage in ("encode_views", "build_index"):
-        call_stage(stage, "dual_cross")
-    assert project.views("dual_cross") == project.embeddings("dual_cross")
-    assert read_manifest(project.embeddings("dual_cross")).views == 3
-    matrix = open_matrix(project.embeddings("dual_cross")).astype(np.float32)
-    queries = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference().embed_queries(ASKED)
-    expected = (queries @ matrix.T).reshape(2, 120, 3).max(axis=2)
-    rows, scores = PassageIndex.open(project.index("dual_cross")).search(queries, 7)
-    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :7], rtol=1e-4)
-    np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, rtol=1e-4)
-
-
 def reciprocal_rank(views: int, pool: str) -> float:
     """RR@10 of the dev queries by the first views, written out."""
     matrix = open_matrix(project.views("dual_cross")).astype(np.float32).reshape(120, 3, 32)[:, :views]
@@ -234,13 +215,7 @@ def reciprocal_rank(views: int, pool: str) -> float:
 
 def test_curve(inside: Path) -> None:
     found = pl.read_csv("curve.csv")
-    assert found.columns == ["views", "pool", "RR@10", "R@5", "index_bytes", "milliseconds", "vectors"]
+    assert found.columns == ["views", "pool", "RR@10", "R@5"]
     points = [(1, "max"), *((views, pool) for views in (2, 3) for pool in ("max", "mean"))]
     assert found.select("views", "pool").rows() == points
     assert found["RR@10"].to_list() == pytest.approx([reciprocal_rank(*point) for point in points], abs=1e-9)
-    for views, pool, size in found.select("views", "pool", "index_bytes").iter_rows():
-        assert 0 <= size - (1 if pool == "mean" else views) * 32 * 4 < 1  # and FAISS's header, over 120 passages
-    assert (found["milliseconds"] > 0).all()
-    one, two, three = found.filter(pool="max")["vectors"].to_list()
-    assert (one, two) == (10, 20) and 20 <= three <= 30
-    assert found.filter(pool="mean")["vectors"].to_list() == [10, 10]

@@ -116,18 +116,6 @@ def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, 
     np.testing.assert_allclose(found, expected, atol=2e-3)  # float16
 
 
-def test_features_resume(model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embed(model, pairs, tmp_path / "whole")
-    fail_after(monkeypatch, windows=1)
-    with pytest.raises(KeyboardInterrupt):
-        embed(model, pairs, tmp_path / "edges")
-    encoded = fail_after(monkeypatch, windows=9)
-    embed(model, pairs, tmp_path / "edges")
-    assert encoded == [5, 2]
-    for i in range(3):
-        assert feature_part(tmp_path / "edges", i).read_bytes() == feature_part(tmp_path / "whole", i).read_bytes()
-
-
 def test_known_features_are_taken(
     model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,17 +110,6 @@ def test_the_test_does_cut(tiny_model: Path, passages_table: Path) -> None:
     assert lengths.min() == 1 and lengths.max() > 64
 
 
-@KINDS
-def test_ids_on_disk_are_the_tokenizers(make: Make, tiny_model: Path, queries_table: Path) -> None:
-    tokenizer = plain(make, tiny_model)
-    tokens = opened(queries_table, tokenizer, 10)
-    texts = pl.read_parquet(queries_table)["text"].to_list()
-    assert len(tokens) == len(texts)
-    for row, text in enumerate(texts):
-        expected = make(tiny_model)(text, add_special_tokens=False)["input_ids"][:10]
-        assert tokens.ids[tokens.offsets[row] : tokens.offsets[row + 1]].tolist() == expected
-
-
 def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
     made = []

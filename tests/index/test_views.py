@@ -120,7 +120,6 @@ def folder(save_matrix: Save, save_passages: Callable[[int], Path], matrix: np.n
     pids = save_passages(150)
     source = save_matrix(matrix, views=VIEWS)
     build(source, tmp_path / "index", factory="Flat", pids=pids, system="dual_cross", seed=0)
-    build(source, tmp_path / "two", factory="Flat", pids=pids, system="dual_cross", seed=0, views=2)
     return tmp_path / "index"
 
 
@@ -132,14 +131,6 @@ def test_an_index_knows_its_views(folder: Path, matrix: np.ndarray, queries: np.
     check(*index.search(queries, 20), matrix, queries, 20)
     with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
         index.search(queries, 151)
-
-
-def test_an_index_of_the_first_views(folder: Path, matrix: np.ndarray, queries: np.ndarray) -> None:
-    index = PassageIndex.open(folder.with_name("two"))
-    assert (index.passages, index.views) == (150, 2)
-    stored = index.index.reconstruct_n(0, 300).reshape(150, 2, 4)
-    np.testing.assert_array_equal(stored, matrix.reshape(150, 3, 4)[:, :2])
-    np.testing.assert_array_equal(index.search(queries, 20)[1], brute_force(matrix, queries, 20, views=2)[1])
 
 
 # --- streaming --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, resolve
 
 ROWS = np.arange(6)
-ASKED = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest"]
 
 
 def settings(model: Path, **changes: object) -> Encoder:
@@ -89,14 +88,6 @@ def test_the_fingerprint_is_of_the_weights(tiny_model: Path, tmp_path: Path) -> 
         encoder.query.embeddings.word_embeddings.weight[5, 5] += 1
     encoder.save(tmp_path / "three")
     assert DualEncoder.fingerprint(tmp_path / "one") != DualEncoder.fingerprint(tmp_path / "three")
-
-
-def test_queries_as_texts_equal_queries_as_tokens(tiny_model: Path, queries: TextTokens) -> None:
-    from_texts = new(tiny_model).for_inference().embed_queries(ASKED)
-    assert from_texts.shape == (3, 32) and from_texts.dtype == np.float32
-    one_by_one = np.concatenate([new(tiny_model).for_inference().embed_queries([text]) for text in ASKED])
-    np.testing.assert_allclose(from_texts, one_by_one, atol=2e-6)
-    np.testing.assert_allclose(np.linalg.norm(from_texts, axis=1), 1, atol=1e-6)
 
 
 def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:

@@ -248,22 +248,6 @@ def test_a_control_that_is_still_the_base_has_its_matrix(stages: Any, kept: str,
     assert made == base
 
 
-@pytest.mark.parametrize("part", ["pretrain", "finetune"])
-def test_pair_learns_from_passages_that_its_teacher_scored(project: Any, part: str) -> None:
-    folder = project.folder / "data" / "pair_labels"
-    examples = pl.read_parquet(folder / f"{part}.parquet")
-    scored = pl.read_parquet(folder / f"{part}_targets.parquet")
-    assert scored.equals(scored.unique(["query", "passage"]).sort("query", "passage"))
-    found = {}
-    for kind in ("positives", "negatives"):
-        lists = examples.select("query", pl.col(kind).alias("passage")).explode("passage").drop_nulls()
-        found[kind] = lists.join(scored, on=["query", "passage"], how="left")
-        assert not lists.is_empty() and found[kind]["logit"].null_count() == 0
-    if part == "pretrain":  # without a label, the score decides; a labelled passage is a positive whatever it is
-        best = found["negatives"].group_by("query").agg(pl.col("logit").max().alias("negative"))
-        assert found["positives"].join(best, on="query").select((pl.col("logit") > pl.col("negative")).all()).item()
-
-
 def test_alpha_is_of_pair_alone(stages: Any) -> None:
     stages.set_params(pair__pretrain__alpha=0.5)
     different = set()

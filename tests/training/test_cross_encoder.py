@@ -75,16 +75,3 @@ def test_step(
 def logit(model: CrossEncoder, texts: Texts, query: int, passage: int) -> torch.Tensor:
     rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
     return model.logits(pair_batch(*rows, model.template, LENGTH))
-
-
-@pytest.mark.parametrize("loss", ["pointwise", "listwise"])
-def test_a_pass_sees_every_query_once(
-    model: CrossEncoder, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch, loss: str
-) -> None:
-    seen: list[int] = []
-    monkeypatch.setattr(CrossEncoderTask, f"_{loss}", lambda self, batch, left_out: seen.extend(batch.queries) or 0.0)
-    trained = task(model, texts, examples, batch_size=3, loss=loss)
-    for number in range(len(trained)):
-        trained.step(number)
-    assert sorted(seen[:8]) == sorted(seen[8:]) == list(range(8))
-    assert seen[:8] != seen[8:]

@@ -1,6 +1,5 @@
 """The loop: a run that was killed ends with the undisturbed run's bits, and what is kept is the best."""
 
-import logging
 import math
 from pathlib import Path
 
@@ -117,23 +116,6 @@ def test_the_best_is_kept_and_patience_ends_training(
     assert history[-1] == {"phase": "toy", "step": last_step, "loss": None, "dev_rr10": scores[last_step // 2]}
     assert history[0] == {"phase": "toy", "step": 0, "loss": None, "dev_rr10": scores[0]}
     assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, last_step + 1))
-
-
-@pytest.mark.parametrize(
-    ("scores", "told"),
-    [
-        ([0.5, 0.4, 0.5], "M_de: kept the weights of step 0 of 8, dev RR@10 0.5000; at the start it was 0.5000"),
-        ([0.1, 0.3, 0.3], "M_de: kept the weights of step 4 of 8, dev RR@10 0.3000; at the start it was 0.1000"),
-    ],
-)
-def test_the_log_says_where_the_best_was(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, scores: list[float], told: str
-) -> None:
-    caplog.set_level(logging.INFO)
-    train(Toy(scores=scores), tmp_path, evaluate_every=4, patience=9, title="M_de")
-    assert caplog.messages[-1] == told
-    train(Toy(scores=[]), tmp_path, evaluate_every=4, patience=9, title="M_de")
-    assert caplog.messages[-1] == told, "a finished run says it again"
 
 
 @pytest.mark.parametrize(

@@ -99,17 +99,6 @@ def test_loss_equals_plain_loops(examples: Examples, weight: float) -> None:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
-def test_of_its_own_passages_the_passage_centric_loss_has_hard_negatives(examples: Examples) -> None:
-    """Query 4 has positives 4 and 5, hard negatives 3, 9, 10 and 11; 7 the teacher scored, and it is neither."""
-    weights = np.array([[0.5, 0.3, 0.2]])
-    batch = TrainingBatch(np.array([4]), np.array([5, 7, 9]), weights, 0.7)
-    generator = torch.Generator().manual_seed(0)
-    query, passages = (torch.randn(n, 3, dtype=torch.float64, generator=generator) for n in (1, 3))
-    loss = batch_loss(query, passages, batch, examples, 1.7, alpha=1.0)
-    to_query, to_hard = (torch.exp(1.7 * passages[0] @ other) for other in (query[0], passages[2]))
-    assert loss.item() == pytest.approx(-torch.log(to_query / (to_query + to_hard)).item(), abs=1e-12)
-
-
 def test_examples_draw_what_the_teacher_scored(examples: Examples, path: Path) -> None:
     taught = replace(examples, targets=Targets.read(path, examples.queries), teacher_weight=0.4)
     row = int(np.flatnonzero(examples.queries == 0)[0])

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
@@ -36,10 +35,8 @@ Windows = Callable[[list[int]], Iterator[tuple[int, pa.Table]]]  # the tables of
 
 def sampling(model: QueryGenerator, *, seed: int, views: int, top_k: int, query_length: int) -> Sampling:
     """Settings for drawing queries of at most `query_length` tokens, special ones included."""
-    vocabulary = model.model.get_output_embeddings().out_features
-    never, not_first = forbidden(model.tokenizer, model.end, vocabulary)
-    specials = len(model.template.prefix) + len(model.template.single_suffix)
-    length = query_length - specials
+    never, not_first = forbidden(model.tokenizer, model.end, model.model.get_output_embeddings().out_features)
+    length = query_length - len(model.template.prefix) - len(model.template.single_suffix)
     return Sampling(seed=seed, views=views, top_k=top_k, length=length, never=never, not_first=not_first)
 
 
@@ -118,16 +115,9 @@ def choose_queries(
         tokens: of that table.
         embeddings: of the passages, by the same encoder. *Shape:* (passages, d).
         work: scratch folder.
-
-    Raises:
-        UserError: there are not exactly `generated` queries for each passage.
     """
     passages = len(embeddings)
-    if len(tokens) != passages * generated:
-        raise UserError(
-            f"{drafts}: {len(tokens)} queries, expected {passages * generated}: dual_cross.generated = {generated} for "
-            f"each of {passages} passages; generate them again (`dvc repro`)"
-        )
+    assert len(tokens) == passages * generated
 
     def choose(windows: list[int]) -> Iterator[tuple[int, pa.Table]]:
         for window in windows:

@@ -12,8 +12,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from gnn_encoder.core import distributed
 from gnn_encoder.dual_cross.warm_start import prediction_head, warm_start
-from gnn_encoder.models.batch import Batch, Template
-from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.batch import Batch, Template, TextModel
+from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
@@ -21,17 +21,14 @@ IGNORED = -100  # label of padding, which the loss leaves out
 DECODER = "decoder."
 
 
-class QueryGenerator(nn.Module):
+class QueryGenerator(TextModel):
     """A sequence-to-sequence transformer with its tokenizer: warm-started from an encoder, or T5, BART and the like."""
 
     model: Any  # parts of transformers' models are typed as Tensor | Module
 
     def __init__(self, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
-        super().__init__()
+        super().__init__(tokenizer, precision)
         self.model = model
-        self.tokenizer = tokenizer
-        self.template = Template(tokenizer)
-        self.dtype = working_dtype(precision)
 
     @classmethod
     def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
@@ -75,8 +72,8 @@ class QueryGenerator(nn.Module):
         found = self.model.config.eos_token_id
         return int(found[0] if isinstance(found, list) else found)
 
-    def loss(self, passages: Batch, queries: Batch) -> tuple[Tensor, int]:
-        """Negative log-likelihood of queries given passages, in nats, summed over tokens; and the number of tokens.
+    def loss(self, passages: Batch, queries: Batch) -> Tensor:
+        """Negative log-likelihood of queries given passages, in nats, summed over tokens.
 
         - sum_t log P_QG(q_t | q_<t, d)        over a query's tokens and [SEP]
 
@@ -94,7 +91,7 @@ class QueryGenerator(nn.Module):
                 use_cache=False,
             ).last_hidden_state
             logits = prediction_head(self.model.decoder)(hidden[written])  # no logits are computed for padding
-        return F.cross_entropy(logits.float(), labels[written], reduction="sum"), int(written.sum())
+        return F.cross_entropy(logits.float(), labels[written], reduction="sum")
 
     def encode(self, passages: Batch, batch_tokens: int) -> Tensor:
         """The encoder's states of passages, in the working dtype; at most `batch_tokens` padded tokens at a time.
@@ -126,10 +123,6 @@ class QueryGenerator(nn.Module):
                 use_cache=True,
             ).logits
         return logits[:, -1]
-
-    def for_inference(self) -> Self:
-        """Drop gradients and hold the weights in the working dtype."""
-        return self.eval().requires_grad_(False).to(self.dtype)
 
     @property
     def device(self) -> torch.device:

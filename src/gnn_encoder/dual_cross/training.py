@@ -9,9 +9,7 @@ import polars as pl
 import torch
 from torch import nn
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.params import Generator
@@ -22,7 +20,7 @@ from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, check_length
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import Batches, chunks
-from gnn_encoder.training.loop import History, Settings, fit, parameter_group, write_history
+from gnn_encoder.training.loop import Settings, fit, write_history
 
 log = logging.getLogger(__name__)
 FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
@@ -30,7 +28,7 @@ PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up
 
 
 class PairTexts:
-    """Relevant pairs of a split as batches: passages to read, and queries to write."""
+    """Relevant pairs as batches: passages to read, and queries to write."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class GeneratorTask:
         everywhere = sum_value(tokens)
         total = 0.0
         for passages, queries in parts:
-            loss = self._model.loss(passages, queries)[0] / everywhere
+            loss = self._model.loss(passages, queries) / everywhere
             loss.backward()
             total += loss.item()
         return total
@@ -98,64 +96,38 @@ def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[s
     The output layer shares the embeddings' weights, which are pretrained and learn at `learning_rate`.
     """
     embeddings = {id(parameter) for parameter in model.model.get_input_embeddings().parameters()}
-    fresh = parameter_group(nn.ModuleList(model.fresh_modules()), learning_rate * FRESH_RATE)
-    fresh["params"] = [parameter for parameter in fresh["params"] if id(parameter) not in embeddings]
-    known = {id(parameter) for parameter in fresh["params"]}
-    rest = parameter_group(model, learning_rate)
-    rest["params"] = [parameter for parameter in rest["params"] if id(parameter) not in known]
-    return [rest, fresh]
-
-
-@torch.inference_mode()
-def mean_loss(model: QueryGenerator, texts: PairTexts) -> float:
-    """Mean negative log-likelihood of a query's token over all pairs, in nats."""
-    model.eval()
-    total, tokens = 0.0, 0
-    for items in chunks(np.arange(len(texts)), PAIRS_AT_A_TIME):
-        loss, count = model.loss(*texts.batch(items))
-        total, tokens = total + loss.item(), tokens + count
-    return total / tokens
-
-
-def train_generator(
-    model: QueryGenerator, texts: PairTexts, section: Generator, folder: Path, *, seed: int, frozen_layers: int
-) -> History:
-    """Train a warm-started model on labelled pairs. No dev score stops training or selects weights.
-
-    Args:
-        folder: scratch folder of checkpoints; if they are there, training resumes.
-        frozen_layers: how many of the encoder's lowest layers do not learn.
-    """
-    check_length(model.model.encoder, "dual_cross.generator.passage_length", section.passage_length)
-    check_length(model.model.encoder, "dual_cross.generator.query_length", section.query_length)
-    model.freeze_lower(frozen_layers)
-    set_word_frequencies(model.model, texts.token_counts(model.model.config.decoder.vocab_size))
-    task = GeneratorTask(model, texts, epochs=section.epochs, batch_size=section.batch_size, seed=seed)
-    how = Settings(name="generator", title="generator", warmup=section.warmup, seed=seed)
-    return fit(task, parameter_groups(model, section.learning_rate), how, folder)
+    fresh = {id(parameter) for module in model.fresh_modules() for parameter in module.parameters()} - embeddings
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [one for one in learning if id(one) not in fresh], "lr": learning_rate},
+        {"params": [one for one in learning if id(one) in fresh], "lr": learning_rate * FRESH_RATE},
+    ]
 
 
 def make_generator(
-    section: Generator, base: Encoder, texts: Callable[[QueryGenerator, str], PairTexts], folder: Path, *, seed: int
+    section: Generator, base: Encoder, texts: Callable[[QueryGenerator], PairTexts], folder: Path, *, seed: int
 ) -> None:
     """Write the generator that section `dual_cross.generator` names, or else one that is trained on labelled pairs.
 
+    No dev score stops training or selects weights.
+
     Args:
         base: section `encoder`, whose model the trained one starts from.
-        texts: opens the labelled pairs of a split, `train` or `dev`, as a model reads them.
+        texts: opens the labelled pairs of the training queries as a model reads them.
         folder: where it goes, and where training keeps what a killed run resumes from.
     """
     if section.model is not None:
         QueryGenerator.load(Source(section.model, section.revision), precision=base.precision).save(folder)
-        write_json(folder / "statistics.json", {"model": section.model, "revision": section.revision})
         log.info("%s: used as it is, nothing is trained", section.model)
         return
     model = QueryGenerator.from_encoder(Source(base.model, base.revision, base.trust_remote_code), base, seed=seed)
-    labelled = texts(model, "train")
-    history = train_generator(model, labelled, section, folder / WORK, seed=seed, frozen_layers=base.frozen_layers)
-    if distributed.is_first():
-        loss = mean_loss(model, texts(model, "dev"))
-        log.info("generator: %d training pairs, dev loss %.3f nats a token", len(labelled), loss)
-        write_json(folder / "statistics.json", {"train_pairs": len(labelled), "dev_loss": loss})
+    for name in ("passage_length", "query_length"):
+        check_length(model.model.encoder, f"dual_cross.generator.{name}", getattr(section, name))
+    labelled = texts(model)
+    model.freeze_lower(base.frozen_layers)
+    set_word_frequencies(model.model, labelled.token_counts(model.model.config.decoder.vocab_size))
+    task = GeneratorTask(model, labelled, epochs=section.epochs, batch_size=section.batch_size, seed=seed)
+    how = Settings(name="generator", title="generator", warmup=section.warmup, seed=seed)
+    history = fit(task, parameter_groups(model, section.learning_rate), how, folder / WORK)
     model.save(folder)
     write_history(folder / "history.csv", history)

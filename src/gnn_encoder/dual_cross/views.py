@@ -1,23 +1,32 @@
-"""Generated queries: views of passages in the index (Eq. 9, 10), and what pre-training learns from (section 3.5)."""
+"""Generated queries: views of passages (Eq. 9, 10), how good they are, and what pre-training learns from (3.5)."""
 
-from dataclasses import asdict
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
+import polars as pl
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, is_finished, read_manifest
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.index.views import check_views, iterate_views
+from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.index.views import iterate_views
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
+
+Judge = Callable[[Rows], dict[str, float]]  # the mean of each measure, of rankings (n, depth) of the queries
 
 
 def pool_of(section: DualCross) -> Pool:
@@ -80,30 +89,53 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
         )
 
 
-def write_means(
-    source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin, views: int | None = None
-) -> None:
+def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin) -> None:
     """Write the matrix of the mean of each passage's views; of several ranks the first one writes.
 
     Args:
         source: the matrix of views. *Shape:* (passages * views, d).
         pool: weighs the views.
         folder: where the means go; blocks that an interrupted run finished there are kept. *Shape:* (passages, d).
-        views: how many views of each passage count, the first ones; by default all.
     """
     if distributed.is_first():
         stored = read_manifest(source)
         shape = (stored.shape[0] // stored.views, stored.shape[1])
-        made, weights = asdict(origin), pool.weights(check_views(views, stored.views)).tolist()
+        made, weights = asdict(origin), pool.weights(stored.views).tolist()
         mark = fingerprint(dtype=dtype, weights=weights, **made)
         manifest = ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made)
         if not is_finished(folder, manifest):
             with ArrayWriter(folder, shape, dtype) as writer:
-                for first, block in iterate_views(source, views):
+                for first, block in iterate_views(source):
                     if first not in writer.done:
                         writer.write(first, np.einsum("pvd,v->pd", block, pool.weights(block.shape[1])))
             writer.finish(manifest)
     distributed.barrier()
+
+
+def measure_views(matrix: Path, queries: Matrix, judge: Judge, *, depth: int, pool: Pool, work: Path) -> pl.DataFrame:
+    """A row of measures with only the first view of each passage, with its first two, and so on.
+
+    The search is exact (section 5.1, Table 6). With several views there is a row for each way to pool them; one view
+    has its own score in all of them.
+
+    Args:
+        matrix: the matrix of views. *Shape:* (passages * stored views, d).
+        queries: their embeddings. *Shape:* (n, d).
+        depth: passages to retrieve per query.
+        pool: settings of the pools that have some.
+        work: scratch folder; rows that an interrupted run measured are kept there.
+    """
+    stored, rows = read_manifest(matrix), []
+    pools = [replace(pool, kind=kind) for kind in get_args(PoolKind)]
+    for views in range(1, stored.views + 1):
+        for one in pools if views > 1 else pools[:1]:
+            kept = work / f"views-{one.kind}-{views}.json"
+            if not kept.exists():
+                most = min(depth, stored.shape[0] // stored.views)
+                found, _ = exact_top_k(matrix, queries, most, views=views, pool=one, name="retrieve.depth")
+                write_json(kept, {"views": views, "pool": one.kind, **judge(found)})
+            rows.append(json.loads(kept.read_text()))
+    return pl.DataFrame(rows)
 
 
 def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
@@ -25,9 +24,8 @@ from gnn_encoder.core.storage.arrays import (
 )
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prefetch, prepare_rows
+from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, encode_rows, prefetch, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
@@ -145,7 +143,7 @@ def embed_queries(
     """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
     inputs = Inputs.singles(tokens, encoder.template, encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
-    return _embed(encoder, inputs, chosen, encoder.encode_queries, batch_tokens)
+    return encode_rows(inputs, chosen, encoder.encode_queries, batch_tokens, encoder.dimension)
 
 
 def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[NDArray[np.float32]]:
@@ -159,12 +157,4 @@ def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int)
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
     """E_P of some passages, read alone. *Shape:* rows (n,) -> (n, d)."""
-    return _embed(encoder, alone(encoder, tokens), rows, encoder.encode_passages, batch_tokens)
-
-
-def _embed(
-    encoder: DualEncoder, inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int
-) -> NDArray[np.float32]:
-    if len(rows) == 0:
-        return np.empty((0, encoder.dimension), dtype=np.float32)
-    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), len(rows), encode)
+    return encode_rows(alone(encoder, tokens), rows, encoder.encode_passages, batch_tokens, encoder.dimension)

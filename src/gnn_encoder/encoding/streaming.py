@@ -79,6 +79,15 @@ def encode_prepared(prepared: Prepared, size: int, encode: Callable[[Batch], Ten
     return result.cpu().numpy()
 
 
+def encode_rows(
+    inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int, columns: int
+) -> NDArray[np.float32]:
+    """What `encode` makes of some rows, in their order. *Shape:* rows (n,) -> (n, columns)."""
+    if len(rows) == 0:
+        return np.empty((0, columns), dtype=np.float32)
+    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), len(rows), encode)
+
+
 def resume_windows(
     folder: Path,
     name: str,

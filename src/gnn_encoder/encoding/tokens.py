@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
-from gnn_encoder.models.batch import Batch, Template
+from gnn_encoder.models.batch import Batch, Template, TextModel
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
@@ -152,13 +152,7 @@ def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np
     return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
 
 
-class Reader(Protocol):
-    """A model that reads texts: dual-encoder, cross-encoder, query generator."""
-
-    tokenizer: PreTrainedTokenizerBase
-
-
-def open_texts(table: Path, model: Reader, folder: Path) -> TextTokens:
+def open_texts(table: Path, model: TextModel, folder: Path) -> TextTokens:
     """Tokens of a table as a model reads them, with the prefix that a dual-encoder puts before each text."""
     prefix = ""
     if isinstance(model, DualEncoder):

@@ -14,7 +14,7 @@ from gnn_encoder.encoding.pairs import logits_of
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.training.params import TeacherScore
-from gnn_encoder.training.teacher import Teacher, fit_teacher
+from gnn_encoder.training.teacher import Teacher, fit_teacher, with_labels
 
 TIMED_QUERIES = 20
 WARM_UP = 3  # queries scored before those that are timed
@@ -94,10 +94,7 @@ def teacher_of(dev: pl.DataFrame, pairs: pl.DataFrame, section: TeacherScore, ti
     """
     if section.score == "cross_encoder":
         return Teacher()
-    labelled = pairs.select("query", "passage", relevant=pl.lit(True))
-    lists = dev.drop_nulls("logit").join(labelled, on=["query", "passage"], how="left", maintain_order="left")
-    lists = lists.with_columns(pl.col("relevant").fill_null(False))
-    return fit_teacher(lists, title=title)
+    return fit_teacher(with_labels(dev.drop_nulls("logit"), pairs), title=title)
 
 
 def rerank(rows: pl.DataFrame, teacher: Teacher) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import encode_prepared, prepare_rows
+from gnn_encoder.encoding.streaming import encode_rows
 from gnn_encoder.encoding.tokens import TextTokens, with_title
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -62,10 +62,9 @@ def embed_new_pairs(
     model: CrossEncoder, first: Sequence[str], second: Sequence[str], rows: tuple[Rows, Rows], params: Params
 ) -> Matrix:
     """M_ce's [CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""
-    if not len(rows[0]):
-        return np.empty((0, model.dimension), dtype=np.float32)
     one, other = (TokensInMemory(texts, model.tokenizer) for texts in (first, second))
     length = params.train_cross_encoder.max_length
     pairs = Inputs.pairs(one, rows[0], other, rows[1], model.template, length)
-    prepared = prepare_rows(pairs, np.arange(len(rows[0])), params.encoder.batch_tokens)
-    return encode_prepared(prepared, len(rows[0]), model.embed).astype(np.float16).astype(np.float32)
+    every = np.arange(len(pairs))
+    found = encode_rows(pairs, every, model.embed, params.encoder.batch_tokens, model.dimension)
+    return found.astype(np.float16).astype(np.float32)

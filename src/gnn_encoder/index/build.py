@@ -16,7 +16,7 @@ from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest, 
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
-from gnn_encoder.index.views import check_views, iterate_views
+from gnn_encoder.index.views import iterate_views
 
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
@@ -33,7 +33,6 @@ def build(
     pids: Path,
     system: str,
     seed: int,
-    views: int | None = None,
 ) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
 
@@ -44,22 +43,21 @@ def build(
         pids: The passages table; its column `pid` names the matrix's passages.
         system: The system that the embeddings are of.
         seed: Chooses the sample that an index with quantisers is trained on.
-        views: How many views of each passage to index, the first ones; by default all that the matrix has.
 
     Raises:
         UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
     """
     matrix = read_manifest(embeddings_folder)
-    n_passages, views = matrix.shape[0] // matrix.views, check_views(views, matrix.views)
+    n_passages, views = matrix.shape[0] // matrix.views, matrix.views
     if count_rows(pids) != n_passages:
         raise UserError(
             f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
         )
     folder.mkdir(parents=True, exist_ok=True)
     if factory == "Flat":
-        _write_flat(embeddings_folder, folder / INDEX, views)
+        _write_flat(embeddings_folder, folder / INDEX)
     else:
-        faiss.write_index(fill(embeddings_folder, factory, seed, views=views), str(folder / INDEX))
+        faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
     manifest: dict[str, object] = {
         "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
@@ -72,9 +70,7 @@ def build(
     write_json(folder / MANIFEST, manifest)
 
 
-def fill(
-    embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory", views: int | None = None
-) -> Any:
+def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory") -> Any:
     """Make an index by its factory string, train it if it needs training, and add every passage.
 
     An HNSW index depends on the timing of threads: to get the same bytes twice, build it with OMP_NUM_THREADS=1.
@@ -84,7 +80,6 @@ def fill(
         factory: FAISS factory string, for inner product.
         seed: Of the training sample.
         name: The parameter that `factory` comes from, for messages.
-        views: How many views of each passage to index, the first ones; by default all.
 
     Returns:
         A faiss.Index in memory.
@@ -95,7 +90,7 @@ def fill(
     try:
         index = faiss.index_factory(matrix.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
         if not index.is_trained:
-            index.train(_sample(embeddings_folder, seed, views))
+            index.train(_sample(embeddings_folder, seed))
     except RuntimeError as error:
         why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
         raise UserError(
@@ -105,7 +100,7 @@ def fill(
     if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
         raise UserError(f"{name} is {factory!r}: not an index of rows for inner product; {cure}")
     with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True, disable=None) as bar:
-        for _, block in iterate_views(embeddings_folder, views):
+        for _, block in iterate_views(embeddings_folder):
             index.add(block.reshape(-1, index.d))
             bar.update(len(block))
     inverted = faiss.try_extract_index_ivf(index)
@@ -114,31 +109,27 @@ def fill(
     return index
 
 
-def _write_flat(embeddings_folder: Path, path: Path, views: int) -> None:
+def _write_flat(embeddings_folder: Path, path: Path) -> None:
     """Write the file that FAISS writes of a filled `IndexFlatIP`, without holding the index in memory.
 
     After a header of an empty index, whose bytes from the 8th on are the number of vectors and whose last 8 are the
     number of floats, that file holds the vectors.
     """
-    matrix = read_manifest(embeddings_folder)
-    rows = matrix.shape[0] // matrix.views * views
-    header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(matrix.shape[1])).tobytes())
-    header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * matrix.shape[1]).to_bytes(8, "little")
+    rows, columns = read_manifest(embeddings_folder).shape
+    header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(columns)).tobytes())
+    header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * columns).to_bytes(8, "little")
     with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector", disable=None) as bar:
         file.write(header)
-        for _, block in iterate_views(embeddings_folder, views):
+        for _, block in iterate_views(embeddings_folder):
             file.write(np.ascontiguousarray(block).data)
-            bar.update(block.shape[0] * views)
+            bar.update(block.shape[0] * block.shape[1])
 
 
-def _sample(embeddings_folder: Path, seed: int, views: int | None = None) -> NDArray[np.float32]:
+def _sample(embeddings_folder: Path, seed: int) -> NDArray[np.float32]:
     """Draw rows without replacement and read them in the file's order. *Shape:* (sample, d)."""
-    matrix, stored = open_matrix(embeddings_folder), read_manifest(embeddings_folder).views
-    taken = check_views(views, stored)
-    n_vectors = len(matrix) // stored * taken
-    size = min(n_vectors, max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
-    drawn = np.sort(np.random.default_rng(seed).choice(n_vectors, size=size, replace=False))
-    rows = drawn // taken * stored + drawn % taken
+    matrix = open_matrix(embeddings_folder)
+    size = min(len(matrix), max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
+    rows = np.sort(np.random.default_rng(seed).choice(len(matrix), size=size, replace=False))
     sample = np.ascontiguousarray(gather(matrix, rows), dtype=np.float32)
     if (bad := row_not_finite(sample)) is not None:
         raise UserError(

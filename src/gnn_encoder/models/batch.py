@@ -1,6 +1,7 @@
 """A transformer's input, padded token ids and special tokens, and its output, pooled to one vector a text."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.models.device import working_dtype
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,23 @@ class Template:
                 "its tokenizer_config.json"
             )
         self.pad = int(tokenizer.pad_token_id)
+
+
+class TextModel(nn.Module):
+    """A transformer, or two, with the tokenizer of its texts. `precision` is one of `encoder.precision`."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.template = Template(tokenizer)
+        self.dtype = working_dtype(precision)
+
+    def for_inference(self) -> Self:
+        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them.
+
+        In bf16 the weights also take half the memory.
+        """
+        return self.eval().requires_grad_(False).to(self.dtype)
 
 
 def _span(sequence_ids: list[int | None], number: int) -> slice:

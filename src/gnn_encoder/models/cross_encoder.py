@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
-from gnn_encoder.models.batch import Batch, Template, pool
-from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.batch import Batch, TextModel, pool
+from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
@@ -19,7 +19,7 @@ HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
 HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them
 
 
-class CrossEncoder(nn.Module):
+class CrossEncoder(TextModel):
     """A transformer with one logit for a query and a passage. What its score means: `training/teacher.py`.
 
     Args:
@@ -30,12 +30,8 @@ class CrossEncoder(nn.Module):
     def __init__(
         self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str, head: nn.Linear | None = None
     ) -> None:
-        super().__init__()
-        self.model = model
-        self.head = head
-        self.tokenizer = tokenizer
-        self.template = Template(tokenizer)
-        self.dtype = working_dtype(precision)
+        super().__init__(tokenizer, precision)
+        self.model, self.head = model, head
 
     @classmethod
     def from_pretrained(
@@ -99,7 +95,3 @@ class CrossEncoder(nn.Module):
         with autocast(self.dtype):
             states: Tensor = self.model.base_model(**arguments).last_hidden_state  # type: ignore[operator]
         return pool(states, arguments["attention_mask"], "cls" if self.head is None else "mean")
-
-    def for_inference(self) -> Self:
-        """Drop gradients and hold the weights in the working dtype."""
-        return self.eval().requires_grad_(False).to(self.dtype)

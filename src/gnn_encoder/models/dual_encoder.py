@@ -16,8 +16,8 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.models.batch import Batch, Template, embedding
-from gnn_encoder.models.device import autocast, device, working_dtype
+from gnn_encoder.models.batch import Batch, TextModel, embedding
+from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, check_length, load_model, load_tokenizer
 
@@ -43,7 +43,7 @@ class DualEncoderSettings:
         return {name: value for name, value in asdict(self).items() if value != ""}
 
 
-class DualEncoder(nn.Module):
+class DualEncoder(TextModel):
     """One transformer for queries and passages, or one for each.
 
     With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q reads the query alone as before, and E_P reads a query
@@ -60,13 +60,8 @@ class DualEncoder(nn.Module):
         settings: DualEncoderSettings,
         precision: str,
     ) -> None:
-        super().__init__()
-        self.query = query
-        self.passage = passage
-        self.tokenizer = tokenizer
-        self.template = Template(tokenizer)
-        self.settings = settings
-        self.dtype = working_dtype(precision)
+        super().__init__(tokenizer, precision)
+        self.query, self.passage, self.settings = query, passage, settings
 
     @classmethod
     def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
@@ -152,13 +147,6 @@ class DualEncoder(nn.Module):
                 raise UserError(f"encoder.frozen_layers is {layers}: the model has {len(stack)} layers; lower it")
             for module in (model.embeddings, *stack[:layers]):
                 module.requires_grad_(False)
-
-    def for_inference(self) -> Self:
-        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them.
-
-        In bf16 the weights also take half the memory.
-        """
-        return self.eval().requires_grad_(False).to(self.dtype)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""

@@ -1,4 +1,4 @@
-"""Sections `encoder` and `untouched` of params.yaml."""
+"""Sections `encoder`, `untouched` and `cache_passages` of params.yaml."""
 
 from typing import Annotated, Literal
 
@@ -32,3 +32,9 @@ class Untouched(Section):
 
     query_length: Annotated[int, Field(ge=4)] | None
     passage_length: Annotated[int, Field(ge=4)] | None
+
+
+class CachePassages(Section):
+    """Passage embeddings on disk."""
+
+    dtype: Literal["float16", "float32"]

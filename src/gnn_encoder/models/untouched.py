@@ -7,6 +7,7 @@ and `config_sentence_transformers.json` may name what it wants before a query an
 
 import json
 import logging
+import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from gnn_encoder.models.params import Encoder, Untouched
 from gnn_encoder.models.pretrained import Source, explained, positions, resolve
 
 log = logging.getLogger(__name__)
+UNLIMITED = sys.maxsize
 POOLING = {"cls": "cls", "mean": "mean"} | {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 
 
@@ -45,8 +47,8 @@ def untouched(params: Encoder, limits: Untouched) -> DualEncoder:
     most = readable(cast(PreTrainedModel, encoder.query), own)
     settings = replace(
         encoder.settings,
-        query_length=_capped(most or params.query_length, limits.query_length),
-        passage_length=_capped(most or params.passage_length, limits.passage_length),
+        query_length=min(most or params.query_length, limits.query_length or UNLIMITED),
+        passage_length=min(most or params.passage_length, limits.passage_length or UNLIMITED),
     )
     encoder.settings = settings
     names = ("pooling", "similarity", "query_length", "passage_length")
@@ -87,10 +89,6 @@ def readable(model: PreTrainedModel, own: OwnSettings) -> int | None:
     """The most tokens that the model can read; None if nothing says it."""
     stated = positions(model) or getattr(model.config, "max_position_embeddings", None)
     return min((length for length in (own.length, stated) if length), default=None)
-
-
-def _capped(length: int, limit: int | None) -> int:
-    return length if limit is None else min(length, limit)
 
 
 def _read(source: Source, name: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import TARGETS
 from gnn_encoder.pair.params import Pair
 from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.examples import examples_from_candidates, examples_table
@@ -19,8 +18,7 @@ NOTHING_TO_LABEL = (
     "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
     "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"
 )
-# Adds the teacher's columns `combined` (log odds) and `score` (0..1) to columns query, passage, listed; those that are
-# listed are among the candidates.
+# Adds the teacher's column `score` (0..1) to columns query, passage, listed; those that are listed are candidates.
 Score = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -30,32 +28,29 @@ class Labelling:
 
     Attributes:
         examples: an EXAMPLES table.
-        targets: a TARGETS table, the teacher's log odds of all passages that it scored.
         statistics: counts, and how often pseudo-labels are right.
     """
 
     examples: pl.DataFrame
-    targets: pl.DataFrame
     statistics: dict[str, Any]
 
 
 def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, score: Score) -> Labelling:
     """Examples of the labelled queries, and the counts of `denoise`.
 
-    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives, and there are
-    neither targets nor counts.
+    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives.
 
     Args:
         candidates: the first retriever's, a CANDIDATES table.
         pairs: labelled pairs, columns query, passage; the teacher scores them too.
     """
     if not section.pseudo_labels:
-        return Labelling(examples_from_candidates(pairs, candidates), pl.DataFrame(TARGETS.empty_table()), {})
+        return Labelling(examples_from_candidates(pairs, candidates), {})
     lists = _listed(candidates, section)
     others = pairs.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
     scored = score(pl.concat([lists, others]).sort("query", "passage"))
     table, counts = denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
-    return Labelling(table, _targets(scored), counts)
+    return Labelling(table, counts)
 
 
 def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, score: Score) -> Labelling:
@@ -79,7 +74,7 @@ def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pa
             f"above it; the highest score is {scored['score'].to_numpy().max():.2f}; lower pair.s_pos, or train the "
             "teacher longer (pair.teacher)"
         )
-    return Labelling(examples, _targets(scored), _judge(scored, examples, hidden, section))
+    return Labelling(examples, _judge(scored, examples, hidden, section))
 
 
 def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.DataFrame:
@@ -119,10 +114,6 @@ def _listed(candidates: pl.DataFrame, section: Pair) -> pl.DataFrame:
     """`pair.candidates` of each query's first `pair.depth` candidates."""
     ranks = Ranks(0, section.depth, section.candidates)
     return spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
-
-
-def _targets(scored: pl.DataFrame) -> pl.DataFrame:
-    return scored.select("query", "passage", logit="combined").sort("query", "passage")
 
 
 def _judge(scored: pl.DataFrame, pseudo: pl.DataFrame, hidden: pl.DataFrame, section: Pair) -> dict[str, Any]:

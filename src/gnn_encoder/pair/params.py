@@ -1,14 +1,14 @@
 """Section `pair` of params.yaml."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gnn_encoder.core.section import Count, Depth, Fraction, Section
-from gnn_encoder.training.params import Taught, TrainCrossEncoder
+from gnn_encoder.training.params import Contrastive, TrainCrossEncoder
 
 
-class PairStage(Taught):
+class PairStage(Contrastive):
     """One of the two training stages of PAIR."""
 
     alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
@@ -28,13 +28,3 @@ class Pair(Section):
     shared: bool  # one set of weights for queries and passages
     pretrain: PairStage
     finetune: PairStage
-
-    @model_validator(mode="after")
-    def _soft_targets_have_a_teacher(self) -> Self:
-        for name in ("pretrain", "finetune"):
-            if getattr(self, name).targets == "teacher" and not self.pseudo_labels:
-                raise ValueError(
-                    f"pair.{name}.targets is 'teacher', but pair.pseudo_labels is false: the teacher scores nothing; "
-                    "set one of the two"
-                )
-        return self

@@ -10,8 +10,7 @@ from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import as_run, read_run
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.dual_cross.curve import Curve, Point
-from gnn_encoder.dual_cross.views import pool_of
+from gnn_encoder.dual_cross.views import measure_views, pool_of
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.pair.similarity import not_answering, similarities, triples
 from gnn_encoder.pipeline import project
@@ -36,7 +35,7 @@ def pair_similarities(params: Params) -> dict[str, dict[str, float]]:
 
 
 def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
-    """Dev measures, index size and search time with the first view of each passage, with the first two, and so on.
+    """Dev measures with the first view of each passage, with its first two, and so on.
 
     Rows that an interrupted run left in `work` are kept.
     """
@@ -44,16 +43,8 @@ def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
     names = list(parse([*section.measures, section.significance]))
     qids, pids = pl.Series(read_column(asked, "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
 
-    def judge(rankings: Rows) -> Point:
+    def judge(rankings: Rows) -> dict[str, float]:
         return mean(judgements("dev", section).measure(as_run(rankings, qids, pids), names))
 
-    return Curve(
-        matrix=project.views(system),
-        queries=embed_table(system, asked, params.encoder),
-        passages=project.PASSAGES,
-        judge=judge,
-        depth=params.retrieve.depth,
-        factory=params.index.factory,
-        dtype=params.cache_passages.dtype,
-        seed=params.seed,
-    ).measure(pool_of(params.dual_cross), work)
+    queries, pool = embed_table(system, asked, params.encoder), pool_of(params.dual_cross)
+    return measure_views(project.views(system), queries, judge, depth=params.retrieve.depth, pool=pool, work=work)

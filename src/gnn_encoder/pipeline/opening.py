@@ -6,19 +6,20 @@ from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage import scratch
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.encoding.corpus import Transform, alone, embed_queries, encode_corpus, unchanged
-from gnn_encoder.encoding.tokens import Reader, TextTokens, open_texts
+from gnn_encoder.encoding.tokens import TextTokens, open_texts
+from gnn_encoder.models.batch import TextModel
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 
 
-def open_queries(table: Path, model: Reader) -> TextTokens:
+def open_queries(table: Path, model: TextModel) -> TextTokens:
     """Tokens of a table of queries as a model reads them."""
     return open_texts(table, model, scratch.SCRATCH / "tokens")
 
 
-def open_passages(model: Reader) -> TextTokens:
+def open_passages(model: TextModel) -> TextTokens:
     """Tokens of the passages as a model reads them."""
     return open_texts(project.PASSAGES, model, scratch.SCRATCH / "tokens")
 

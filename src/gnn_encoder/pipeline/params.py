@@ -15,21 +15,20 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.section import DEFAULTS, Section, describe
 from gnn_encoder.data.params import Data
 from gnn_encoder.dual_cross.params import DualCross
-from gnn_encoder.encoding.params import CachePassages
 from gnn_encoder.evaluation.params import Evaluate, Rerank
 from gnn_encoder.evidence.params import Evidence, Trial
 from gnn_encoder.graph.params import BuildGraph, EncodeCorpus
 from gnn_encoder.index.params import BM25, Index, Retrieve
 from gnn_encoder.mgt.params import MGT, TrainNoGNN
-from gnn_encoder.models.params import Encoder, Untouched
+from gnn_encoder.models.params import CachePassages, Encoder, Untouched
 from gnn_encoder.pair.params import Pair
 from gnn_encoder.presenting.params import Report
 from gnn_encoder.training.params import (
     Contrastive,
     Denoise,
     Dev,
+    Distil,
     MineCandidates,
-    Taught,
     TeacherScore,
     TrainCrossEncoder,
     TrainDualEncoder,
@@ -51,7 +50,7 @@ class Params(Section):
     teacher: TeacherScore
     denoise: Denoise
     train_dual_encoder: TrainDualEncoder
-    distil: Taught
+    distil: Distil
     pair: Pair
     dual_cross: DualCross
     cache_passages: CachePassages

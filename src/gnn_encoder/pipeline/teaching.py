@@ -1,6 +1,5 @@
 """The teacher's scores, by models and candidates where they lie."""
 
-from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +15,7 @@ from gnn_encoder.pipeline.opening import embed_table, load_encoder, open_passage
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.denoise import Ranks
 from gnn_encoder.training.dev import sample_queries
-from gnn_encoder.training.teacher import Scorers, chosen_of, dev_lists, score_lists
+from gnn_encoder.training.teacher import Scorers, Teacher, chosen_of, fit_teacher, with_labels
 
 
 def teacher_scores(
@@ -30,12 +29,16 @@ def teacher_scores(
     max_length: int,
     title: str,
 ) -> pl.DataFrame:
-    """Add the teacher's scores to passages of some queries; the other arguments are those of `score_lists`.
+    """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
 
     Args:
+        lists: columns query, passage, listed; those that are `listed` were chosen from the first retriever's passages.
+        queries: the table whose rows they are.
+        work: scratch folder; pairs that an interrupted run scored are not scored again.
         ranks: those of the first retriever's passages that are among the lists of dev queries.
         cross_encoder: folder of M_ce.
         max_length: most tokens of a pair.
+        title: what is fitted, in the log.
     """
     model, retriever = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference(), None
     if params.teacher.score == "sum":
@@ -49,12 +52,14 @@ def teacher_scores(
         passages=open_passages(model),
         queries=open_queries,
     )
-    dev = partial(_dev_lists, ranks, params)
-    return score_lists(lists, queries, work, scorers=scorers, section=params.teacher, dev=dev, title=title)
+    teacher = Teacher()
+    if params.teacher.score == "sum":
+        teacher = fit_teacher(scorers.score(*_dev_lists(ranks, params), work / "dev"), title=title)
+    return teacher.score(scorers.score(lists, queries, work / "lists"))
 
 
 def _dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:
-    """The candidates of the sampled dev queries that `ranks` chooses, as `dev_lists`, and the table of the queries."""
+    """The candidates of the sampled dev queries that `ranks` chooses, with labels, and the table of the queries."""
     queries = project.queries("dev")
     pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
     rows = sample_queries(pairs, params.dev.queries, params.seed)
@@ -62,4 +67,5 @@ def _dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:
     depth = min(ranks.last, count_rows(project.PASSAGES))
     retrieved, _ = exact_top_k(project.embeddings("retriever"), asked, depth)
     chosen = chosen_of(rows, retrieved, ranks)
-    return dev_lists(chosen, with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)), queries
+    relevant = with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)
+    return with_labels(chosen, relevant), queries

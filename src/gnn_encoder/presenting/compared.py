@@ -21,7 +21,6 @@ NOTE = (
     f"{NOTHING} where one of them was interrupted"
 )
 SIMILARITIES = ("s(p+,q)", "s(p+,p-)")
-VIEW_COSTS = ("views", "pool", "index_bytes", "milliseconds", "vectors")  # columns of the curve that are no measures
 
 
 def costs_table(costs: dict[str, Costs]) -> Table:
@@ -79,8 +78,7 @@ def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
 
 def views_table(curve: pl.DataFrame) -> Table:
     """One row per number of views and way to pool them; measures in points. `curve`: what `views_curve` wrote."""
-    measures = [name for name in curve.columns if name not in VIEW_COSTS]
-    shown = curve.with_columns(pl.col(measures) * 100)
+    shown = curve.with_columns(pl.exclude("views", "pool") * 100)
     rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in shown.rows()]
     title = "Views a passage, on the dev queries (Dual-Cross-Encoder, Table 6), points of 100"
     return Table(title=title, columns=[name.replace("_", " ") for name in curve.columns], rows=rows)

@@ -127,8 +127,6 @@ def batch_loss(
     else:
         own = first + own_columns(*batch.targets.shape, device=scores.device)
         loss = _taught_loss(scores, positive, masked, own, batch)
-        # In L_P a query's own passages count that are hard negatives: of the others it is not known.
-        masked = masked.scatter(1, own, ~torch.from_numpy(examples.is_negative(batch)).to(scores.device))
     if alpha > 0:
         to_passages = scale * passages[: len(queries)] @ everything.T
         to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)

@@ -14,7 +14,7 @@ from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import logits_of
-from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, prepare_rows
+from gnn_encoder.encoding.streaming import WINDOW, encode_rows
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
@@ -41,10 +41,11 @@ def retrieval_score(
     rows = (sample.pool[:, None] * read.count + np.arange(read.count)).reshape(-1)
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
-        windows = (rows[first : first + WINDOW] for first in range(0, len(rows), WINDOW))
         parts = [
-            encode_prepared(prepare_rows(read.inputs, part, batch_tokens), len(part), encoder.encode_passages)
-            for part in windows
+            encode_rows(
+                read.inputs, rows[first : first + WINDOW], encoder.encode_passages, batch_tokens, encoder.dimension
+            )
+            for first in range(0, len(rows), WINDOW)
         ]
     vectors = torch.from_numpy(np.concatenate(parts)).to(device())
     of_queries = torch.from_numpy(asked).to(device())

@@ -2,7 +2,6 @@
 
 import zlib
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -141,18 +140,6 @@ class Examples:
         """Whether each passage is known to be relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
         keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
         return contains(self.known, keys)
-
-    def is_negative(self, batch: "TrainingBatch") -> NDArray[np.bool_]:
-        """Whether each query's own passages of a batch are hard negatives of it. *Shape:* (b, 1 + negatives)."""
-        size = len(batch.queries)
-        own = np.concatenate([batch.passages[:size, None], batch.passages[size:].reshape(size, -1)], axis=1)
-        return contains(self._hard, batch.queries.astype(np.int64)[:, None] * self.n_passages + own)
-
-    @cached_property
-    def _hard(self) -> Rows:
-        """Pairs of a query and a hard negative, as sorted keys like those of `known`."""
-        queries = np.repeat(self.queries, np.diff(self.negatives.offsets)).astype(np.int64)
-        return np.sort(queries * self.n_passages + self.negatives.values)
 
     def relevant(self, queries: Rows) -> Rows:
         """The passages that are known to be relevant for each query, one query after another. *Shape:* (q,) -> (p,)."""

@@ -29,14 +29,14 @@ class Contrastive(Section):
     chunk_size: Count  # texts encoded at a time with gradients; GradCache is used where a batch has more
 
 
-class Taught(Contrastive):
-    """Training by Eq. 2, or by the teacher's soft targets as well."""
+class Distil(Contrastive):
+    """Training M_de on by the teacher's soft targets as well."""
 
-    targets: Literal["labels", "teacher"] = "labels"
-    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.7  # of the loss that soft targets give, if there are any
+    targets: Literal["labels", "teacher"]  # labels: the same steps by Eq. 2 alone
+    teacher_weight: Annotated[float, Field(gt=0, le=1)]  # of the loss that soft targets give
 
 
-class TrainDualEncoder(Taught):
+class TrainDualEncoder(Contrastive):
     """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
 
     init: Literal["base", "retriever"]

@@ -31,12 +31,12 @@ from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import score_pairs
-from gnn_encoder.encoding.tokens import Reader, TextTokens
+from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.batch import TextModel
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.denoise import Ranks, spread
 from gnn_encoder.training.dev import retrieved_pairs
-from gnn_encoder.training.params import TeacherScore
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -169,7 +169,7 @@ class Scorers:
     retriever: tuple[DualEncoder, NDArray[Any]] | None  # the first one and its matrix; None: the teacher is M_ce alone
     batch_tokens: int
     passages: TextTokens  # as the cross-encoder reads them
-    queries: Callable[[Path, Reader], TextTokens]  # opens a table of queries as a model reads it
+    queries: Callable[[Path, TextModel], TextTokens]  # opens a table of queries as a model reads it
 
     def score(self, lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
         """Add the columns `logit` (M_ce's) and `retrieved` (the retriever's dot product; 0 without a retriever).
@@ -206,42 +206,14 @@ def dot_products(
     return found
 
 
-def score_lists(
-    lists: pl.DataFrame,
-    queries: Path,
-    work: Path,
-    *,
-    scorers: Scorers,
-    section: TeacherScore,
-    dev: Callable[[], tuple[pl.DataFrame, Path]],
-    title: str,
-) -> pl.DataFrame:
-    """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
-
-    Args:
-        lists: columns query, passage, listed; those that are `listed` were chosen from the first retriever's passages.
-        queries: the table whose rows they are.
-        work: scratch folder; pairs that an interrupted run scored are not scored again.
-        dev: opens what the teacher is fitted on, if it is: `dev_lists`, and the dev queries.
-        title: what is fitted, in the log.
-    """
-    teacher = Teacher()
-    if section.score == "sum":
-        teacher = fit_teacher(scorers.score(*dev(), work / "dev"), title=title)
-    return teacher.score(scorers.score(lists, queries, work / "lists"))
-
-
 def chosen_of(rows: Rows, retrieved: Rows, ranks: Ranks) -> pl.DataFrame:
     """The retrieved passages that `ranks` chooses: columns query, passage. *Shape:* rows (n,), retrieved (n, depth)."""
     rank = np.tile(np.arange(retrieved.shape[1], dtype=np.int16), len(rows))
     return spread(retrieved_pairs(rows, retrieved).with_columns(rank=pl.Series(rank)), ranks).drop("rank")
 
 
-def dev_lists(chosen: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """What the teacher is fitted on: the `chosen` candidates of dev queries, and which of them `pairs` has as relevant.
-
-    All have the columns query, passage; what is returned also has `relevant`.
-    """
+def with_labels(lists: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """Passages of some queries with the column `relevant`: whether they are among `pairs`. Both: query, passage."""
     relevant = pairs.with_columns(relevant=pl.lit(True))
-    joined = chosen.join(relevant, on=["query", "passage"], how="left", maintain_order="left")
+    joined = lists.join(relevant, on=["query", "passage"], how="left", maintain_order="left")
     return joined.with_columns(pl.col("relevant").fill_null(False))

@@ -85,33 +85,6 @@ def test_no_query_is_empty_and_none_holds_a_special_token(model: QueryGenerator,
     assert all(text.strip() for text in model.tokenizer.batch_decode(found, skip_special_tokens=True))
 
 
-def test_the_passage_is_read_once_for_all_views(
-    model: QueryGenerator, passages: TextTokens, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that the encoder, the cross-attention's keys and the first token are computed for: one a passage."""
-    rows: dict[str, list[int]] = {"encoder": [], "cross": [], "decoder": []}
-    decoder = model.model.get_decoder()
-    attention = [
-        module
-        for name, module in decoder.named_modules()
-        if name.endswith(("crossattention.self.key", "EncDecAttention.k"))
-    ]
-    assert len(attention) == 2
-    for name, modules in (("encoder", [model.model.get_encoder()]), ("cross", attention)):
-        for module in modules:
-            module.register_forward_pre_hook(lambda _, inputs, name=name: rows[name].append(len(inputs[0])))
-    next_logits = model.next_logits
-
-    def counted(states, mask, tokens, cache):  # type: ignore[no-untyped-def]
-        rows["decoder"].append(len(tokens))
-        return next_logits(states, mask, tokens, cache)
-
-    monkeypatch.setattr(model, "next_logits", counted)
-    written(model, passages, np.arange(8), settings(model))
-    assert sum(rows["encoder"]) == 8 and rows["cross"] == [8, 8]
-    assert rows["decoder"][:2] == [8, 24] and rows["decoder"][-1] < 24
-
-
 def test_forbidden_tokens(tiny_model: Path, t5_folder: Path) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
     end = tokenizer.sep_token_id

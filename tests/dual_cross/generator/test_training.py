@@ -13,7 +13,7 @@ from gnn_encoder.dual_cross.decoding import write_queries
 from gnn_encoder.dual_cross.generation import sampling
 from gnn_encoder.dual_cross.model import IGNORED, QueryGenerator, shifted
 from gnn_encoder.dual_cross.params import Generator
-from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, mean_loss, parameter_groups
+from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, parameter_groups
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.training.loop import Settings, fit
@@ -90,7 +90,6 @@ def test_learns_which_query_goes_with_which_passage(fresh: QueryGenerator, texts
         task, parameter_groups(fresh, 3e-3), Settings(name="generator", title="generator", warmup=0.1, seed=1), tmp_path
     )
     assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a query, not one a passage
-    assert mean_loss(fresh, texts) < 0.35
     items = np.array([0, 1, 3, 4, 5])
     passages, queries = texts.batch(items)
     how = sampling(fresh.eval(), seed=1, views=1, top_k=1, query_length=LENGTHS["query_length"])
