@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=harness.ROOT / project.GENERATOR, help="default: data/generator")
     options = parser.parse_args()
     if not (options.model / "config.json").is_file():
-        parser.error(f"{options.model} holds no model: run train_generator (`dvc repro`), or name a folder by --model")
+        parser.error(f"{options.model} holds no model: run generate_queries (`dvc repro`), or name a folder by --model")
     model, params = options.model.resolve(), load_params()
     texts = sample_passages(options.passages or (64 if options.quick else 2_048))
     working = working_dtype(params.encoder.precision)

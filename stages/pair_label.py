@@ -13,7 +13,7 @@ from gnn_encoder.core.records import EXAMPLES, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, read_candidates, write_table
 from gnn_encoder.index.exact import exact_top_k
-from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, label_labelled, label_unlabelled
+from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
@@ -30,29 +30,28 @@ def main(stage: Stage) -> None:
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     length = (pair.teacher or params.train_cross_encoder).max_length
 
-    def score(lists: pl.DataFrame, queries: Path, part: str) -> pl.DataFrame:
+    def scored_in(part: str, queries: Path) -> Score:
         how = {"cross_encoder": teacher, "max_length": length, "title": "pair_label"}
         ranks = Ranks(0, pair.depth, pair.candidates)
-        return teacher_scores(lists, queries, stage.work / part, ranks, params, **how)
+        return lambda lists: teacher_scores(lists, queries, stage.work / part, ranks, params, **how)
 
     candidates, pairs = pl.DataFrame(read_candidates(project.CANDIDATES)), relevant_pairs(*project.tables("train"))
-    labelled = label_labelled(candidates, pairs, pair, lambda lists: score(lists, project.queries("train"), "labelled"))
-    pretraining, quality = labelled, dict[str, Any]()
+    examples, counts = label_labelled(candidates, pairs, pair, scored_in("labelled", queries))
+    pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        asked = embed_table("retriever", queries, params.encoder)
-        found = exact_top_k(project.embeddings("retriever"), asked, pair.depth, name="pair.depth")
+        vectors = embed_table("retriever", queries, params.encoder)
+        found = exact_top_k(project.embeddings("retriever"), vectors, pair.depth, name="pair.depth")
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden, candidates = relevant_pairs(*project.tables(UNLABELLED)), pl.DataFrame(candidates_table(*found))
-        pretraining = label_unlabelled(candidates, hidden, pair, lambda lists: score(lists, queries, "unlabelled"))
-        quality = pretraining.statistics
+        pretraining, quality = label_unlabelled(candidates, hidden, pair, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
-    for part, labelling in (("finetune", labelled), ("pretrain", pretraining)):
-        write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [labelling.examples.to_arrow()])
+    for part, table in (("finetune", examples), ("pretrain", pretraining)):
+        write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [table.to_arrow()])
     if distributed.is_first():
         shutil.copyfile(queries, stage.scratch / "queries.parquet")
-    write_json(stage.scratch / "statistics.json", {"unlabelled": quality, "labelled": labelled.statistics})
+    write_json(stage.scratch / "statistics.json", {"unlabelled": quality, "labelled": counts})
 
 
 if __name__ == "__main__":

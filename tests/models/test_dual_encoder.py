@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForSequenceClassification, DistilBertConfig, DistilBertModel
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
@@ -104,16 +104,6 @@ def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
 def test_more_frozen_layers_than_there_are(tiny_model: Path) -> None:
     with pytest.raises(UserError, match=r"^encoder.frozen_layers is 3: the model has 2 layers; lower it$"):
         new(tiny_model).freeze_lower(3)
-
-
-def test_a_model_without_token_types(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
-    size = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 128}
-    folder = tmp_path / "distil"
-    DistilBertModel(DistilBertConfig(vocab_size=1174, **size)).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(tiny_model / name, folder)
-    query, _ = embed(new(folder), passages)
-    assert query.shape == (6, 16)
 
 
 # --- cross-encoder ----------------------------------------------------------------------------------------------------

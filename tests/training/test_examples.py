@@ -82,15 +82,6 @@ def test_candidates_that_are_not_judged_relevant_are_negatives() -> None:
     assert [(q, sorted(p), sorted(n)) for q, p, n in found.rows()] == [(0, [1, 2], [4, 5]), (3, [0], [])]
 
 
-def test_positives_found_by_denoising_are_known() -> None:
-    table = pl.DataFrame({"query": [4], "positives": [[2, 7]], "negatives": [[1]]}, schema=LISTS)
-    examples = to_examples(table, 10, pairs((4, 2), (5, 1)))
-    assert examples.is_known(np.array([4, 5]), np.array([1, 2, 7])).tolist() == [
-        [False, True, True],
-        [True, False, False],
-    ]
-
-
 def test_examples_on_disk(tmp_path: Path) -> None:
     table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [[], [1, 3]]}, schema=LISTS)
     write_table(tmp_path / "examples.parquet", EXAMPLES, [table.to_arrow()])

@@ -7,7 +7,6 @@ from scipy.optimize import check_grad
 from scipy.special import expit
 
 from gnn_encoder.training import teacher as module
-from gnn_encoder.training.dev_score import reranked_reciprocal_rank
 from gnn_encoder.training.teacher import Teacher, fit_teacher
 
 TRUE = Teacher(cross_encoder=0.8, retriever=6.0, standardised=True, scale=2.0, shift=-2.5)
@@ -57,14 +56,6 @@ def test_it_finds_the_numbers_that_labels_were_drawn_with() -> None:
     assert found.cross_encoder / found.retriever == pytest.approx(TRUE.cross_encoder / TRUE.retriever, rel=0.1)
     assert found.scale == pytest.approx(TRUE.scale, rel=0.1)
     assert found.shift == pytest.approx(TRUE.shift, rel=0.1)
-
-
-def test_both_scores_rank_better_than_one() -> None:
-    lists = drawn(400)
-    scored = fit_teacher(lists, title="t").score(lists)
-    columns = ("logit", "retrieved", "combined")
-    values = [reranked_reciprocal_rank(scored.with_columns(score=pl.col(name))) for name in columns]
-    assert values[2] > max(values[:2])
 
 
 def test_a_score_that_misleads_counts_for_nothing() -> None:

@@ -5,7 +5,7 @@ u(seed, i, v, t), which is a hash of these four. The queries are therefore the s
 devices, and after a resumed run.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ SECOND = -0x6B2F_B644_ECCE_EE15
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How queries are drawn. `never` and `not_first` are token ids."""
+    """How queries are drawn. `never` and `not_first` are token ids, on the model's device."""
 
     seed: int
     views: int
@@ -33,10 +33,6 @@ class Sampling:
     length: int  # most tokens of a query, without special ones
     never: Tensor  # tokens that no query may hold
     not_first: Tensor  # further tokens that no query may begin with, since they would leave it empty
-
-    def to(self, device: torch.device) -> "Sampling":
-        """The same settings on another device."""
-        return replace(self, never=self.never.to(device), not_first=self.not_first.to(device))
 
 
 @dataclass(kw_only=True)
@@ -68,7 +64,6 @@ def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sa
     Returns:
         Token ids without special ones, filled up with the padding token. *Shape:* (n, views, length).
     """
-    how = how.to(model.device)
     passages, mask = passages.to(model.device), batch.attention_mask.to(model.device)
     states = model.encode(batch, batch_tokens)
     start = torch.full((len(states), 1), model.start, device=model.device)
@@ -77,7 +72,14 @@ def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sa
     first[:, how.not_first] = -torch.inf
     cache.batch_repeat_interleave(how.views)
     each = torch.arange(len(states), device=model.device).repeat_interleave(how.views)
-    live = _begin(passages[each], mask[each], start[each, 0], how.views)
+    live = _Live(
+        passages=passages[each],
+        views=torch.arange(how.views, device=model.device).repeat(len(states)),
+        places=torch.arange(len(each), device=model.device),
+        tokens=start[each, 0],
+        done=torch.zeros(len(each), dtype=torch.bool, device=model.device),
+        mask=mask[each],
+    )
     result = torch.full((len(each), how.length), model.template.pad, device=model.device)
     live = _write(first[each], 0, live, result, how, model.end, cache)
     for position in range(1, how.length):
@@ -88,12 +90,6 @@ def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sa
         logits = model.next_logits(same, live.mask, live.tokens.unsqueeze(1), cache)
         live = _write(logits, position, live, result, how, model.end, cache)
     return result.view(len(states), how.views, how.length)
-
-
-def _begin(passages: Tensor, mask: Tensor, tokens: Tensor, views: int) -> _Live:
-    places = torch.arange(len(passages), device=passages.device)
-    done = torch.zeros_like(places, dtype=torch.bool)
-    return _Live(passages=passages, views=places % views, places=places, tokens=tokens, done=done, mask=mask)
 
 
 def _write(

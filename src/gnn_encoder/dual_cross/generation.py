@@ -35,7 +35,8 @@ Windows = Callable[[list[int]], Iterator[tuple[int, pa.Table]]]  # the tables of
 
 def sampling(model: QueryGenerator, *, seed: int, views: int, top_k: int, query_length: int) -> Sampling:
     """Settings for drawing queries of at most `query_length` tokens, special ones included."""
-    never, not_first = forbidden(model.tokenizer, model.end, model.model.get_output_embeddings().out_features)
+    vocabulary = model.model.get_output_embeddings().out_features
+    never, not_first = (ids.to(model.device) for ids in forbidden(model.tokenizer, model.end, vocabulary))
     length = query_length - len(model.template.prefix) - len(model.template.single_suffix)
     return Sampling(seed=seed, views=views, top_k=top_k, length=length, never=never, not_first=not_first)
 

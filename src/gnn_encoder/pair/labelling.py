@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -20,22 +19,10 @@ NOTHING_TO_LABEL = (
 )
 # Adds the teacher's column `score` (0..1) to columns query, passage, listed; those that are listed are candidates.
 Score = Callable[[pl.DataFrame], pl.DataFrame]
+Labelled = tuple[pl.DataFrame, dict[str, Any]]  # an EXAMPLES table, and counts
 
 
-@dataclass(frozen=True)
-class Labelling:
-    """What some queries train with.
-
-    Attributes:
-        examples: an EXAMPLES table.
-        statistics: counts, and how often pseudo-labels are right.
-    """
-
-    examples: pl.DataFrame
-    statistics: dict[str, Any]
-
-
-def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, score: Score) -> Labelling:
+def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, score: Score) -> Labelled:
     """Examples of the labelled queries, and the counts of `denoise`.
 
     Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives.
@@ -45,15 +32,14 @@ def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair,
         pairs: labelled pairs, columns query, passage; the teacher scores them too.
     """
     if not section.pseudo_labels:
-        return Labelling(examples_from_candidates(pairs, candidates), {})
+        return examples_from_candidates(pairs, candidates), {}
     lists = _listed(candidates, section)
     others = pairs.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
     scored = score(pl.concat([lists, others]).sort("query", "passage"))
-    table, counts = denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
-    return Labelling(table, counts)
+    return denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
 
 
-def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, score: Score) -> Labelling:
+def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, score: Score) -> Labelled:
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
     A candidate scored above `pair.s_pos` is a positive, one scored below `pair.s_neg` is a hard negative, and the
@@ -74,7 +60,7 @@ def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pa
             f"above it; the highest score is {scored['score'].to_numpy().max():.2f}; lower pair.s_pos, or train the "
             "teacher longer (pair.teacher)"
         )
-    return Labelling(examples, _judge(scored, examples, hidden, section))
+    return examples, _judge(scored, examples, hidden, section)
 
 
 def pseudo_label(scored: pl.DataFrame, *, s_pos: float, s_neg: float) -> pl.DataFrame:

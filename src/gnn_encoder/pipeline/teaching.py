@@ -2,20 +2,23 @@
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.pairs import with_answered
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import score_pairs
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_table, load_encoder, open_passages, open_queries
+from gnn_encoder.pipeline.opening import embed_table, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.denoise import Ranks
 from gnn_encoder.training.dev import sample_queries
-from gnn_encoder.training.teacher import Scorers, Teacher, chosen_of, fit_teacher, with_labels
+from gnn_encoder.training.teacher import Teacher, chosen_of, dot_products, fit_teacher, with_labels
 
 
 def teacher_scores(
@@ -40,22 +43,26 @@ def teacher_scores(
         max_length: most tokens of a pair.
         title: what is fitted, in the log.
     """
-    model, retriever = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference(), None
-    if params.teacher.score == "sum":
-        first = project.encoder("retriever")
-        retriever = load_encoder(first, params.encoder), open_matrix(project.embeddings("retriever"))
-    scorers = Scorers(
-        cross_encoder=model,
-        max_length=max_length,
-        retriever=retriever,
-        batch_tokens=params.encoder.batch_tokens,
-        passages=open_passages(model),
-        queries=open_queries,
-    )
-    teacher = Teacher()
-    if params.teacher.score == "sum":
-        teacher = fit_teacher(scorers.score(*_dev_lists(ranks, params), work / "dev"), title=title)
-    return teacher.score(scorers.score(lists, queries, work / "lists"))
+    model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
+    passages, teacher, is_sum = open_passages(model), Teacher(), params.teacher.score == "sum"
+
+    def score(lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
+        """Add the columns `logit`, M_ce's, and `retrieved`, the first retriever's score, or 0 where none is read."""
+        pairs = Inputs.of_table(lists, open_queries(queries, model), passages, model.template, max_length)
+        logits = score_pairs(model, pairs, folder, params.encoder.batch_tokens)
+        found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
+        return found.with_columns(retrieved=_retriever_scores(lists, queries, params)) if is_sum else found
+
+    if is_sum:
+        teacher = fit_teacher(score(*_dev_lists(ranks, params), work / "dev"), title=title)
+    return teacher.score(score(lists, queries, work / "lists"))
+
+
+def _retriever_scores(lists: pl.DataFrame, queries: Path, params: Params) -> pl.Series:
+    """The first retriever's scores of passages of some queries, columns query, passage."""
+    rows, asked = np.unique(lists["query"].to_numpy().astype(np.int64), return_inverse=True)
+    embedded, matrix = embed_table("retriever", queries, params.encoder, rows), project.embeddings("retriever")
+    return pl.Series(dot_products(embedded, asked, open_matrix(matrix), lists["passage"].to_numpy()))
 
 
 def _dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:

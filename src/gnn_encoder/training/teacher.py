@@ -17,7 +17,6 @@ retriever would look worse than chance where relevant passages stand beside othe
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import gather
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import score_pairs
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.batch import TextModel
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.denoise import Ranks, spread
 from gnn_encoder.training.dev import retrieved_pairs
 
@@ -157,52 +149,15 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: 
     return found
 
 
-# --- scoring with models ----------------------------------------------------------------------------------------------
+def dot_products(queries: Matrix, asked: Rows, matrix: NDArray[Any], passages: Rows) -> Scores:
+    """The dot products of pairs: row `asked[i]` of `queries` with row `passages[i]` of `matrix`, some at a time.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Scorers:
-    """The models that the teacher's score is made of."""
-
-    cross_encoder: CrossEncoder
-    max_length: int  # most tokens of a pair
-    retriever: tuple[DualEncoder, NDArray[Any]] | None  # the first one and its matrix; None: the teacher is M_ce alone
-    batch_tokens: int
-    passages: TextTokens  # as the cross-encoder reads them
-    queries: Callable[[Path, TextModel], TextTokens]  # opens a table of queries as a model reads it
-
-    def score(self, lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
-        """Add the columns `logit` (M_ce's) and `retrieved` (the retriever's dot product; 0 without a retriever).
-
-        Args:
-            lists: columns query, passage; rows of the table `queries` and of the passages.
-            folder: scratch folder; windows that an interrupted run scored are kept there.
-        """
-        model, texts = self.cross_encoder, self.queries(queries, self.cross_encoder)
-        pairs = Inputs.of_table(lists, texts, self.passages, model.template, self.max_length)
-        logits = score_pairs(model, pairs, folder, self.batch_tokens)
-        found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
-        if self.retriever is None:
-            return found
-        encoder, matrix = self.retriever
-        products = dot_products(lists, encoder, self.queries(queries, encoder), matrix, self.batch_tokens)
-        return found.with_columns(retrieved=pl.Series(products))
-
-
-def dot_products(
-    candidates: pl.DataFrame, encoder: DualEncoder, queries: TextTokens, matrix: NDArray[Any], batch_tokens: int
-) -> Scores:
-    """The dot products by which a dual-encoder ranks candidates. *Shape:* matrix (m, d) -> (candidates,).
-
-    Args:
-        candidates: columns query, passage.
+    *Shape:* queries (q, d), matrix (m, d), asked, passages (n,) -> (n,).
     """
-    asked, place = np.unique(candidates["query"].to_numpy().astype(np.int64), return_inverse=True)
-    embedded, passages = embed_queries(encoder, queries, batch_tokens, asked), candidates["passage"].to_numpy()
-    found = np.empty(len(candidates), dtype=np.float32)
+    found = np.empty(len(passages), dtype=np.float32)
     for first in range(0, len(found), AT_A_TIME):
         part = slice(first, first + AT_A_TIME)
-        found[part] = np.einsum("nd,nd->n", embedded[place[part]], gather(matrix, passages[part]).astype(np.float32))
+        found[part] = np.einsum("nd,nd->n", queries[asked[part]], gather(matrix, passages[part]).astype(np.float32))
     return found
 
 
