@@ -16,7 +16,7 @@ import yaml
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerBase
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.storage.arrays import iterate_blocks
+from gnn_encoder.core.storage.arrays import array_blocks, open_matrix
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.params import DualCross
@@ -155,7 +155,7 @@ def verify(folder: Path, n_passages: int, stage: str) -> None:
 
 def _written_rows(matrix: Path) -> Iterator[int]:
     """Rows of each block that hold an embedding; a row that was never written is zero."""
-    for _, block in iterate_blocks(matrix):
+    for _, block in array_blocks(open_matrix(matrix)):
         yield int((block != 0).any(axis=1).sum())
 
 

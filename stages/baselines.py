@@ -16,13 +16,13 @@ from gnn_encoder.pipeline.systems import HYBRID, registry
 def main(stage: Stage) -> None:
     """Make every system of the groups `shifted`, `reordered` and `fused`, the last of what the others find."""
     params, known, dev = stage.params, registry(), dev_queries(stage.params)
-    for system, shifted in known.shifted.items():
+    for system, shifted in known.of_kind("shifted").items():
         places = (project.embeddings(system), project.index(system), project.runs(system))
         matrix, index, runs = map(stage.unfinished, places)
         write_query_mean(system, shifted.base, matrix, dev, params)
         build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
         write_runs(load_encoder(project.encoder(system), params.encoder), index, runs, params)
-    for system, reordered in known.reordered.items():
+    for system, reordered in known.of_kind("reordered").items():
         folder = stage.unfinished(project.runs(system))
         if reordered.one_vector:
             way = favour(project.runs(reordered.base), params)
@@ -30,7 +30,7 @@ def main(stage: Stage) -> None:
             way = neighbours(reordered.base, folder, params)
         write_best(folder, system, way, dev, params)
     found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}
-    found |= {name: stage.unfinished(project.runs(name)) for name in known.shifted}
+    found |= {name: stage.unfinished(project.runs(name)) for name in known.of_kind("shifted")}
     dense = {name: found[name] for name in known.dense if name in found}  # of equally good ones the first is taken
     write_best(stage.unfinished(project.runs(HYBRID)), HYBRID, fuse_best(dense, dev, params), dev, params)
 

@@ -24,7 +24,7 @@ def main(stage: Stage) -> None:
     names, (tested,) = list(parse(section.measures)), parse([section.significance], "evaluate.significance")
     baseline, own = registry().branches[stage.key].baseline, dict[str, pl.DataFrame]()
     folder = stage.unfinished(project.evaluation(stage.key))
-    for system in registry().of_branch(stage.key):
+    for system in registry().branches[stage.key].systems:
         own[system] = measure(system, list(dict.fromkeys([*names, tested])), section)
         target = stage.unfinished(project.measured(system).parent) / system
         target.mkdir(parents=True, exist_ok=True)

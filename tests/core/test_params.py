@@ -147,18 +147,6 @@ AT = "evidence.trials"
         ),
         (
             "k_10",
-            {"table": "k", "graph": "widest", "k": 15, "mgt": {"heads": 2}},
-            f"{AT}.k_15 has the k of k_10, 15: a sweep shows one trial of each; change it, or show it in table "
-            "ablations",
-        ),
-        (
-            "beta_other",
-            {"table": "beta", "graph": "gnn_encoder", "mgt": {"beta": 0.1, "heads": 2}},
-            f"{AT}.beta_other has the beta of beta_10, 0.1: a sweep shows one trial of each; change it, or show it in "
-            "table ablations",
-        ),
-        (
-            "k_10",
             {"table": "k", "graph": "widest"},
             f"{AT}.k_10: a trial of table k has a k, one of table beta has mgt.beta",
         ),

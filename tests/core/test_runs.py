@@ -51,12 +51,12 @@ def test_reads_other_tools_white_space(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q Q0 p 1 0.5 t\nq Q0 p 0.5 t\n", "line 2: 5 fields"),
-        ("q Q0 p 1 0.5 t more\n", "line 1: 7 fields"),
-        ("q Q0 p 0 0.5 t\n", "line 1: rank is '0'"),
-        ("q Q0 p 1.5 0.5 t\n", "line 1: rank is '1.5'"),
-        ("q Q0 p 1 high t\n", "line 1: score is 'high'"),
-        ("q Q0 p 1 3 t\nq Q0 r 2 nan t\n", "line 2: score is 'nan'"),
+        ("q Q0 p 1 0.5 t\nq Q0 p 0.5 t\n", "line 2 is 'q Q0 p 0.5 t'; a line is `qid Q0 pid rank score tag` with"),
+        ("q Q0 p 1 0.5 t more\n", "line 1 is"),
+        ("q Q0 p 0 0.5 t\n", "line 1 is"),
+        ("q Q0 p 1.5 0.5 t\n", "line 1 is"),
+        ("q Q0 p 1 high t\n", "line 1 is"),
+        ("q Q0 p 1 3 t\n\nq Q0 r 2 nan t\n", "line 3 is"),
         ("q Q0 p 1 3 t\nq Q0 p 2 2 t\n", "query 'q' has pid 'p' twice"),
         ("q Q0 p 1 3 t\nq Q0 r 1 2 t\n", "query 'q' has rank 1 twice"),
     ],

@@ -184,7 +184,7 @@ def test_measured_on_the_sample_and_compared_on_it(folder: Path) -> None:
     told = json.loads((project.METRICS / "reranked" / "latency.json").read_text())
     assert told["passages"] == DEPTH and 0.1 < told["rerank_ms"] < 60_000
     for branch in ("gnn_encoder", "reranked"):
-        for system in registry().of_branch(branch):
+        for system in registry().branches[branch].systems:
             for split in ("dev", "test"):
                 path = project.run_file(system, split)
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -186,15 +186,12 @@ def test_models(refused: Callable[..., None], name: str) -> None:
 TRAIN, ENCODE, LINK = (f"{stage} gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_graph"))
 
 
-@pytest.mark.parametrize("command", [LINK, "build_index dual_encoder", TRAIN, "train_no_gnn"])
+@pytest.mark.parametrize("command", [LINK, TRAIN])
 def test_nan_in_embeddings(refused: Callable[..., None], command: str) -> None:
     refused(replace_matrix(with_nan), command, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [LINK, "build_index dual_encoder", TRAIN, ENCODE],
-)
+@pytest.mark.parametrize("command", [LINK, ENCODE])
 def test_an_embedding_file_shorter_than_its_manifest(refused: Callable[..., None], command: str) -> None:
     refused(cut_off(f"{MATRIX}/embeddings.npy", 0.5), command, f"{MATRIX}/embeddings.npy", "(120, 32) float16")
 
@@ -285,9 +282,7 @@ FULL = [
     ("embed_edges gnn_encoder", 12),
     ("train_mgt gnn_encoder", 200),
     ("baselines", 4),
-    ("generate_queries", 200),
     ("evaluate gnn_encoder", 16),
-    ("trial k_2", 900),
     ("evidence", 0),
 ]
 

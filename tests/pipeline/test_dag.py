@@ -23,10 +23,10 @@ from ..project import ROOT
 from .conftest import TIMED
 
 REGISTRY = read_registry(ROOT / "systems.yaml")
-BRANCHES = {name: REGISTRY.of_branch(name) for name, one in REGISTRY.branches.items() if not one.sampled}
+BRANCHES = {name: tuple(REGISTRY.branches[name].systems) for name, one in REGISTRY.branches.items() if not one.sampled}
 SYSTEMS = tuple(system for systems in BRANCHES.values() for system in systems)
 DENSE = tuple(REGISTRY.dense)
-GNN = tuple(REGISTRY.graphs)
+GNN = tuple(REGISTRY.of_kind("graph"))
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
 DEV = "metrics/gnn_encoder/dev.json"
 

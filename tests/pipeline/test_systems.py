@@ -53,7 +53,7 @@ def small(tmp_path: Path) -> Any:
 def test_the_order_is_the_file_s(small: Any) -> None:
     main, side = ["words", "base", "mean", "prior", "near", "graph"], ["other", "better", "both"]
     assert list(small.systems) == [*main, *side, "many", "sorted"]
-    assert small.of_branch("main") == tuple(main) and small.systems["both"].branch == "side"
+    assert list(small.branches["main"].systems) == main and small.systems["both"].branch == "side"
     encoders = {"base": "base", "mean": "base", "graph": "mgt/graph/encoder", "other": "other", "better": "better"}
     assert {name: one.encoder for name, one in small.dense.items()} == {
         name: f"data/{folder}" for name, folder in (encoders | {"many": "many"}).items()
@@ -101,7 +101,7 @@ def put(path: str, value: object) -> Change:
         (put("main.systems.words.encoder", "data/words"), "main.systems.words.encoder: extra inputs are not"),
         (
             lambda values: values["main"]["systems"]["graph"].pop("base"),
-            "main.systems.graph: base is '', and kind is 'graph': those of kinds shifted, graph, reordered have one",
+            f"graph.base is '': must be one of {PLAIN}",
         ),
         (put("side.systems.better.title", 5), "side.systems.better.title: input should be a valid string"),
         (put("side.systems.better.kind", "none"), "side.systems.better.kind: input should be 'lexical', 'plain'"),

@@ -14,9 +14,7 @@ def make_machine(speed: float = 1.0, memory: int = 16 * 2**30) -> Machine:
         "start": 1.5,
         "read": 1e-4,
         "train": 2.5e-4,
-        "step": 0.02,
         "train_pair": 4e-4,
-        "step_pair": 0.1,
         "gnn": 4e-6,
         "search": 8e-9,
     }
@@ -41,7 +39,6 @@ def make_facts(*, passages: int = 27_413, queries: int = 12_889, tokens: int = 1
         dev=max(1, queries // 6),
         test=max(1, queries // 6),
         labels_a_query=2.0,
-        queries_a_label=2 * queries / min(passages, queries),
         passage_tokens=Lengths.of(np.arange(tokens // 2, tokens * 3 // 2 + 1)),
         query_tokens=Lengths.of(np.arange(6, 15)),
     )

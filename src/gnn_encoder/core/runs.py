@@ -3,7 +3,8 @@
 import gzip
 import io
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from gnn_encoder.core.errors import UserError
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
-FORM = "a line is `qid Q0 pid rank score tag`, six fields with white space between them"
+HEADER = "qid Q0 pid rank score tag more"  # what a line has; no line has `more`
+FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite score"
 
 
 def write_run(
@@ -52,7 +54,7 @@ def write_run(
 
 
 def read_run(path: Path) -> pl.DataFrame:
-    """Read a run written by this or any other tool, plain or gzip.
+    """Read a run written by this or any other tool, plain or gzip, with any white space between its fields.
 
     Returns:
         Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
@@ -60,8 +62,7 @@ def read_run(path: Path) -> pl.DataFrame:
     Raises:
         UserError: the file is missing or truncated, a line is malformed, or a query has a passage or rank twice.
     """
-    frame = _read(path, ranked=True)
-    _refuse_twice(path, frame, "pid")
+    frame = _read(path, pl.col("rank").cast(pl.Int32, strict=False))
     _refuse_twice(path, frame, "rank")
     return frame
 
@@ -99,16 +100,45 @@ def read_scored_run(path: Path) -> pl.DataFrame:
     Raises:
         UserError: the file is missing or truncated, a line is malformed, or a query has a passage twice.
     """
-    frame = _read(path, ranked=False)
-    _refuse_twice(path, frame, "pid")
+    frame = _read(path, pl.lit(1, pl.Int32).alias("rank"))
     frame = frame.sort(pl.col("score").cast(pl.Float32), "pid", descending=True, maintain_order=True)
     return frame.with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("qid"))
 
 
-def _read(path: Path, *, ranked: bool) -> pl.DataFrame:
-    """Read a run. Without `ranked` the rank field may hold anything, and the column `rank` is 1."""
-    frame = _read_fast(path, ranked)
-    return _read_slowly(path, ranked) if frame is None else frame
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line) of a text file, plain or gzip; lines of white space alone are left out.
+
+    Raises:
+        UserError: the file is missing or truncated, or is not in UTF-8.
+    """
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        text = data.decode()
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file; correct its path") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
+    except UnicodeDecodeError as error:
+        number = data[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from error
+    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+
+
+def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
+    """Read a run; `rank` makes the column rank from what the file has there."""
+    text = "\n".join([HEADER, *(" ".join(line.split()) for _, line in numbered_lines(path))])
+    fields = pl.read_csv(
+        io.BytesIO(text.encode()), separator=" ", quote_char=None, infer_schema=False, truncate_ragged_lines=True
+    )
+    frame = fields.select("qid", "pid", rank, pl.col("score").cast(pl.Float64, strict=False))
+    right = pl.all_horizontal(pl.all().is_not_null(), pl.col("rank") >= 1, pl.col("score").is_finite())
+    six = fields.select(pl.col("tag").is_not_null() & pl.col("more").is_null()).to_series()
+    wrong = (~(six & frame.select(right.fill_null(False)).to_series())).arg_true()
+    for number, line in islice(numbered_lines(path), wrong[0], wrong[0] + 1) if len(wrong) else ():
+        raise UserError(f"{path}, line {number} is {line!r}; {FORM}; write the run again")
+    _refuse_twice(path, frame, "pid")
+    return frame
 
 
 def _lines(
@@ -126,93 +156,15 @@ def _lines(
             "tag": pl.repeat(tag, len(query), eager=True),
         }
     )
-    _check_ids([*frame["qid"].unique(), *frame["pid"].unique()])
+    for name in [*frame["qid"].unique(), *frame["pid"].unique()]:
+        if name.split() != [name]:
+            rule = "is empty or holds white space, which a TREC run cannot carry"
+            raise UserError(f"id {name!r} {rule}; rename it in the source")
     return frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
 
 
-def _check_ids(ids: Iterable[str]) -> None:
-    for name in ids:
-        if name.split() != [name]:
-            raise UserError(
-                f"id {name!r} is empty or holds white space, which a TREC run cannot carry; rename it in the source"
-            )
-
-
-def _read_fast(path: Path, ranked: bool) -> pl.DataFrame | None:
-    """Parse a run that has the form of `write_run` by polars; None if anything about the file is unusual."""
-    names = ["qid", "Q0", "pid", "rank", "score", "tag"]
-    try:
-        frame = pl.read_csv(
-            io.BytesIO(_read_bytes(path)),
-            has_header=False,
-            separator=" ",
-            quote_char=None,
-            schema=dict.fromkeys(names, pl.String()),
-            truncate_ragged_lines=False,
-        )
-        rank = pl.col("rank").cast(pl.Int32) if ranked else pl.lit(1, pl.Int32).alias("rank")
-        frame = frame.with_columns(rank, pl.col("score").cast(pl.Float64))
-    except pl.exceptions.PolarsError:
-        return None
-    complete = pl.all_horizontal(pl.all().is_not_null().all())
-    in_bounds = (pl.col("rank") >= 1).all() & pl.col("score").is_finite().all()
-    usual = frame.select(complete & in_bounds).item()
-    return frame.select(RUN.names()) if usual or not len(frame) else None
-
-
-def _read_slowly(path: Path, ranked: bool) -> pl.DataFrame:
-    """Parse a run with any white space between fields; an error names the first line that is wrong."""
-    rows = [_parse(path, number, line, ranked) for number, line in numbered_lines(path)]
-    return pl.DataFrame(rows, schema=RUN, orient="row")
-
-
-def _parse(path: Path, number: int, line: str, ranked: bool) -> tuple[str, str, int, float]:
-    fields = line.split()
-    if len(fields) != 6:
-        raise UserError(f"{path}, line {number}: {len(fields)} fields; {FORM}; write the run again")
-    qid, _, pid, rank, score, _ = fields
-    rank = rank if ranked else "1"
-    if not (rank.isascii() and rank.isdigit() and 1 <= int(rank) < 2**31):
-        raise UserError(f"{path}, line {number}: rank is {rank!r}; must be a whole number from 1; write the run again")
-    try:
-        value = float(score)
-    except ValueError:
-        value = float("nan")
-    if not np.isfinite(value):
-        raise UserError(f"{path}, line {number}: score is {score!r}; must be a finite number; write the run again")
-    return qid, pid, int(rank), value
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line) of a text file, plain or gzip; lines of white space alone are left out.
-
-    Raises:
-        UserError: the file is missing or truncated, or is not in UTF-8.
-    """
-    for number, line in enumerate(_read_bytes(path).split(b"\n"), 1):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}, line {number}: not UTF-8 (byte {error.start}); convert the file") from error
-        if text.strip():
-            yield number, text
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file; correct its path") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
-
-
 def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:
-    queries = frame.group_by("qid", maintain_order=True).agg((pl.col(column).n_unique() < pl.len()).alias("twice"))
-    for qid in queries.filter("twice")["qid"].head(1):
-        values = frame.filter(pl.col("qid") == qid)[column]
-        value = values.filter(values.is_duplicated())[0]
-        raise UserError(
-            f"{path}: query {qid!r} has {column} {value!r} twice; a run lists each once; write the run again"
-        )
+    pairs = frame.select("qid", column)
+    for qid, value in pairs.filter(pairs.is_duplicated()).head(1).iter_rows():
+        rule = "a run lists each once; write the run again"
+        raise UserError(f"{path}: query {qid!r} has {column} {value!r} twice; {rule}")

@@ -18,8 +18,9 @@ from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
     Origin,
+    array_blocks,
     is_finished,
-    iterate_blocks,
+    open_matrix,
     read_manifest,
 )
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
@@ -125,7 +126,7 @@ def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, 
         manifest = _manifest(shape, dtype, origin)
         if not is_finished(folder, manifest):
             with ArrayWriter(folder, shape, dtype) as writer:
-                for first, block in iterate_blocks(source, WINDOW):
+                for first, block in array_blocks(open_matrix(source), WINDOW):
                     if first not in writer.done:
                         writer.write(first, transform(first, block))
             writer.finish(manifest)

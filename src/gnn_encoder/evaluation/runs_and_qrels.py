@@ -13,7 +13,6 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.answers.matching import Kind
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
 from gnn_encoder.core.runs import numbered_lines, read_scored_run
@@ -100,7 +99,7 @@ def by_qrels(path: Path) -> Judge:
     return lambda run, names: per_query(run, qrels, names)
 
 
-def by_answers(queries: Path, passages: Path, kind: Kind) -> Judge:
+def by_answers(queries: Path, passages: Path) -> Judge:
     """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both.
 
     Raises:
@@ -111,7 +110,7 @@ def by_answers(queries: Path, passages: Path, kind: Kind) -> Judge:
 
     def judge(run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         answer_depth(names, OPTION)
-        return measure_by_answers(run, names, queries, passages, kind)
+        return measure_by_answers(run, names, queries, passages, "string")
 
     return judge
 

@@ -12,7 +12,6 @@ from gnn_encoder.core.storage.fingerprint import recorded_params
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.declared import repro
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.quality import results_table
@@ -130,7 +129,7 @@ def _measures(system: str, params: Params) -> str:
     """The tables of the system's branch with its baselines, if they are of these data."""
     branch = registry().systems[system].branch
     if not project.is_prepared(params) or not is_of_prepared(system):
-        return f"The system had not been evaluated on these data when this was exported (`{repro(branch)}`)."
+        return "The system had not been evaluated on these data when this was exported."
     (tested,) = parse([params.evaluate.significance])
     tables = [titled(results_table(table, tested)) for table in read_branch(branch, {})]
     note = "A difference is a mean with its 95% interval; p is that of a paired t-test after Holm's correction."

@@ -88,7 +88,7 @@ def check_system(system: str, *, takes_passages: bool) -> None:
     known = registry()
     if system not in known.dense:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
-    made_of = {**dict.fromkeys(known.of_kind("views"), "generated"), **dict.fromkeys(known.shifted, "labelled")}
+    made_of = dict.fromkeys(known.of_kind("views"), "generated") | dict.fromkeys(known.of_kind("shifted"), "labelled")
     if takes_passages and system in made_of:
         raise UserError(
             f"--system is {system!r}: its passages' vectors are made of {made_of[system]} queries, which new passages "
@@ -107,7 +107,7 @@ def open_encoder(system: str) -> Encode:
     from gnn_encoder.pipeline.opening import load_encoder
 
     params = load_params()
-    if system in registry().graphs:
+    if system in registry().of_kind("graph"):
         from gnn_encoder.growing.joining import GraphJoiner
 
         return GraphJoiner(system, params)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import block_size, iterate_blocks, read_manifest
+from gnn_encoder.core.storage.arrays import array_blocks, block_size, open_matrix, read_manifest
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a time
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
@@ -98,7 +98,7 @@ def iterate_views(
     manifest = read_manifest(embeddings_folder)
     dimension, stored = manifest.shape[1], manifest.views
     rows = max(1, (block_rows or block_size(dimension)) // stored) * stored
-    for first_row, block in iterate_blocks(embeddings_folder, rows):
+    for first_row, block in array_blocks(open_matrix(embeddings_folder), rows):
         yield first_row // stored, block.reshape(-1, stored, dimension)[:, : check_views(views, stored)]
 
 

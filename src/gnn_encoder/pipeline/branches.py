@@ -28,7 +28,7 @@ def pair_similarities(params: Params) -> dict[str, dict[str, float]]:
     chosen = triples(pairs, not_answering(run, queries, project.PASSAGES, params.evaluate.answers))
     query, *others = (chosen[name].to_numpy().astype(np.int64) for name in ("query", "passage", "negative"))
     found = {}
-    for system in registry().of_branch("pair"):
+    for system in registry().branches["pair"].systems:
         asked, matrix = embed_table(system, queries, params.encoder, query), open_matrix(project.embeddings(system))
         found[system] = similarities(asked, *(gather(matrix, rows).astype(np.float32) for rows in others))
     return found

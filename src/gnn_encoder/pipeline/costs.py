@@ -41,7 +41,7 @@ def costs_of(
 
 def costs_with_labelled_queries(system: str, params: Params) -> Costs:
     """Costs of searching the passages, then the labelled queries, and of adding what their passages get."""
-    base, folder = registry().reordered[system].base, project.runs(system)
+    base, folder = registry().systems[system].base, project.runs(system)
     choice, known = read_choice(folder), LabelledQueries.open(folder / LABELLED)
     matrix, unit = open_matrix(project.embeddings(base)), float(choice.facts["unit"])
     count = int(choice.setting["neighbours"])
@@ -70,7 +70,7 @@ def costs_of_hybrid(params: Params) -> Costs:
 def measured_costs(params: Params) -> dict[str, Costs]:
     """Costs of the systems that search vectors, alone or beside something else."""
     found = {system: costs_of(system, params) for system in tqdm(registry().dense, desc="costs", disable=None)}
-    logged = [name for name, one in registry().reordered.items() if not one.one_vector]
+    logged = [name for name, one in registry().of_kind("reordered").items() if not one.one_vector]
     found |= {system: costs_with_labelled_queries(system, params) for system in logged}
     found[HYBRID] = costs_of_hybrid(params)
     return {system: found[system] for system in registry().systems if system in found}
@@ -81,25 +81,19 @@ def training_seconds(model: Path) -> float | None:
 
     None where an artifact was not made on this machine, or only after an interruption.
     """
-    seconds, waiting, seen = 0.0, [model], set()
+    taken, waiting = dict[Path, float](), [model]
     while waiting:
         path = waiting.pop()
-        if project.PREPARED in path.parents or project.DATA not in path.parents:
+        if project.DATA not in path.parents or project.PREPARED in path.parents:
             continue
-        record = _record(path)
+        names = (artifact_name(folder) for folder in (path, *path.parents) if folder.parts)  # a path may lie in one
+        record = next((file for name in names if (file := TIMES / f"{name}.json").is_file()), None)
         if record is None:
             return None
         found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
         if found["seconds"] is None:
             return None
-        if record not in seen:
-            seen.add(record)
-            seconds += found["seconds"]
+        if record not in taken:
+            taken[record] = found["seconds"]
             waiting += map(Path, found["inputs"])
-    return seconds
-
-
-def _record(path: Path) -> Path | None:
-    """The file in `TIMES` of the artifact that a path is or lies in; None if there is none."""
-    records = (TIMES / f"{artifact_name(folder)}.json" for folder in (path, *path.parents) if folder.parts)
-    return next((record for record in records if record.is_file()), None)
+    return sum(taken.values())

@@ -88,13 +88,6 @@ def read_stages(folder: Path = Path()) -> Iterator[Declared]:
                 yield _declared(file, name, key, item, _filled(stage["do"], {"key": key, "item": item}))
 
 
-def repro(branch: str) -> str:
-    """The command that evaluates a branch: `dvc repro`, or that of the branch's own file."""
-    stages = read_stages() if Path(PIPELINE).is_file() else ()
-    files = [one.file for one in stages if one.address == f"evaluate@{branch}" and one.file != Path(PIPELINE)]
-    return " ".join(["dvc repro", *map(str, files)])
-
-
 def _items(foreach: dict[str, Any] | str, folder: Path) -> dict[str, Any]:
     """What `foreach` goes over: a mapping, or the name of one in params.yaml, `${evidence.trials}`."""
     if isinstance(foreach, dict):

@@ -5,7 +5,6 @@ in two places alone: params.yaml, and the model of its section.
 """
 
 import io
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -27,7 +26,6 @@ from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
 
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "
-SETTING = re.compile(r"[\w-]+(\.[\w-]+)*=\s*\S.*", re.DOTALL)
 # Mappings whose keys the user chooses. Each is replaced as a whole, like a list: a config that names three trials means
 # these three alone, without those of params.yaml.
 WHOLE = ("evidence.trials", "data.names")
@@ -35,12 +33,11 @@ COLUMN = 26  # at which comments begin in params.yaml
 
 
 class Change(NamedTuple):
-    """A value for a parameter, and who set it: a config, an argument, or `gnn-encoder init --data`."""
+    """A value for a parameter, and why: a few words, which become the comment beside the value."""
 
     name: str  # dotted
     value: Any
-    by: str = "gnn-encoder init --data"
-    why: str = ""  # in a few words; it becomes the comment beside the value
+    why: str = ""
 
 
 def init(
@@ -81,15 +78,12 @@ def preview(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False
 
 
 def load_experiment(path: Path, base: Path = PARAMS) -> Params:
-    """Read an experiment: a full params.yaml, or a config, which is laid over `base` as `init` does.
+    """Read `base`, or another experiment, which is laid over `base` as `init` does.
 
     Raises:
         UserError: a file is missing or is not YAML, or the experiment is wrong.
     """
-    values = parse_yaml(path.read_bytes(), path) if path.is_file() else None
-    if isinstance(values, dict) and not Params.model_fields.keys() <= values.keys():
-        return preview([str(path)], base, over=True)
-    return load_params(path)
+    return load_params(path) if path == base else preview([str(path)], base, over=True)
 
 
 def shown(value: object) -> str:
@@ -120,50 +114,41 @@ def _laid_over(path: Path, arguments: Sequence[str], chosen: Sequence[Change] = 
     for one in settings:
         _set(tree, one)
     _yaml().dump(tree, stream)
-    text = stream.getvalue()
+    text, source = stream.getvalue(), " ".join(arguments)
     try:
-        return settings, text, Params.model_validate(parse_yaml(text.encode(), _named(settings, ())))
+        return settings, text, Params.model_validate(parse_yaml(text.encode(), source))
     except ValidationError as error:
-        told = (f"{_named(settings, problem['loc'])}: {describe(problem)}" for problem in error.errors())
-        raise UserError("; ".join(told)) from error
-
-
-def _named(settings: Sequence[Change], place: tuple[int | str, ...]) -> str:
-    """The files and arguments that set the parameter or section at `place`; if none did, all of them."""
-    at = f"{'.'.join(map(str, place))}."
-    met = [one.by for one in settings if f"{one.name}.".startswith(at) or at.startswith(f"{one.name}.")]
-    return ", ".join(dict.fromkeys(met or [one.by for one in settings]))
+        raise UserError(f"{source}: {'; '.join(map(describe, error.errors()))}") from error
 
 
 def _given(arguments: Sequence[str]) -> Iterator[Change]:
     for number, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if number == 0 and not equals:
-            yield from _leaves("", _read_config(Path(argument)), argument)
-        elif SETTING.fullmatch(argument):
-            yield from _leaves(name, _parse(value, argument), argument)
+            yield from _leaves("", _read_config(Path(argument)))
+        elif all(name.split(".")) and value.strip():
+            yield from _leaves(name, _parse(value, argument))
         else:
             rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
             raise UserError(f"{argument!r}: {rule}; correct it (only the first argument can be a config)")
 
 
 def _read_config(path: Path) -> CommentedMap:
-    cure = "give one of configs/, or a value such as mgt.beta=0.1 (no blanks around =)"
     if not path.is_file():
-        raise UserError(f"{path}: no such file; {cure}")
+        raise UserError(f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1 (no blanks)")
     found = _parse(path.read_bytes(), path)
     if not isinstance(found, CommentedMap):
         raise UserError(f"{path}: is {found!r}: must be lines of `key: value`; see configs/msmarco.yaml")
     return found
 
 
-def _leaves(name: str, value: Any, by: str) -> Iterator[Change]:
+def _leaves(name: str, value: Any) -> Iterator[Change]:
     """The values in a section, with their dotted names."""
     if not isinstance(value, CommentedMap) or not value or name in WHOLE:
-        yield Change(name, value, by)
+        yield Change(name, value)
         return
     for key, inner in value.items():
-        yield from _leaves(f"{name}.{key}" if name else str(key), inner, by)
+        yield from _leaves(f"{name}.{key}" if name else str(key), inner)
 
 
 def _set(section: CommentedMap, one: Change) -> None:

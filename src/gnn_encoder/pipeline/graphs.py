@@ -21,7 +21,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
 from gnn_encoder.training.examples import read_examples
 
 
@@ -40,7 +40,7 @@ class GraphArtifacts:
     @property
     def base(self) -> str:
         """The system that serves as M_de."""
-        return registry().built[self.name].base
+        return registry().systems[MAIN if self.name == WIDEST else self.name].base
 
     @property
     def queries(self) -> Path:

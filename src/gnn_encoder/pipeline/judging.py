@@ -43,5 +43,5 @@ def read_values(systems: Iterable[str]) -> pl.DataFrame:
 def claim_of_main(values: pl.DataFrame, section: Evaluate) -> Claim:
     """The main system against those with one vector per passage and no graph, and what simple ones are better."""
     (measure,) = parse([section.significance])
-    rivals = [system for system in registry().one_vector if system not in registry().graphs]
+    rivals = [system for system in registry().one_vector if system not in registry().of_kind("graph")]
     return measure_claim(values, measure, system=MAIN, rivals=rivals, simple=(LEXICAL, UNTOUCHED), beside=[HYBRID])

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import DEFAULTS, Section, describe
+from gnn_encoder.core.section import Section, describe
 from gnn_encoder.data.params import Data
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.evaluation.params import Evaluate, Rerank
@@ -79,64 +79,40 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _candidates_were_mined(self) -> Self:
-        first, last, depth = self.denoise.range_min, self.denoise.range_max, self.mine_candidates.depth
-        if first >= last:
-            raise ValueError(f"denoise.range_min is {first}: must be below denoise.range_max, {last}")
-        if last > depth:
-            raise ValueError(f"denoise.range_max is {last}: must be at most mine_candidates.depth, {depth}")
-        if self.pair.depth > depth:
-            raise ValueError(f"pair.depth is {self.pair.depth}: must be at most mine_candidates.depth, {depth}")
-        teachers = {"train_cross_encoder": self.train_cross_encoder, "pair.teacher": self.pair.teacher}
-        for section, teacher in teachers.items():
-            if teacher is not None and teacher.range_min >= depth:
-                raise ValueError(
-                    f"{section}.range_min is {teacher.range_min}: must be below mine_candidates.depth, {depth}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _positives_score_above_negatives(self) -> Self:
-        d, p = self.denoise, self.pair
-        for low, below, high, above in (
-            ("denoise.negative_threshold", d.negative_threshold, "denoise.positive_threshold", d.positive_threshold),
-            ("pair.s_neg", p.s_neg, "pair.s_pos", p.s_pos),
+    def _values_fit_together(self) -> Self:
+        teacher = [] if self.pair.teacher is None else ["pair.teacher.range_min"]
+        for low, high, may_be_equal in (
+            ("denoise.range_min", "denoise.range_max", False),
+            ("denoise.range_max", "mine_candidates.depth", True),
+            ("pair.depth", "mine_candidates.depth", True),
+            *((name, "mine_candidates.depth", False) for name in ("train_cross_encoder.range_min", *teacher)),
+            ("denoise.negative_threshold", "denoise.positive_threshold", True),  # or one passage is both labels
+            ("pair.s_neg", "pair.s_pos", True),
         ):
-            if below > above:
-                raise ValueError(f"{low} is {below}: must be at most {high}, {above}, or one passage is both labels")
+            below, above = self.value(low), self.value(high)
+            if below > above or (below == above and not may_be_equal):
+                rule = "at most" if may_be_equal else "below"
+                raise ValueError(f"{low} is {below}: must be {rule} {high}, {above}")
         return self
 
     @model_validator(mode="after")
     def _trials_are_experiments(self) -> Self:
-        trials = self.evidence.trials
-        main = {"table": "ablations", "graph": "gnn_encoder"}
+        main, trials = {"table": "ablations", "graph": "gnn_encoder"}, self.evidence.trials
         for name, wanted in (("full", main), ("no_gnn", main | {"control": True})):
             if name not in trials or trials[name] != Trial.model_validate(wanted):
                 raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
         if "no_mgt" not in trials:
-            raise ValueError(
-                f"evidence.trials.no_mgt is missing: its attention is shown beside that of full; {DEFAULTS}"
-            )
-        numbers: dict[tuple[str, float | None], str] = {}
+            raise ValueError("evidence.trials.no_mgt is missing: its attention is shown beside that of full")
         for name, trial in trials.items():
             try:
                 self.of_trial(trial)
             except ValidationError as error:
-                told = "; ".join(describe(e) for e in error.errors())
-                raise ValueError(f"evidence.trials.{name}: {told}") from error
+                raise ValueError(f"evidence.trials.{name}: {'; '.join(map(describe, error.errors()))}") from error
             graph = "evidence" if trial.graph == "widest" else "build_graph"
             if trial.k is not None and trial.k > (most := self.value(f"{graph}.k")):
                 raise ValueError(f"evidence.trials.{name}.k is {trial.k}: must be at most {graph}.k, {most}")
             if (trial.table == "k") != (trial.k is not None) or (trial.table == "beta" and "beta" not in trial.mgt):
                 raise ValueError(f"evidence.trials.{name}: a trial of table k has a k, one of table beta has mgt.beta")
-            if trial.table != "ablations":
-                number = (trial.table, trial.k if trial.table == "k" else float(trial.mgt["beta"]))
-                if number in numbers:
-                    raise ValueError(
-                        f"evidence.trials.{name} has the {trial.table} of {numbers[number]}, {number[1]}: a sweep "
-                        "shows one trial of each; change it, or show it in table ablations"
-                    )
-                numbers[number] = name
         return self
 
 
@@ -151,7 +127,7 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
     try:
         return Params.model_validate(parse_yaml(path.read_bytes(), path))
     except ValidationError as error:
-        raise UserError(f"{path}: " + "; ".join(describe(e) for e in error.errors())) from error
+        raise UserError(f"{path}: {'; '.join(map(describe, error.errors()))}") from error
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.section import Section
 
 REGISTRY = Path("systems.yaml")
 MAIN = "gnn_encoder"  # the system whose ablations, sweeps and examples are the evidence
@@ -21,11 +22,7 @@ DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
 BASES = {"shifted": ("plain",), "graph": ("plain",), "reordered": DENSE}  # kind -> kinds that its `base` may have
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class System(_Entry):
+class System(Section):
     """A system that is judged; systems.yaml says what each kind is.
 
     Attributes:
@@ -41,15 +38,6 @@ class System(_Entry):
     base: str = ""
     one_vector: bool = False
 
-    @model_validator(mode="after")
-    def _fields_are_of_the_kind(self) -> Self:
-        if bool(self.base) != (self.kind in BASES):
-            rule = f"those of kinds {', '.join(BASES)} have one"
-            raise ValueError(f"base is {self.base!r}, and kind is {self.kind!r}: {rule}")
-        if self.one_vector and self.kind != "reordered":
-            raise ValueError(f"one_vector is true, and kind is {self.kind!r}: only reordered systems may have it")
-        return self
-
     @property
     def encoder(self) -> str:
         """Folder of the dual-encoder that encodes the queries of a dense system."""
@@ -57,7 +45,7 @@ class System(_Entry):
         return places.get(self.kind, f"data/{self.name}")
 
 
-class Branch(_Entry):
+class Branch(Section):
     """Systems that are judged together, the one that they are compared with, and others that are shown with them."""
 
     baseline: str
@@ -66,7 +54,7 @@ class Branch(_Entry):
     sampled: bool = False
 
 
-class Registry(_Entry):
+class Registry(Section):
     """`systems.yaml`."""
 
     branches: dict[str, Branch]
@@ -78,6 +66,18 @@ class Registry(_Entry):
             for name, system in one["systems"].items():
                 system |= {"name": name, "branch": branch}
         return values
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        based = self.of_kind(*BASES)
+        named = [(f"{name}.base", one.base, self.of_kind(*BASES[one.kind])) for name, one in based.items()]
+        for branch, one in self.branches.items():
+            named += [(f"{branch}.baseline", one.baseline, self.systems)]
+            named += [(f"{branch}.beside", other, self.systems) for other in one.beside]
+        for place, name, known in named:
+            if name not in known:
+                raise ValueError(f"{place} is {name!r}: must be one of {', '.join(known)}")
+        return self
 
     @property
     def systems(self) -> dict[str, System]:
@@ -94,30 +94,6 @@ class Registry(_Entry):
         return self.of_kind(*DENSE)
 
     @property
-    def shifted(self) -> dict[str, System]:
-        """The systems with the vectors of their base, shifted."""
-        return self.of_kind("shifted")
-
-    @property
-    def reordered(self) -> dict[str, System]:
-        """The systems with the passages of their base, ranked anew."""
-        return self.of_kind("reordered")
-
-    @property
-    def graphs(self) -> dict[str, System]:
-        """The GNN-encoders, whose base serves as M_de."""
-        return self.of_kind("graph")
-
-    @property
-    def built(self) -> dict[str, System]:
-        """Every graph that is built: the GNN-encoders', and `widest`, from which the evidence cuts its graphs."""
-        return self.graphs | {WIDEST: self.graphs[MAIN]}
-
-    def of_branch(self, branch: str) -> tuple[str, ...]:
-        """The systems of a branch."""
-        return tuple(self.branches[branch].systems)
-
-    @property
     def one_vector(self) -> list[str]:
         """The systems that score a passage by an inner product with one vector of it: they cost the same online."""
         alone = [name for name, one in self.dense.items() if one.kind != "views"]
@@ -125,7 +101,7 @@ class Registry(_Entry):
 
     def shown_with(self, branch: str) -> list[str]:
         """The systems in a branch's table: its baseline and others from other branches first, then its own systems."""
-        own, found = self.of_branch(branch), self.branches[branch]
+        own, found = self.branches[branch].systems, self.branches[branch]
         return [*(system for system in (found.baseline, *found.beside) if system not in own), *own]
 
     def is_sampled(self, system: str) -> bool:
@@ -160,23 +136,13 @@ def read_registry(path: Path) -> Registry:
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root")
     try:
-        found = Registry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")), strict=False)
+        return Registry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")), strict=False)
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path}: not a registry of systems ({' '.join(str(error).split())}); see its comments"
-        ) from error
+        told = " ".join(str(error).split())
+        raise UserError(f"{path}: not a registry of systems ({told}); see its comments") from error
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
+        place = "".join(f"{part}." for part in first["loc"]).removesuffix(".")
         told = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{path}: {name}: {told[0].lower() + told[1:]}; see its comments") from error
-    based = [(f"{one.name}.base", one.base, found.of_kind(*BASES[one.kind])) for one in found.of_kind(*BASES).values()]
-    references = [
-        *based,
-        *((f"{name}.baseline", one.baseline, found.systems) for name, one in found.branches.items()),
-        *((f"{name}.beside", other, found.systems) for name, one in found.branches.items() for other in one.beside),
-    ]
-    for place, name, known in references:
-        if name not in known:
-            raise UserError(f"{path}: {place} is {name!r}: must be one of {', '.join(known)}")
-    return found
+        rule = f"{f'{place}: ' if place else ''}{told[0].lower() + told[1:]}"
+        raise UserError(f"{path}: {rule}; see its comments") from error

@@ -11,28 +11,27 @@ from gnn_encoder.inspection.survey import survey
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.declared import read_stages
-from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.stage import TIMES
-from gnn_encoder.planning.choice import OTHER_BRANCHES, Choice, Chooser, best
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.planning.choice import CUT, LENGTH, LONG_TEXTS, PAIR, Choice, Chooser, best
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure
-from gnn_encoder.planning.plan import Plan, Planned, hurts, main_branch, plan
+from gnn_encoder.planning.plan import Plan, main_branch, plan
 from gnn_encoder.presenting.formats import seconds
 
 FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
+FEW_QUERIES, FEW_DEV = 300, 50  # training and dev queries
 
 
-def plan_here(path: Path) -> Plan:
+def plan_here(params: Params) -> Plan:
     """The plan of an experiment in the current folder."""
-    params = load_params(path)
     facts, machine = _looked_at(params)
-    return plan(params, facts, machine, main_branch(read_stages()), times=TIMES)
+    return plan(params, facts, machine, main_branch(read_stages()))
 
 
 def fit(
     source: str, path: Path | None, minutes: float | None, settings: Sequence[str], *, over: bool = False
-) -> Choice:
+) -> tuple[Choice, list[str]]:
     """Write a params.yaml that fits the data, this machine and the time.
 
     Args:
@@ -41,17 +40,15 @@ def fit(
         settings: `KEY=VALUE` each; these values are planned with as they are.
         over: as for `experiment.init`.
 
+    Returns:
+        What was chosen, and a line for each value that changed.
+
     Raises:
         UserError: the data, a setting or the resulting experiment is wrong; params.yaml then stays as it was.
     """
     for setting in settings:
-        if "=" not in setting and setting.endswith((".yaml", ".yml")):
-            raise UserError(f"{setting!r}: a config and --data would choose the same values; give one of the two")
         if "=" not in setting:
-            raise UserError(f"{setting!r} is no KEY=VALUE; put quotes around a setting that has blanks")
-    if minutes is not None and minutes <= 0:
-        rule = "must be above 0; leave it out to take the time that quality asks for"
-        raise UserError(f"--minutes is {minutes:g}: {rule}")
+            raise UserError(f"{setting!r} is no KEY=VALUE: leave a config out, and put quotes around blanks")
     given = [f"data.source={source}", *([] if path is None else [f"data.path={path}"]), *settings]
     fixed = {setting.partition("=")[0] for setting in given}
     # How many of the queries are used is chosen later, if the user did not.
@@ -62,8 +59,7 @@ def fit(
     choice = Chooser(base=base, facts=facts, machine=machine, stages=stages, minutes=minutes, fixed=fixed).choose()
     command = ["--data", source, *([] if path is None else ["--path", str(path)])]
     command += [] if minutes is None else ["--minutes", f"{minutes:g}"]
-    experiment.init(given, over=over, chosen=choice.values, by=shlex.join([*command, *settings]))
-    return choice
+    return choice, experiment.init(given, over=over, chosen=choice.values, by=shlex.join([*command, *settings]))
 
 
 def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
@@ -75,7 +71,7 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     length, pair = encoder.passage_length, params.train_cross_encoder.max_length
     if whole:
         wish = best(facts, int(facts.passage_tokens.counts[-1]))
-        length, pair = wish.passage_length, wish.pair_length
+        length, pair = wish[LENGTH], wish[PAIR]
     sys.stderr.write("measuring this machine, up to a minute\n")
     texts = found.passages.texts, found.splits["train"].texts
     return facts, measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
@@ -84,46 +80,47 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def told(choice: Choice) -> Iterator[tuple[str, bool]]:
-    """What init found and chose, as lines, each with whether it is a warning."""
-    yield from ((line, False) for line in (*_found(choice.plan.facts), ""))
-    for one in choice.values:
-        if one.name.partition(".")[0] not in OTHER_BRANCHES:
-            yield f"{one.name:38} {experiment.shown(one.value):>14}   {one.why}", False
-    yield from ((line, False) for line in ("", *summary(choice.plan)))
-    if not choice.fits:
-        least = f"the least takes about {choice.plan.minutes:.0f}; allow these, or bring fewer passages"
-        yield f"does not fit into {choice.minutes:g} minutes: {least}", True
-    yield from ((line, True) for line in hurts(choice.plan))
-
-
-def _found(facts: Facts) -> Iterator[str]:
-    read, asked = facts.passage_tokens, facts.query_tokens
-    yield f"passages  {facts.passages:>10,}   tokens: median {read.whole(0.5)}, 95% up to {read.whole(0.95)}"
-    yield (
-        f"queries   {facts.available:>10,}   to train with, {facts.dev:,} dev, {facts.test:,} test; "
-        f"tokens: median {asked.whole(0.5)}, 95% up to {asked.whole(0.95)}"
-    )
-    yield f"labels    {facts.labels_a_query:>10.1f}   a query; {facts.queries_a_label:.1f} queries a labelled passage"
-
-
 def table(of: Plan) -> Iterator[str]:
-    """A line a stage: seconds of its start and of its work, and those that its work took where it has run here."""
-    width = max(len(stage.address) for stage in of.stages)
-    measured = [one.measured for one in of.stages if one.measured is not None]
-    start, work = sum(one.start for one in of.stages), sum(one.work for one in of.stages)
-    total = Planned(address="total", start=start, work=work, measured=sum(measured) if measured else None)
-    yield f"{'stage':{width}}  {'start':>7}  {'work':>9}  {'measured':>9}"
-    for one in (*of.stages, total):
-        yield f"{one.address:{width}}  {seconds(one.start):>7}  {seconds(one.work):>9}  {seconds(one.measured):>9}"
+    """A line a stage, and one of all."""
+    width = max(map(len, of.stages))
+    for name, took in {**of.stages, "total": 60 * of.minutes}.items():
+        yield f"{name:{width}}  {seconds(took):>9}"
 
 
 def summary(of: Plan) -> Iterator[str]:
-    """The plan in some lines."""
-    encoder, teacher = of.params.encoder, of.params.train_cross_encoder.model
-    few, many = of.minutes / FACTOR, of.minutes * FACTOR
+    """Data and time in three lines."""
+    facts, few, many = of.facts, of.minutes / FACTOR, of.minutes * FACTOR
+    queries = f"queries: {facts.available:,} to train with, {facts.dev:,} dev, {facts.test:,} test"
+    yield f"{facts.passages:,} passages; {queries}"
     yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
-    slow = sorted(of.stages, key=lambda stage: -stage.work)[:3]
-    yield f"  longest: {', '.join(f'{stage.address} {seconds(stage.work)}' for stage in slow)}"
-    if teacher not in (None, encoder.model):
-        yield f"  M_ce is planned as if it started from encoder.model: {teacher} was not timed"
+    slow = sorted(of.stages.items(), key=lambda stage: -stage[1])[:3]
+    yield f"  longest: {', '.join(f'{name} {seconds(took)}' for name, took in slow)}"
+
+
+def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
+    """A sentence for each thing that will hurt, the worst first, with its cure; `minutes`: those allowed."""
+    if minutes is not None and of.minutes > minutes:
+        least = f"the least takes about {of.minutes:.0f}; allow these, or bring fewer passages"
+        yield f"does not fit into {minutes:g} minutes: {least}"
+    encoder, facts, longest = of.params.encoder, of.facts, of.machine.tokens
+    read, limit, asked = facts.passage_tokens, encoder.passage_length, facts.query_tokens.unread(encoder.query_length)
+    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
+    setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
+    cutting = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
+    if read.unread(limit) > CUT:
+        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting
+        yield f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
+    elif read.longer(longest) > LONG_TEXTS:
+        longer = f"{read.longer(longest):.0%} of the texts are longer than the {longest} tokens that the model reads"
+        yield f"{longer}: {cutting}"
+    if asked > CUT:
+        told = f"{asked:.0%} is never read; raise encoder.query_length"
+        yield f"queries are cut after {encoder.query_length} tokens: {told}"
+    if facts.train < FEW_QUERIES:
+        yield f"{facts.train} training queries are few: training and graph gain little with less than some hundred"
+    if facts.dev < FEW_DEV:
+        cure = "raise data.dev_fraction, or add dev queries"
+        yield f"{facts.dev} dev queries are few: what is chosen by their score is chosen by chance; {cure}"
+    if facts.train < facts.available:
+        left = f"the labels of {facts.available - facts.train:,} of {facts.available:,} training queries are left out"
+        yield f"{left}: the graph gains with every one; raise data.train_queries"

@@ -1,10 +1,7 @@
 """What a data set holds, as far as costs and choices depend on it."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
-
-import numpy as np
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.params import Data
@@ -23,7 +20,6 @@ class Facts:
     dev: int
     test: int
     labels_a_query: float  # relevant passages of a training query
-    queries_a_label: float  # training queries of a labelled passage
     passage_tokens: Lengths
     query_tokens: Lengths
     unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
@@ -39,39 +35,28 @@ class Facts:
         Raises:
             UserError: there is no passage, or nothing is relevant for a split's queries.
         """
-        where = data.path or data.source
-        for split in found.splits.values():
+        where, passages, splits = data.path or data.source, found.passages, found.splits
+        for split in splits.values():
             if not split.queries:
                 rule = f"no judgement of the {split.name} queries has a grade above 0, so that nothing is relevant"
                 raise UserError(f"{where}: {rule}; correct the judgements")
-        passages, train = found.passages, found.splits["train"]
+        train, own = splits["train"], own_file(data.unlabelled)
         if passages.lengths is None or train.lengths is None:
             raise UserError(f"{where}: no passages; add some")
-        dev = found.splits["dev"].queries if "dev" in found.splits else 0
-        cut = 0 if dev else max(1, round(data.dev_fraction * train.queries))
-        available = train.queries - cut
-        own = own_file(data.unlabelled)
+        dev = splits["dev"].queries if "dev" in splits else max(1, round(data.dev_fraction * train.queries))
+        available = train.queries - (0 if "dev" in splits else dev)
         facts = cls(
             passages=passages.count,
             train=available,
             available=available,
-            dev=dev or cut,
-            test=found.splits["test"].queries,
+            dev=dev,
+            test=splits["test"].queries,
             labels_a_query=train.count / train.queries,
-            queries_a_label=train.count / max(1, train.passages),
             passage_tokens=passages.lengths,
             query_tokens=train.lengths,
             unlabelled=sum(1 for _ in read_texts(own)) if own else 0,
         )
         return facts.sampled(min(available, data.train_queries or available), hidden_fraction)
-
-    @cached_property
-    def pair_tokens(self) -> Lengths:
-        """Tokens of a query and a passage drawn independently; a pair has one special token less than both."""
-        size = max(len(self.query_tokens.counts), len(self.passage_tokens.counts))
-        drawn = np.random.default_rng(0).permutation(size)
-        queries, passages = (np.resize(one.counts, size) for one in (self.query_tokens, self.passage_tokens))
-        return Lengths.of(queries + passages[drawn] - 1)
 
     def sampled(self, train: int, hidden_fraction: float) -> Self:
         """The same where training uses other many queries, and a share of all the others loses its labels."""

@@ -5,20 +5,14 @@ takes none while it waits for other programs. So a busy machine is measured as i
 """
 
 import os
-import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from gnn_encoder.encoding.tokens import padded
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.device import device, processor
@@ -26,18 +20,17 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.untouched import own_settings, readable
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.training.loop import CLIP, keep_freed_memory
+from gnn_encoder.training.loop import keep_freed_memory
 
-READ, TRAINED = 64, 16  # texts that are encoded, and that a model is trained with
+IMPORTED = time.process_time()  # the processor's seconds of a process that has imported what a stage imports
+READ, TRAINED = 64, 16  # most texts of a batch that is encoded, and of one that a model is trained with
 GNN_QUERIES, GNN_PASSAGES = 256, 12  # of the timed graph
 BUDGET = 0.5  # seconds for one kind, without its first call; the last call may take longer
 KINDS = {
     "start": "a process that imports torch and loads a model",
-    "read": "a token of passages through the model, without gradients",
+    "read": "a padded token of passages through the model, without gradients",
     "train": "a token forward and backward through a dual-encoder with `encoder.frozen_layers`",
-    "step": "the optimiser's part of a step of a dual-encoder",
     "train_pair": "a token forward and backward through M_ce, of which nothing is frozen",
-    "step_pair": "the optimiser's part of a step of M_ce",
     "gnn": "an edge forward and backward through both GAT layers",
     "search": "a query against a passage vector, exactly",
 }
@@ -52,7 +45,7 @@ class Machine:
         memory: bytes of main memory, or of the GPU's.
         tokens: the most that the model reads.
         layers, dimension, heads: of the model.
-        speeds: seconds a step of each of `KINDS`. Tokens are padded ones, in batches of texts of similar lengths.
+        speeds: seconds a step of each of `KINDS`.
     """
 
     name: str
@@ -89,19 +82,19 @@ def measure(
     config: Any = model.config
     source = Source(params.encoder.model, params.encoder.revision, params.encoder.trust_remote_code)
     tokens = readable(model, own_settings(source)) or config.max_position_embeddings
-    length, size, few = min(passage_length, tokens), params.encoder.batch_tokens, passages[:TRAINED]
+    size, few = params.encoder.batch_tokens, passages[:TRAINED]
     asked = [queries[i % len(queries)] for i in range(len(few))]
-    pairs = _batches(tokenizer, list(zip(asked, few, strict=True)), min(pair_length, tokens), size)
-    read, trained = (_batches(tokenizer, [(one,) for one in some], length, size) for some in (passages[:READ], few))
-    speeds = {"start": _start() + load, "gnn": _gnn_edge(params, config.hidden_size)}
-    speeds |= {"train_pair": _a_token(partial(_backward, encoder.train()), pairs), "step_pair": _optimiser(encoder)}
+    speeds = {"start": IMPORTED + load, "gnn": _gnn_edge(params, config.hidden_size)}
+    pairs = _batch(tokenizer, min(pair_length, tokens), size, asked, few)
+    speeds["train_pair"] = _backward(encoder.train(), pairs)
     encoder.zero_grad(set_to_none=True)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    speeds |= {"train": _a_token(partial(_backward, encoder), trained), "step": _optimiser(encoder)}
-    speeds |= {"read": _a_token(partial(_forward, encoder.eval()), read), "search": _search(config.hidden_size)}
-    threads = torch.get_num_threads()
+    length = min(passage_length, tokens)
+    speeds["train"] = _backward(encoder, _batch(tokenizer, length, size, few))
+    speeds["read"] = _forward(encoder.eval(), _batch(tokenizer, length, size, passages[:READ]))
+    speeds["search"] = _search(config.hidden_size)
     return Machine(
-        name=f"{processor()}, {threads} thread{'s' if threads > 1 else ''}",
+        name=f"{processor()}, threads: {torch.get_num_threads()}",
         memory=_memory(),
         tokens=tokens,
         layers=config.num_hidden_layers,
@@ -124,53 +117,32 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    if not torch.cuda.is_available():
-        began = time.thread_time()
-        work()
-        return time.thread_time() - began
-    began = time.perf_counter()
+    clock = time.perf_counter if torch.cuda.is_available() else time.thread_time
+    began = clock()
     work()
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return clock() - began
 
 
-def _a_token(work: Callable[[Batch], object], batches: list[Batch]) -> float:
-    """Seconds for a padded token of some batches."""
-    return _timed(lambda: [work(batch) for batch in batches]) / sum(batch.input_ids.numel() for batch in batches)
-
-
-def _batches(tokenizer: PreTrainedTokenizerBase, rows: list[tuple[str, ...]], length: int, tokens: int) -> list[Batch]:
-    """Texts, or pairs of texts, in batches of similar lengths that have about so many padded tokens."""
-    rows.sort(key=lambda row: sum(map(len, row)))
-    size = max(1, tokens // padded(length))
-    made = []
-    for start in range(0, len(rows), size):
-        columns = [list(column) for column in zip(*rows[start : start + size], strict=True)]
-        found = tokenizer(*columns, truncation=True, max_length=length, padding=True, return_tensors="pt")
-        ids = found["input_ids"]
-        made.append(Batch(ids, found["attention_mask"], found.get("token_type_ids", torch.zeros_like(ids))))
-    return made
+def _batch(tokenizer: PreTrainedTokenizerBase, length: int, tokens: int, *columns: Sequence[str]) -> Batch:
+    """The first texts, or pairs of texts, that have about so many padded tokens together."""
+    size = max(1, tokens // length)
+    rows = (list(column[:size]) for column in columns)
+    found = tokenizer(*rows, truncation=True, max_length=length, padding=True, return_tensors="pt")
+    ids = found["input_ids"]
+    return Batch(ids, found["attention_mask"], found.get("token_type_ids", torch.zeros_like(ids)))
 
 
 @torch.inference_mode()
-def _forward(encoder: DualEncoder, batch: Batch) -> None:
-    encoder.encode_passages(batch)
+def _forward(encoder: DualEncoder, batch: Batch) -> float:
+    """Seconds a token."""
+    return _timed(lambda: encoder.encode_passages(batch)) / batch.input_ids.numel()
 
 
-def _backward(encoder: DualEncoder, batch: Batch) -> None:
-    encoder.encode_passages(batch).sum().backward()
-
-
-def _optimiser(encoder: DualEncoder) -> float:
-    """Seconds of clipping and a step of AdamW that moves nothing, on what is trained."""
-    parameters = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0)
-
-    def step() -> None:
-        nn.utils.clip_grad_norm_(parameters, CLIP)
-        optimizer.step()
-
-    return _timed(step)
+def _backward(encoder: DualEncoder, batch: Batch) -> float:
+    """Seconds a token; those of the optimiser are few beside them."""
+    return _timed(lambda: encoder.encode_passages(batch).sum().backward()) / batch.input_ids.numel()
 
 
 def _gnn_edge(params: Params, dimension: int) -> float:
@@ -194,14 +166,6 @@ def _gnn_edge(params: Params, dimension: int) -> float:
 def _search(dimension: int) -> float:
     queries, passages = torch.ones(128, dimension), torch.ones(8192, dimension)
     return _timed(lambda: (queries @ passages.T).topk(100)) / (len(queries) * len(passages))
-
-
-def _start() -> float:
-    """The processor's seconds of a process that imports what a stage imports."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", "import gnn_encoder.mgt.phases"], check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _memory() -> int:

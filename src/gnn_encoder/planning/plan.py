@@ -1,35 +1,22 @@
-"""What a run of the main branch will take, stage by stage, and what of it will hurt."""
+"""What a run of the main branch will take: for each stage its steps of each kind, times the seconds of a step here."""
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import artifact_name
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.stages import Setting, count, mgt_steps
+from gnn_encoder.training.examples import steps_of
 
-LONG_TEXTS = 0.03  # share of texts longer than the model reads from which cutting them is suggested
-CUT = 0.05  # share of a kind of token that may go unread before a plan warns
-FEW_QUERIES = 300  # training queries
-FEW_DEV = 50  # dev queries
-FEW_STEPS = 40  # steps of the GNN
-DVC = 0.3  # seconds that DVC adds to each stage
-LIGHT_STAGES, LIGHT_START = ("prepare", "bm25"), 0.25  # those that import no torch, and their share of a start
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """A stage of the main branch; times in seconds."""
-
-    address: str  # DVC's name for it
-    start: float  # of its process, its model and DVC
-    work: float  # its steps, each with the seconds of a step
-    measured: float | None  # that its work took here last; None: it has not run, or was interrupted
+DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
+ROW = 2e-6  # seconds to write or read and judge a row of a TREC run
+RECORD = 5e-5  # to read, check and write a row of the data
+INDEXED, SCORED = 1e-4, 2.5e-8  # for BM25 to index a passage, and to score one for a query
+Steps = list[tuple[str, float]]  # a kind of `machine.KINDS` and how many; "other" counts seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,36 +26,22 @@ class Plan:
     params: Params
     facts: Facts
     machine: Machine
-    stages: tuple[Planned, ...]
+    stages: Mapping[str, float]  # DVC's name of a stage -> seconds
 
     @property
     def minutes(self) -> float:
         """Of all stages."""
-        return sum(stage.start + stage.work for stage in self.stages) / 60
+        return sum(self.stages.values()) / 60
 
 
-def plan(
-    params: Params, facts: Facts, machine: Machine, stages: Iterable[Declared], *, times: Path | None = None
-) -> Plan:
-    """Plan the main branch.
-
-    Args:
-        stages: those of the main branch.
-        times: folder of the times that earlier runs took; None: they are not looked at.
-    """
-    at, speeds, planned = Setting(params, facts, machine.tokens), {**machine.speeds, "other": 1.0}, []
+def plan(params: Params, facts: Facts, machine: Machine, stages: Iterable[Declared]) -> Plan:
+    """Plan these stages of the main branch."""
+    at, speeds = Setting(params, facts, machine.tokens), {**machine.speeds, "other": 1.0}
+    found: dict[str, float] = {}
     for stage in stages:
-        start = DVC + speeds["start"] * (LIGHT_START if stage.name in LIGHT_STAGES else 1)
-        work = sum(number * speeds[kind] for kind, number in count(stage, at).items())
-        measured = _measured(stage, times) if times else None
-        planned.append(Planned(address=stage.address, start=start, work=work, measured=measured))
-    return Plan(params=params, facts=facts, machine=machine, stages=tuple(planned))
-
-
-def _measured(stage: Declared, times: Path) -> float | None:
-    path = times / f"{artifact_name(stage.outs[0])}.json"
-    seconds = json.loads(path.read_text(encoding="utf-8"))["seconds"] if path.is_file() else None
-    return None if seconds is None else float(seconds)
+        steps = [("start", 1.0), *count(stage, at)]
+        found[stage.address] = sum(number * speeds[kind] for kind, number in steps)
+    return Plan(params=params, facts=facts, machine=machine, stages=found)
 
 
 def main_branch(stages: Iterable[Declared]) -> list[Declared]:
@@ -76,46 +49,153 @@ def main_branch(stages: Iterable[Declared]) -> list[Declared]:
     return [stage for stage in stages if stage.file == Path(PIPELINE)]
 
 
-def hurts(of: Plan) -> list[str]:
-    """A sentence for each thing that will make results bad, the worst first, with its cure."""
-    return [*_of_lengths(of), *_of_counts(of)]
+class Setting:
+    """What steps depend on.
+
+    Attributes:
+        judged: queries of the runs, dev and test.
+        rows: of a system's runs.
+        nodes, edges: queries of the main graph, and its edges to passages.
+        dev_pairs: pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it.
+    """
+
+    def __init__(self, params: Params, facts: Facts, longest: int) -> None:
+        """`longest`: tokens that the base model reads."""
+        self.params, self.facts, self.longest = params, facts, longest
+        self.judged = facts.dev + facts.test
+        self.rows = self.judged * min(params.retrieve.depth, facts.passages)
+        self.nodes = facts.nodes(params.build_graph.unlabelled)
+        self.edges = self.nodes * params.build_graph.k
+        asked, depth = min(facts.dev, params.dev.queries), min(params.dev.depth, facts.passages)
+        self.dev_pairs = round(2 * DISTINCT * asked * depth)
+
+    def queries(self, count: float) -> float:
+        """Tokens of so many queries."""
+        return count * self.facts.query_tokens.mean(self.params.encoder.query_length)
+
+    def passages(self, count: float, limit: int | None = None) -> float:
+        """Tokens of so many passages."""
+        return count * self.facts.passage_tokens.mean(limit or self.params.encoder.passage_length)
+
+    def pairs(self, count: float) -> float:
+        """Tokens of so many pairs for M_ce."""
+        limit = self.params.train_cross_encoder.max_length
+        both = self.facts.query_tokens.mean(limit) + self.facts.passage_tokens.mean(limit)
+        return count * min(limit, both)
+
+    def pool(self, whole: int) -> int:
+        """Passages that are ranked for the dev sample: those that were found for it, or a corpus of at most `whole`."""
+        return self.facts.passages if self.facts.passages <= whole else min(self.facts.passages, self.dev_pairs)
+
+    def evaluations(self, times: int) -> Steps:
+        """So many evaluations of an encoder that is being trained."""
+        asked, pool = min(self.facts.dev, self.params.dev.queries), self.pool(self.params.dev.passages)
+        return [("read", times * (self.passages(pool) + self.queries(asked))), ("search", times * asked * pool)]
+
+    def found(self, queries: int) -> Steps:
+        """The search for the nearest passages of so many queries."""
+        return [("read", self.queries(queries)), ("search", queries * self.facts.passages)]
 
 
-def _of_lengths(of: Plan) -> Iterator[str]:
-    encoder, read, longest = of.params.encoder, of.facts.passage_tokens, of.machine.tokens
-    limit, asked = encoder.passage_length, of.facts.query_tokens.unread(encoder.query_length)
-    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
-    setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
-    cutting = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
-    if read.unread(limit) > CUT:
-        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting
-        yield f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
-    elif read.longer(longest) > LONG_TEXTS:
-        longer = f"{read.longer(longest):.0%} of the texts are longer than the {longest} tokens that the model reads"
-        yield f"{longer}: {cutting}"
-    if asked > CUT:
-        told = f"{asked:.0%} is never read; raise encoder.query_length"
-        yield f"queries are cut after {encoder.query_length} tokens: {told}"
+def mgt_steps(params: Params, queries: int) -> tuple[int, int]:
+    """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
+    rounds = fold_count(params.mgt.beta)
+    batches = max(1, round(queries / rounds / params.mgt.batch_size))
+    return rounds * batches, max(1, round(queries / rounds / batches))
 
 
-def _of_counts(of: Plan) -> Iterator[str]:
-    facts, passes = of.facts, of.params.mgt.gnn_epochs
-    if facts.train < FEW_QUERIES:
-        yield f"{facts.train} training queries are few: training and graph gain little with less than some hundred"
-    if facts.dev < FEW_DEV:
-        cure = "raise data.dev_fraction, or add dev queries"
-        yield f"{facts.dev} dev queries are few: what is chosen by their score is chosen by chance; {cure}"
-    steps = passes * mgt_steps(of.params, facts.train)[0]
-    if passes and steps < FEW_STEPS:
-        yield f"the GNN trains for {steps} steps, it needs about 100: raise mgt.gnn_epochs"
-    if facts.train < facts.available:
-        yield (
-            f"the labels of {facts.available - facts.train:,} of {facts.available:,} training queries are left out: "
-            "the graph gains with every one; raise data.train_queries"
-        )
+def count(stage: Declared, at: Setting) -> Steps:
+    """The steps of a stage; of one that is not known, none."""
+    params, facts = at.params, at.facts
+    indexed = [*at.found(at.judged), ("other", at.rows * ROW)]
+    match stage.name:
+        case "prepare":
+            return [("other", RECORD * (facts.passages + facts.available + at.judged))]
+        case "untouched":
+            limit = min(params.untouched.passage_length or at.longest, at.longest)
+            return [("read", at.passages(facts.passages, limit)), *indexed]
+        case "bm25":
+            scored = (facts.train + at.judged) * facts.passages
+            return [("other", INDEXED * facts.passages + SCORED * scored + ROW * at.rows)]
+        case "train_dual_encoder":
+            return _train_dual_encoder(at, params.value(stage.item["section"]))
+        case "cache_passages":
+            return [("read", at.passages(facts.passages))]
+        case "mine_candidates":
+            return at.found(facts.train)
+        case "train_cross_encoder":
+            return _train_cross_encoder(at)
+        case "denoise":
+            return [("read", at.pairs(facts.train * (params.denoise.candidates + facts.labels_a_query)))]
+        case "train_no_gnn":
+            return _train_no_gnn(at)
+        case "build_graph":
+            return at.found(at.nodes)
+        case "embed_edges" if params.mgt.edge_features == "cross_encoder":
+            return [("read", at.pairs(at.nodes + at.edges + min(facts.passages, at.edges)))]  # with self-loops
+        case "train_mgt":
+            return _train_mgt(at)
+        case "encode_corpus":
+            again = at.passages(facts.passages) if params.mgt.epochs else 0.0  # the encoder has changed
+            forward = (2 * at.edges + at.nodes + facts.passages) / 3
+            return [("read", at.queries(at.nodes) + again), ("gnn", forward)]
+        case "build_index":
+            return indexed
+        case "baselines":  # write the runs of four systems and read others; one has an index of its own
+            return [*indexed, ("read", at.queries(facts.train + at.judged)), ("other", 12 * ROW * at.rows)]
+        case "evaluate":
+            return [("read", at.queries(facts.train + facts.test)), ("other", 6.0 + 10 * ROW * at.rows)]
+        case _:
+            return []
 
 
-def as_json(of: Plan) -> dict[str, Any]:
-    """The plan as plain values: minutes, and seconds of each stage."""
-    stages = [vars(stage) for stage in of.stages]
-    return {"machine": of.machine.name, "minutes": of.minutes, "hurts": hurts(of), "stages": stages}
+def _train_dual_encoder(at: Setting, section: Any) -> Steps:
+    batches = max(1, round(at.facts.train / section.batch_size))
+    steps, size = steps_of(section.epochs, batches), -(-at.facts.train // batches)
+    return _contrastive(at, section, steps, size) + at.evaluations(at.params.dev.evaluations)
+
+
+def _contrastive(at: Setting, section: Any, steps: int, queries: int, around: float = 0.0) -> Steps:
+    """Contrastive training; GradCache encodes once more where a batch has more texts than a chunk.
+
+    Args:
+        queries: of a batch.
+        around: queries more that a step encodes, besides those of its batch.
+    """
+    passages = queries * (1 + section.negatives)
+    asked, read = at.queries(queries + around), at.passages(passages)
+    again = sum(tokens for texts, tokens in ((queries, asked), (passages, read)) if texts > section.chunk_size)
+    return [("train", steps * (asked + read)), ("read", steps * again)]
+
+
+def _train_cross_encoder(at: Setting) -> Steps:
+    section, queries = at.params.train_cross_encoder, at.facts.train
+    batches = max(1, round(queries / section.batch_size))
+    steps, pairs = steps_of(section.epochs, batches), -(-queries // batches) * (1 + section.negatives)
+    return [("train_pair", steps * at.pairs(pairs)), ("read", at.params.dev.evaluations * at.pairs(at.dev_pairs))]
+
+
+def _train_no_gnn(at: Setting) -> Steps:
+    """Counted to its end; where it gains nothing on dev, it stops early."""
+    mgt = at.params.mgt
+    batches, size = mgt_steps(at.params, at.facts.train)
+    steps = (mgt.gnn_epochs + mgt.epochs) * batches
+    return _contrastive(at, mgt, steps, size) + at.evaluations(steps // mgt.evaluate_every + 2)
+
+
+def _train_mgt(at: Setting) -> Steps:
+    mgt, facts, k = at.params.mgt, at.facts, at.params.build_graph.k
+    batches, size = mgt_steps(at.params, facts.train)
+    share = at.edges / max(1, min(facts.passages, at.edges))  # edges of a passage that has any
+    share = min(share, mgt.max_neighbours or share)
+
+    def edges(passages: float) -> float:
+        """Those of both layers around so many passages."""
+        return passages * share + min(passages * share, at.nodes) * (k + 1)
+
+    steps, joint, passages = mgt.gnn_epochs * batches, mgt.epochs * batches, size * (1 + mgt.negatives)
+    scored = (steps + joint) // mgt.evaluate_every + 2
+    forward = scored * edges(at.pool(at.params.dev.cached_passages)) / 3
+    work = [("gnn", (steps + joint) * edges(passages) + forward), ("read", at.queries(at.nodes + facts.dev))]
+    trained = _contrastive(at, mgt, joint, size, min(passages * share, at.nodes))
+    return work + trained + at.evaluations(scored if joint else 0)

@@ -48,7 +48,7 @@ def read_claim() -> Claim | None:
 
 def read_choices() -> dict[str, Choice]:
     """System -> what it chose on dev, for the systems without training that have been made."""
-    places = {name: project.embeddings(name) for name in registry().shifted}
+    places = {name: project.embeddings(name) for name in registry().of_kind("shifted")}
     places |= {name: project.RUNS / name for name in registry().of_kind("reordered", "fused")}
     return {name: read_choice(place) for name, place in places.items() if (place / CHOICE).is_file()}
 
@@ -67,7 +67,7 @@ def read_results(measured: dict[str, Measured]) -> list[Results]:
     found = list(_read(project.METRICS, "all systems", measured))
     told = {system for table in found for system in table.means}
     for branch in registry().branches:
-        if not told.issuperset(registry().of_branch(branch)):
+        if not told.issuperset(registry().branches[branch].systems):
             found += read_branch(branch, measured)
     return found
 

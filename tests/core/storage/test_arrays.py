@@ -11,8 +11,8 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
+    array_blocks,
     is_finished,
-    iterate_blocks,
     open_matrix,
     read_manifest,
 )
@@ -117,7 +117,7 @@ def test_a_manifest_that_promises_something_else(tmp_path: Path, change: dict[st
 
 def test_blocks_cover_the_matrix_in_float32(tmp_path: Path) -> None:
     write_whole(tmp_path, dtype="float16")
-    blocks = list(iterate_blocks(tmp_path, rows=3))
+    blocks = list(array_blocks(open_matrix(tmp_path), rows=3))
     assert [(first, len(block)) for first, block in blocks] == [(0, 3), (3, 3), (6, 1)]
     assert all(block.dtype == np.float32 for _, block in blocks)
     np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), MATRIX)
@@ -128,7 +128,7 @@ def test_a_row_that_is_not_finite_is_named(tmp_path: Path, value: float) -> None
     spoilt = MATRIX.copy()
     spoilt[5, 1] = value
     write_whole(tmp_path, spoilt)
-    blocks = iterate_blocks(tmp_path, rows=2)
+    blocks = array_blocks(open_matrix(tmp_path), rows=2)
     assert [next(blocks)[0], next(blocks)[0]] == [0, 2]
     with pytest.raises(UserError, match=r"embeddings.npy: row 5 holds NaN or an infinite value; .*lower learning rate"):
         next(blocks)

@@ -202,49 +202,28 @@ def block_size(columns: int) -> int:
     return min(READ_ROWS, max(1, READ_BYTES // (columns * 4)))
 
 
-def iterate_blocks(folder: Path, rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (first row, block as float32) over a matrix. It is read, not mapped: past blocks do not stay in memory.
+def array_blocks(
+    matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield (first row, block as float32) over a matrix; of a mapped one past blocks do not stay in memory.
+
+    Args:
+        name: what errors call it; by default its file.
 
     Raises:
         UserError: a block holds NaN or an infinite value.
     """
-    manifest = read_manifest(folder)
-    n_rows, columns = manifest.shape
-    dtype = np.dtype(manifest.dtype)
-    rows = rows or block_size(columns)
-    offset = np.load(folder / MATRIX, mmap_mode="r").offset
-    with (folder / MATRIX).open("rb") as file:
-        file.seek(offset)
-        for first in range(0, n_rows, rows):
-            count = min(rows, n_rows - first)
-            block = np.fromfile(file, dtype=dtype, count=count * columns).reshape(count, columns).astype(np.float32)
-            _check_finite(folder / MATRIX, first, block)
-            yield first, block
-
-
-def array_blocks(
-    matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """As `iterate_blocks`, over a matrix in memory or mapped; of a mapped one past blocks do not stay in memory.
-
-    Args:
-        name: what errors call it; by default its file.
-    """
-    called = name or getattr(matrix, "filename", None) or "embeddings"
     rows = rows or block_size(matrix.shape[1])
     for first in range(0, len(matrix), rows):
-        block = np.ascontiguousarray(matrix[first : first + rows], dtype=np.float32)
+        block = np.array(matrix[first : first + rows], dtype=np.float32, order="C")  # a copy, which may be changed
         release(matrix)
-        _check_finite(called, first, block)
+        if (bad := row_not_finite(block)) is not None:
+            called = name or getattr(matrix, "filename", None) or "embeddings"
+            raise UserError(
+                f"{called}: row {first + bad} holds NaN or an infinite value; embeddings must be finite: "
+                "train with a lower learning rate or in float32, then make them again"
+            )
         yield first, block
-
-
-def _check_finite(name: object, first: int, block: NDArray[np.float32]) -> None:
-    if (bad := row_not_finite(block)) is not None:
-        raise UserError(
-            f"{name}: row {first + bad} holds NaN or an infinite value; embeddings must be finite: "
-            "train with a lower learning rate or in float32, then make them again"
-        )
 
 
 def row_not_finite(block: NDArray[np.floating[Any]]) -> int | None:

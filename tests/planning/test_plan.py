@@ -9,8 +9,7 @@ from gnn_encoder.pipeline.declared import Declared, read_stages
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.plan import main_branch, plan
-from gnn_encoder.planning.stages import Setting, Steps, count, mgt_steps
+from gnn_encoder.planning.plan import Setting, count, main_branch, mgt_steps, plan
 
 from ..project import ROOT
 from .conftest import make_facts, make_machine
@@ -25,8 +24,10 @@ def params(section: str = "seed", **values: Any) -> Params:
     )
 
 
-def steps(address: str, found: Params, facts: Facts) -> Steps:
-    return count(MAIN[address], Setting(found, facts, 256))
+def steps(address: str, found: Params, facts: Facts) -> dict[str, float]:
+    """How many of each kind."""
+    counted = count(MAIN[address], Setting(found, facts, 256))
+    return {kind: sum(number for one, number in counted if one == kind) for kind, _ in counted}
 
 
 def test_every_stage_of_the_main_branch_has_steps(facts: Facts) -> None:
@@ -37,8 +38,8 @@ def test_every_stage_of_the_main_branch_has_steps(facts: Facts) -> None:
 def test_seconds_are_steps_times_seconds_a_step(facts: Facts, machine: Machine) -> None:
     """27,413 passages of 50 to 150 tokens, of which 48 are read."""
     assert steps("cache_passages@dual_encoder", params(), facts) == {"read": 27_413 * 48}
-    (planned,) = plan(params(), facts, machine, [MAIN["cache_passages@dual_encoder"]]).stages
-    assert planned.work == pytest.approx(27_413 * 48 * 1e-4) and planned.start == pytest.approx(1.5 + 0.3)
+    planned = plan(params(), facts, machine, [MAIN["cache_passages@dual_encoder"]])
+    assert planned.stages == {"cache_passages@dual_encoder": pytest.approx(1.5 + 27_413 * 48 * 1e-4)}
 
 
 def test_training_of_m_de_and_gradient_caching(facts: Facts) -> None:
@@ -52,7 +53,7 @@ def test_training_of_m_de_and_gradient_caching(facts: Facts) -> None:
         )
         for chunk in (130, 64)
     )
-    assert whole["train"] == cached["train"] == pytest.approx(100 * tokens) and whole["step"] == 100
+    assert whole["train"] == cached["train"] == pytest.approx(100 * tokens)
     assert cached["read"] - whole["read"] == pytest.approx(100 * tokens)
 
 
@@ -77,6 +78,5 @@ def test_queries_without_labels_are_nodes_too(wanted: int | None, nodes: int) ->
 
 
 def test_a_machine_twice_as_fast_takes_half_the_time(facts: Facts) -> None:
-    stage = [MAIN["train_no_gnn"]]
-    slow, fast = (plan(params(), facts, make_machine(speed), stage).stages[0] for speed in (1, 2))
-    assert slow.work == pytest.approx(2 * fast.work)
+    slow, fast = (plan(params(), facts, make_machine(speed), [MAIN["train_no_gnn"]]).minutes for speed in (1, 2))
+    assert slow == pytest.approx(2 * fast)
