@@ -17,7 +17,6 @@ RUNS = DATA / "runs"
 MEASURES = DATA / "measures"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers
 DEV_CANDIDATES = DATA / "positives" / "candidates.parquet"  # what the sampled dev queries rank while models train
-RETRIEVER = DATA / "retriever"
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
 EXAMPLES = DATA / "examples" / "examples.parquet"
