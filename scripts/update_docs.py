@@ -61,7 +61,7 @@ def overview() -> Table:
 def quality(told: str) -> str:
     """Every system on the test queries, in one table or in one a branch; the claim; and `told`, what all are of."""
     params, claim = load_params(), read_claim()
-    found = [one for one in read_results({}) if one.split == "test" and not one.sampled]
+    found = [one for one in read_results() if one.split == "test" and not one.sampled]
     if not found:
         raise UserError("metrics/: nothing has been evaluated; run `dvc repro` first")
     tables = [titled(results_table(one, params.evaluate.significance)) for one in found]

@@ -43,7 +43,7 @@ def main(stage: Stage) -> None:
         log_tables(ceiling_table(one, split) for split, one in ceilings.items())
         found["ceiling"] = ceilings
     if stage.key == MAIN:
-        log_tables(split_table(MAIN, one, split, [baseline, MAIN]) for split, one in sliced.items())
+        log_tables(split_table(MAIN, one, split) for split, one in sliced.items())
         found["claim"] = claim = claim_of_main(values, section)
         log_claim(claim)
     for name, value in found.items():

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 # Before torch and transformers are imported anywhere: they read these once.
@@ -47,6 +48,22 @@ def tiny_params() -> Params:
 def tiny_corpus() -> Path:
     """A corpus in BEIR's format with train, dev and test judgements."""
     return TINY / "beir"
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that was built without training (built.py); read only: copy it to change it."""
+    from gnn_encoder import Searcher
+
+    from .built import BASE, SYSTEM, build  # only here: it loads torch
+
+    folder = tmp_path_factory.mktemp("built") / "project"
+    folder.mkdir()
+    with chdir(folder):
+        build(folder, "labels")
+        for system in (BASE, SYSTEM):
+            Searcher.open(f"data/indexes/{system}")  # makes the encoder's graph, so that no server waits for it
+    return folder
 
 
 # Files that take minutes begin, so that no worker is left with one of them in the end. The first builds the tiny

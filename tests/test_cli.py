@@ -243,10 +243,11 @@ def test_results_of_all_branches(root: Path) -> None:
     code, out, _ = call("results", "all")
     assert code == 0 and out.startswith("Test queries: all systems") and "\nGNN-encoder against " in out
     assert all(f"| {title_of(system)} " in out for system in ("bm25", "gnn_encoder", "pair", "dual_cross"))
-    project.measured("dual_encoder").mkdir(parents=True)
-    VALUES.with_columns(measure=pl.lit("RR@10")).write_parquet(project.measured("dual_encoder") / project.VALUES)
+    path = root / "metrics" / "gnn_encoder" / "test.json"
+    means = json.loads(path.read_text())
+    path.write_text(json.dumps(means | {"dual_encoder": means["dual_encoder"] | {"RR@10": 0.5}}))
     _, out, _ = call("results", "all")
-    assert "Test queries: all systems" not in out, "what has run here since has other figures"
+    assert "Test queries: all systems" not in out, "what has run since has other figures"
     shutil.rmtree(root / "metrics")
     code, _, err = call("results", "all")
     assert code == 2 and err.startswith("error: metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")

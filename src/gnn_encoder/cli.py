@@ -213,12 +213,12 @@ def results(
         from gnn_encoder.pipeline.params import load_params
         from gnn_encoder.presenting.conclusions import advice, claim_sentence
         from gnn_encoder.presenting.quality import results_table
-        from gnn_encoder.presenting.stored import read_branch, read_claim, read_measured, read_results
+        from gnn_encoder.presenting.stored import read_branch, read_claim, read_results
         from gnn_encoder.presenting.tables import titled
 
         params = load_params()
         (tested,) = parse([params.evaluate.significance])
-        found = read_results(read_measured()) if branch == ALL else read_branch(branch, read_measured())
+        found = read_results() if branch == ALL else read_branch(branch)
         first = MAIN if branch == ALL else branch
         if not found:
             raise not_built(f"metrics/{first}")

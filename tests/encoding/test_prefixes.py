@@ -14,8 +14,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries
-from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
-from gnn_encoder.exporting.sentence_transformer import export_sentence_transformer
+from gnn_encoder.exporting.query_encoder import export_sentence_transformer, read_settings, write_tokenizer
 from gnn_encoder.growing.encoding import embed_new
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -115,7 +114,7 @@ def test_sentence_transformers_puts_it_before_a_query_by_itself(
 
 def test_the_tokenizer_of_the_onnx_export_puts_it_there(folder: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "copied").mkdir()
-    SavedQueryEncoder.read(folder).copy_tokenizer(tmp_path / "copied", prefixed=True)
+    write_tokenizer(folder, tmp_path / "copied", read_settings(folder), prefixed=True)
     copied = Tokenizer.from_file(str(tmp_path / "copied" / "tokenizer.json"))
     own = AutoTokenizer.from_pretrained(tiny_model)
     for text in ("bread oven", LONG):

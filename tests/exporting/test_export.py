@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from gnn_encoder import cli
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.exporting import vectors as module
-from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project
 
-ROOT = Path(__file__).parents[2]
-N, D, VIEWS = 11, 6, 2
+from ..small import make
+
+N, VIEWS = 11, 2
+TEXTS = {f"p{i}": f"text {i} é" for i in range(N)}
 
 
 @pytest.fixture
@@ -27,22 +27,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with two built systems, one of which has two vectors a passage, as the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "ROWS", 4)  # several parts
-    (tmp_path / "systems.yaml").write_bytes((ROOT / "systems.yaml").read_bytes())
-    columns = [[f"p{i}" for i in range(N)], ["", *["T"] * (N - 1)], [f"text {i} é" for i in range(N)]]
-    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
     for system, views in (("gnn_encoder", 1), ("dual_cross", VIEWS)):
-        values = np.random.default_rng(views).normal(size=(N * views, D)).astype(np.float16)
-        names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": "f"}
-        with ArrayWriter(project.embeddings(system), values.shape, "float16") as writer:
-            writer.write(0, values)
-            writer.finish(ArrayManifest(shape=values.shape, dtype="float16", views=views, **names))
-        folders = project.embeddings(system), project.index(system)
-        build(*folders, factory="Flat", pids=project.PASSAGES, system=system, seed=0)
+        make(tmp_path, TEXTS, views=views, system=system)
     return tmp_path
 
 
 def matrix(system: str) -> np.ndarray:
-    return np.load(project.embeddings(system) / "embeddings.npy").astype(np.float32)
+    found: np.ndarray = np.load(project.embeddings(system) / "embeddings.npy")
+    return found
 
 
 def export(*arguments: str) -> tuple[int, str]:
@@ -106,4 +98,4 @@ def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: li
 def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:
     code, out = export(*arguments)
     assert code == 2 and message in out and out.count("\n") == 1
-    assert sorted(os.listdir()) == ["data", "systems.yaml"]
+    assert sorted(os.listdir()) == ["data", "params.yaml", "systems.yaml"]

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from gnn_encoder.exporting import command
-from gnn_encoder.exporting.onnx_encoder import LOADING, MODEL
+from gnn_encoder.exporting.query_encoder import MODEL, ONNX
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
@@ -43,7 +43,7 @@ def test_the_embeddings_are_ours(root: Path, exported: Path) -> None:
 
 def test_the_code_of_the_card_runs_without_torch(root: Path, exported: Path, tmp_path: Path) -> None:
     assert {path.name for path in exported.iterdir()} == {"README.md", MODEL, "tokenizer.json", "tokenizer_config.json"}
-    code = LOADING.split("```python\n")[1].split("```")[0].replace("folder/of/this/file", str(exported))
+    code = ONNX.split("```python\n")[1].split("```")[0].replace("folder/of/this/file", str(exported))
     assert code.strip() in (exported / "README.md").read_text().replace("folder/of/this/file", str(exported))
     script = tmp_path / "load.py"
     script.write_text(code)

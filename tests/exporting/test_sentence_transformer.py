@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from gnn_encoder.exporting import command
-from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
+from gnn_encoder.exporting.query_encoder import read_settings, write_tokenizer
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import resolve
 from gnn_encoder.pipeline import project
@@ -80,7 +80,7 @@ def test_a_length_that_another_call_left_behind_is_not_taken_over(tmp_path: Path
     config = tmp_path / "encoder" / "tokenizer_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "max_length": 128}))
     (tmp_path / "out").mkdir()
-    SavedQueryEncoder.read(tmp_path / "encoder").copy_tokenizer(tmp_path / "out")
+    write_tokenizer(tmp_path / "encoder", tmp_path / "out", read_settings(tmp_path / "encoder"))
     written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert written["model_max_length"] == 16 and "max_length" not in written
 

@@ -1,51 +1,18 @@
-"""Projects with a built GNN-encoder of random weights, one for each kind of graph."""
+"""Projects in which passages are added and deleted: one for each kind of graph, and a small one without models."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
-import torch
 
-from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.growing import commands
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.query_encoder import QueryEncoder
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import registry
 
-from ..project import ROOT, call_stage, declare
-from .small import BUILT, encode, make, vector
-
-SYSTEM, BASE = "gnn_encoder", "dual_encoder"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What differs between the projects: parameters, whether the GNN's encoder differs from M_de, generated nodes."""
-
-    params: tuple[str, ...]
-    joint: bool = False
-    generated: bool = False
-
-
-PRODUCT = "mgt.edge_features=product"
-KINDS = {
-    "labels": Kind((PRODUCT,)),
-    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True, generated=True),
-    "plain_edges": Kind(
-        ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint=True
-    ),
-    "without_labels": Kind((PRODUCT, "encode_corpus.labelled_edges=false"), generated=True),
-}
+from ..built import build
+from ..small import BUILT, encode, make, vector
 
 
 class TextIsVector:
@@ -70,77 +37,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def project_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Params]]:
     """Builds a project of some kind, which becomes the current folder."""
 
-    def build(name: str) -> Params:
+    def make_current(name: str) -> Params:
         folder = tmp_path / "project"
-        (folder / "tests").mkdir(parents=True)
-        (folder / "tests" / "tiny").symlink_to(ROOT / "tests" / "tiny")
-        declare(folder)
+        folder.mkdir()
         monkeypatch.chdir(folder)
-        _build(KINDS[name])
+        build(folder, name)
         return load_params()
 
-    yield build
+    yield make_current
     registry.cache_clear()  # one of them has a registry of its own
-
-
-def _build(kind: Kind) -> None:
-    init(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *kind.params])
-    call_stage("prepare")
-    _save_models(load_params(), kind)
-    project.embeddings("retriever").mkdir(parents=True)  # which the stage names, for a start that changed no weight
-    call_stage("cache_passages", BASE)
-    if kind.generated:
-        _generate()
-    call_stage("build_graph", SYSTEM)
-    if "mgt.edge_features=cross_encoder" in kind.params:
-        call_stage("embed_edges", SYSTEM)
-    project.edge_features(SYSTEM).mkdir(parents=True, exist_ok=True)
-    call_stage("encode_corpus", SYSTEM)
-    for system in (BASE, SYSTEM):
-        call_stage("build_index", system)
-
-
-def _generate() -> None:
-    """Make the first words of each passage a generated query, and a node."""
-    passages = pl.read_parquet(project.PASSAGES)
-    words = passages["text"].str.split(" ").list.head(4).list.join(" ")
-    columns = {"qid": [f"g{row}" for row in range(len(words))], "text": words, "answers": [[]] * len(words)}
-    write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(columns, pl.Schema(QUERIES)).to_arrow()])
-    systems = Path("systems.yaml")
-    own = "nodes: training\n    generated: data/prepared/queries/train.parquet"
-    systems.write_text(systems.read_text().replace(own, "nodes: both\n    generated: data/generated", 1))
-    registry.cache_clear()
-
-
-def _save_models(params: Params, kind: Kind) -> None:
-    encoder = DualEncoder.from_pretrained(params.encoder)
-    _disturb(encoder, seed=1)
-    encoder.save(project.encoder(BASE))
-    encoder.save(project.encoder("retriever"))
-    if kind.joint:
-        _disturb(encoder, seed=2)
-    encoder.save(project.gnn(SYSTEM) / "encoder")
-    CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
-    gnn = QueryPassageGNN(
-        GNNConfig(
-            dimension=encoder.dimension,
-            edge_dimension=encoder.dimension,
-            layers=params.mgt.layers,
-            heads=4,
-            gate="learned",
-            edge_features=params.mgt.edge_features,
-            graph="full",
-            labelled=params.build_graph.labelled,
-            similarity=params.encoder.similarity,
-        )
-    )
-    _disturb(gnn, seed=3, by=0.3)
-    gnn.save(project.gnn(SYSTEM))
-
-
-@torch.no_grad()
-def _disturb(model: torch.nn.Module, *, seed: int, by: float = 0.02) -> None:
-    """Move every weight, so that no part of a model is without effect."""
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter += by * torch.randn(parameter.shape, generator=generator)

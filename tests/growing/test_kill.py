@@ -16,7 +16,7 @@ import pytest
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.versions import current, folder_of
 
-from .small import SYSTEM, contents, encode, jsonl
+from ..small import SYSTEM, contents, encode, jsonl
 
 TOUCHING = ((builtins, "open"), (io, "open"), (os, "mkdir"), (os, "replace"), (os, "rename"), (os, "unlink"))
 COMMANDS = {

@@ -263,7 +263,7 @@ def test_alpha_is_of_pair_alone(stages: Any) -> None:
 def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:
     copy = copy_of(project)
     shutil.rmtree(copy.folder / "data" / "pair_labels")
-    write_json(copy.folder / "metrics" / "evidence" / "new.json", {"share": 0.625})
+    write_json(copy.folder / "metrics" / "reranked" / "latency.json", {"share": 0.625})
     ran = copy.fork(["-m", "gnn_encoder.cli", "report"])
     assert ran.status == 0, ran.output
     page = (copy.folder / "report" / "index.html").read_text()

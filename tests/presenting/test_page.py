@@ -88,21 +88,8 @@ def test_nothing_is_fetched_and_nothing_runs(one_branch: Path, params: Params) -
 
 def test_text_of_passages_and_queries_stays_text(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    assert all(" ".join(one.split()) in text for one in TEXTS)
-    assert "<script>alert('second')</script> 0.50 → 1.00" in text
-
-
-def test_queries_won_and_lost(one_branch: Path, params: Params) -> None:
-    text = Structure(render(params)).text
-    assert "GNN-encoder against M_de: 1 better, 1 worse, 1 the same" in text
-    won, lost = text[text.index("Won most") :].split("Lost most")
-    assert "first?" not in won and "third?" not in won, "one query gained"
-    # M_de has the relevant p1 at rank 2, GNN-encoder at rank 1.
-    sides = re.findall(r"(M_de|GNN-encoder) RR@10 (\S+) (.*?)(?=(?:M_de|GNN-encoder) RR@10|$)", won)
-    pids = [(name, value, re.findall(r"\bp\d\b", passages)) for name, value, passages in sides]
-    assert pids == [("M_de", "0.50", ["p0", "p1", "p2"]), ("GNN-encoder", "1.00", ["p1", "p0", "p2"])]
-    assert sides[1][2].startswith("relevant <i>title</i> </script>") and sides[0][2].count("relevant") == 1
-    assert lost.strip().startswith("third? 0.33 → 0.00")
+    assert all(" ".join(TEXTS[row].split()) in text for row in (0, 1, 3))
+    assert "<script>alert('second')</script>" in text and "relevant: <i>title</i> </script>" in text
 
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
@@ -115,7 +102,7 @@ def test_nothing_has_run(empty: Path, params: Params) -> None:
 
 def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    assert "Test queries: GNN-encoder and what it is compared with" in text
+    assert "Test queries: GNN-encoder, with what it is compared with" in text
     assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
     assert "Costs Not made yet. Run dvc repro pipelines/comparison/dvc.yaml ." in text
     assert "Slices Not made yet. Run dvc repro ." in text
@@ -126,7 +113,7 @@ def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Para
     """It was measured before `evaluate.significance` named the measure, which its values do not have."""
     path = project.measured(system) / project.VALUES
     pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
-    assert "No branch has been measured" in Structure(render(params)).text
+    assert "Won and lost Not made yet. Run dvc repro ." in Structure(render(params)).text
 
 
 def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
@@ -140,18 +127,13 @@ def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None
     assert "Chosen on 3 dev queries" in page and "<td>weight -0.25</td>" in page
 
 
-def test_evidence_is_shown_as_it_is_found(one_branch: Path, params: Params) -> None:
-    write_json(project.METRICS / "evidence" / "new.json", {"full": {"RR@10": 0.5}, "<b>": {"RR@10": 0.4875}})
+def test_evidence_and_what_reranking_costs(one_branch: Path, params: Params) -> None:
     write_json(project.METRICS / "evidence" / "cases.json", {"won_at_rank_1": 191})
     write_json(project.METRICS / "reranked" / "latency.json", {"share": 0.123})
     (project.PLOTS / "evidence").mkdir(parents=True)
     (project.PLOTS / "evidence" / "figure_3.png").write_bytes(PIXEL)
     page = Structure(render(params))
-    told = [
-        "Queries won and lost at rank 1 won at rank 1 191",
-        "new full RR@10 0.5 <b> RR@10 0.4875",
-        "latency share 0.123",
-    ]
+    told = ["M_de, reranked share 0.123", "Queries won and lost at rank 1 won at rank 1 191"]
     places = [page.text.find(one) for one in told]
     assert -1 not in places and places == sorted(places)
     (picture,) = (attributes for tag, attributes in page.elements if tag == "img")

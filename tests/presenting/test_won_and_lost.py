@@ -6,26 +6,25 @@ import pytest
 from gnn_encoder.core.records import QRELS
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting import won_and_lost
-from gnn_encoder.presenting.params import Report
+from gnn_encoder.presenting.won_and_lost import won_and_lost_table
 
 
-def test_fewer_queries_and_passages_on_demand(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(won_and_lost, "LONGEST", 9)
-    found = won_and_lost.won_and_lost("gnn_encoder", "RR@10", load_params().evaluate, Report(queries=1, passages=1))
-    assert found and (found.better, found.worse, found.same) == (1, 1, 1)
-    ((won,), (lost,)) = found.won, found.lost
-    assert (won.text, won.values) == ("<script>alert('second')</script>", [0.5, 1.0])
-    assert [[(one.pid, one.text, one.relevant) for one in side] for side in won.passages] == [
-        [("p0", "plain wo…", False)],
-        [("p1", "<i>title…", True)],
+def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M_de has the relevant p1 at rank 2, GNN-encoder at rank 1; the first query is the same for both."""
+    monkeypatch.setattr(won_and_lost, "LONGEST", 20)
+    found = won_and_lost_table("gnn_encoder", "RR@10", "passage")
+    assert found and found.columns == ["query", "first by M_de", "first by GNN-encoder", "RR@10"]
+    link = "see …"
+    assert found.rows == [
+        ["<script>alert('second')</script>", link, "relevant: <i>title</i> …", "0.50 → 1.00"],
+        ["third?", link, "{{ 7 * 7 }} {% raw …", "0.33 → 0.00"],
     ]
-    assert lost.text == "third?" and lost.values == [pytest.approx(1 / 3), 0.0]
+    assert found.note == "1 queries better, 1 worse, 1 the same"
 
 
 def test_a_branch_without_a_main_system_has_none(one_branch: Path) -> None:
-    assert won_and_lost.won_and_lost("distilled", "RR@10", load_params().evaluate, load_params().report) is None
+    assert won_and_lost_table("distilled", "RR@10", "passage") is None
 
 
 def test_relevant_passages_by_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A tiny project with built systems, among them a GNN-encoder with random weights; apps over it, and real servers."""
+"""Copies of the built project, and real servers over it."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,77 +15,12 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-import torch
 
-from gnn_encoder import Searcher
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.index.build import build
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.experiment import init
-from gnn_encoder.pipeline.params import load_params
-
-from ..project import ROOT, call_stage, declare
+from ..project import ROOT
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
-SYSTEMS = ("gnn_encoder", "dual_encoder", "query_mean")
 QUERY = "Which milk is halloumi made with?"
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project; read only: copy it to change it."""
-    folder = tmp_path_factory.mktemp("serving") / "project"
-    (folder / "tests").mkdir(parents=True)
-    shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
-    declare(folder)
-    with chdir(folder):
-        init([str(folder / "tests" / "tiny" / "params.yaml"), "mgt.edge_features=product"])
-        _build()
-    return folder
-
-
-def _build() -> None:
-    call_stage("prepare")
-    params = load_params()
-    torch.manual_seed(0)
-    encoder = DualEncoder.from_pretrained(params.encoder)
-    encoder.save(project.encoder("dual_encoder"))
-    shutil.copytree(project.encoder("dual_encoder"), project.encoder("retriever"))
-    project.embeddings("retriever").mkdir(parents=True)
-    call_stage("cache_passages", "dual_encoder")
-    call_stage("build_graph", "gnn_encoder")
-    encoder.save(project.encoder("gnn_encoder"))
-    network().save(project.gnn("gnn_encoder"))
-    project.edge_features("gnn_encoder").mkdir(parents=True)
-    call_stage("encode_corpus", "gnn_encoder")
-    shutil.copytree(project.embeddings("dual_encoder"), project.embeddings("query_mean"))
-    for system in SYSTEMS:
-        folders = project.embeddings(system), project.index(system)
-        build(*folders, factory="Flat", pids=project.PASSAGES, system=system, seed=params.seed)
-        Searcher.open(project.index(system))  # makes the encoder's graph, so that no server waits for it
-
-
-def network() -> QueryPassageGNN:
-    """A network whose heads, labels and gates all differ."""
-    config = GNNConfig(
-        dimension=32,
-        edge_dimension=None,
-        layers=2,
-        heads=4,
-        gate="learned",
-        edge_features="product",
-        graph="full",
-        labelled=True,
-        similarity="cosine",
-    )
-    torch.manual_seed(1)
-    gnn = QueryPassageGNN(config)
-    with torch.no_grad():
-        for parameter in gnn.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return gnn
 
 
 @pytest.fixture
@@ -114,8 +49,8 @@ class Server:
 
     def explaining(self) -> list[int]:
         """The processes that explain."""
-        children = psutil.Process(self.process.pid).children()
-        return [one.pid for one in children if one.status() != psutil.STATUS_ZOMBIE]
+        alive = [one for one in psutil.Process(self.process.pid).children() if one.status() != psutil.STATUS_ZOMBIE]
+        return [one.pid for one in alive if "spawn_main" in " ".join(one.cmdline())]
 
 
 def until(holds: Callable[[], Any], seconds: float = 60) -> None:

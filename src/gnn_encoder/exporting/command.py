@@ -10,8 +10,8 @@ from gnn_encoder.pipeline.systems import registry
 
 # Format -> the module and function that write it; imported when asked for, since some load torch.
 FORMATS = {
-    "sentence-transformers": ("sentence_transformer", "export_sentence_transformer"),
-    "onnx": ("onnx_encoder", "export_onnx"),
+    "sentence-transformers": ("query_encoder", "export_sentence_transformer"),
+    "onnx": ("query_encoder", "export_onnx"),
     "npy": ("vectors", "export_npy"),
     "parquet": ("vectors", "export_parquet"),
     "faiss": ("vectors", "export_faiss"),

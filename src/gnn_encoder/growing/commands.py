@@ -65,14 +65,11 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
     check_system(system, takes_passages=False)
     with next_version(system) as folder:
         before, wanted = current(system).checked(), read_pids(pids, path)
-        found = rows_of(before.passages, wanted["pid"])
-        unknown = wanted.join(found, on="pid", how="anti", maintain_order="left")
+        found = rows_of(before.passages, wanted)
+        unknown = wanted.filter(~wanted.is_in(found["pid"].implode()))
         if len(unknown):
             more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
-            raise UserError(
-                f"{unknown['place'][0]}no passage {unknown['pid'][0]!r} is in the index of {system}{more}; "
-                "nothing is deleted: leave out what is not there"
-            )
+            raise UserError(f"no passage {unknown[0]!r} is in the index of {system}{more}; nothing is deleted")
         if len(found) == count_rows(before.passages):
             raise UserError(f"these are all passages of {system}; nothing is deleted: an index needs one passage")
         _write(system, folder, before, found["row"].to_numpy())

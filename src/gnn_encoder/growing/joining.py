@@ -5,9 +5,8 @@ would retrieve it by M_de, and the trained GNN informs it by these (Eq. 8-10). T
 those of the built graph: the new passage listens to the queries, and they will listen to it in the next build.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,32 +35,6 @@ from gnn_encoder.pipeline.opening import load_encoder, open_queries
 from gnn_encoder.pipeline.params import Params
 
 
-class LayerTwo(TypedDict):
-    """What the second layer reads of new passages; as of `QueryPassageGNN.interactive_passages`."""
-
-    h_p: Tensor
-    h_q_prime: Tensor
-    edge_query: Tensor
-    edge_passage: Tensor
-    edge_features: Tensor | None
-    loop_features: Tensor | None
-    h_q: Tensor
-    labelled: Tensor | None
-
-
-@dataclass(frozen=True)
-class Joined:
-    """New passages with their edges, ready for the second layer.
-
-    Attributes:
-        edges: columns query, passage, score, labelled: whether a training query is labelled with the passage.
-        inputs: the same as tensors.
-    """
-
-    edges: pl.DataFrame
-    inputs: LayerTwo
-
-
 class GraphJoiner:
     """The built graph of a system, its GNN and its encoders, open for new passages.
 
@@ -75,12 +48,12 @@ class GraphJoiner:
         model = project.gnn(system)
         check_model(project.embeddings(system), fingerprint(model), f"encode_corpus@{system}")
         check_model(matrix, DualEncoder.fingerprint(base), f"cache_passages@{self._source.base}")
-        self.gnn = QueryPassageGNN.load(model).to(device()).eval()
+        self._gnn = QueryPassageGNN.load(model).to(device()).eval()
         self._m_de = load_encoder(base, params.encoder)
         same, joint = same_encoder(model / "encoder", matrix), model / "encoder"
         self._joint = self._m_de if same else load_encoder(joint, params.encoder)
         self._m_ce = None
-        if self.gnn.config.edge_features == "cross_encoder":
+        if self._gnn.config.edge_features == "cross_encoder":
             self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
         self._dtype = read_manifest(matrix).dtype
         self._open_graph()
@@ -89,22 +62,15 @@ class GraphJoiner:
 
     @torch.no_grad()
     def __call__(self, passages: pl.DataFrame) -> Matrix:
-        """h'_p of new passages. *Shape:* passages (b,), columns pid, title, text -> (b, d)."""
-        informed: Matrix = self.gnn.interactive_passages(**self.join(passages).inputs).cpu().numpy()
-        return informed
-
-    def join(self, passages: pl.DataFrame) -> Joined:
-        """Encode and link passages. Labels of an id, and what retrieved it in the build, go on to hold."""
-        cached = embed_new(self._m_de, passages, self._params.encoder.batch_tokens)
-        cached = cached.astype(self._dtype).astype(np.float32)
-        h_p = cached
+        """h'_p of new passages. *Shape:* (b,), columns pid, title, text -> (b, d)."""
+        h_p = cached = self.embed(passages)
         if self._joint is not self._m_de:
             h_p = embed_new(self._joint, passages, self._params.encoder.batch_tokens)
-        edges = self._edges(passages["pid"], cached)
+        edges = self.edges_of(passages["pid"], cached)
         queries, edge_query = np.unique(edges["query"].to_numpy(), return_inverse=True)
         edge_passage = edges["passage"].to_numpy(writable=True)
         features, loops = self._features(passages, queries, edge_query, edge_passage)
-        inputs = LayerTwo(
+        informed = self._gnn.interactive_passages(
             h_p=_tensor(h_p),
             h_q_prime=_tensor(self._queries["h_q_prime"][queries]),
             edge_query=torch.from_numpy(edge_query).to(device()),
@@ -112,12 +78,24 @@ class GraphJoiner:
             edge_features=features,
             loop_features=loops,
             h_q=_tensor(self._queries["h_q"][queries]),
-            labelled=_tensor(edges["labelled"].to_numpy()) if self.gnn.config.labelled else None,
+            labelled=_tensor(edges["labelled"].to_numpy()) if self._gnn.config.labelled else None,
         )
-        return Joined(edges, inputs)
+        return np.asarray(informed.cpu())
 
-    def _edges(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
-        """As `Joined.edges`; a graph of self-loops has none."""
+    def embed(self, passages: pl.DataFrame) -> Matrix:
+        """E_P by M_de, rounded as the pipeline stores it. *Shape:* (b,), columns title, text -> (b, d)."""
+        cached = embed_new(self._m_de, passages, self._params.encoder.batch_tokens)
+        return cached.astype(self._dtype).astype(np.float32)
+
+    def edges_of(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
+        """The edges of new passages. Labels of an id, and what retrieved it in the build, go on to hold.
+
+        *Shape:* pids (b,), cached (b, d).
+
+        Returns:
+            Columns query, passage, score, labelled: whether a training query is labelled with the passage. A graph of
+            self-loops has no edges.
+        """
         built = rows_of(project.PASSAGES, pids).join(pl.DataFrame({"pid": pids}).with_row_index("place"), on="pid")
         built = built.select(pl.col("row").cast(pl.Int32), pl.col("place").cast(pl.Int64))
         edges, at = self._graph.passage_edges(built["row"].to_numpy())
@@ -129,7 +107,7 @@ class GraphJoiner:
         found = found.with_columns(labelled=pl.col("known").fill_null(False) & (pl.col("query") < self._training))
         if not self._params.encode_corpus.labelled_edges:
             found = found.filter(pl.col("known").is_null())
-        if self.gnn.config.graph == "self_loops":
+        if self._gnn.config.graph == "self_loops":
             found = found.clear()
         return nearest(found, self._params.mgt.max_neighbours).drop("known")
 
@@ -172,8 +150,8 @@ class GraphJoiner:
         batch_tokens = self._params.encoder.batch_tokens
         asked = embedded(self._m_de)
         h_q = asked if self._joint is self._m_de else embedded(self._joint)
-        near = deployed_neighbourhood(self._source, self.gnn.config, self._params)
-        informed = near.interactive_queries(self.gnn, np.arange(len(h_q)), torch.from_numpy(h_q).to(near.device))
+        near = deployed_neighbourhood(self._source, self._gnn.config, self._params)
+        informed = near.interactive_queries(self._gnn, np.arange(len(h_q)), torch.from_numpy(h_q).to(near.device))
         for name, values in (("m_de", asked), ("h_q", h_q), ("h_q_prime", informed.cpu().numpy())):
             np.save(folder / f"{name}.npy", values)
 

@@ -1,4 +1,4 @@
-"""What users give: passages to add, ids to delete. A wrong row is told with its place. And where ids are in a table."""
+"""What users give: passages to add, ids to delete; and where ids are in a table."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,23 +29,19 @@ def write_passages(path: Path, target: Path) -> None:
     check_unique(pl.read_parquet(target, columns=["pid"])["pid"], lambda: read_corpus(path), "_id")
 
 
-def read_pids(pids: Iterable[str], path: Path | None) -> pl.DataFrame:
+def read_pids(pids: Iterable[str], path: Path | None) -> pl.Series:
     """Ids from the command line and from a file with one a line, each once.
-
-    Returns:
-        Columns pid and place, where a file has it, before a message about it.
 
     Raises:
         UserError: there is none, the file is missing, or an id could be none.
     """
-    found = [(pid, "") for pid in pids]
+    found = list(pids)
     if path is not None:
         _check_file(path)
-        found += [(check_id(place, "pid", line), f"{place}: ") for place, line in read_lines(path)]
+        found += [check_id(place, "pid", line) for place, line in read_lines(path)]
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
-    table = pl.DataFrame(found, {"pid": pl.String(), "place": pl.String()}, orient="row")
-    return table.filter(pl.col("pid").is_first_distinct())
+    return pl.Series("pid", found, pl.String()).unique(maintain_order=True)
 
 
 def rows_of(passages: Path, pids: pl.Series) -> pl.DataFrame:
@@ -55,8 +51,6 @@ def rows_of(passages: Path, pids: pl.Series) -> pl.DataFrame:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"{path}: is a folder; name a file in it")
     if not path.is_file():
         raise UserError(f"{path}: no such file; correct the path")
     if path.stat().st_size == 0:

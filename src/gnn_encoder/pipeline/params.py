@@ -22,7 +22,6 @@ from gnn_encoder.index.params import BM25, Index, Retrieve
 from gnn_encoder.mgt.params import MGT, TrainNoGNN
 from gnn_encoder.models.params import CachePassages, Encoder, Untouched
 from gnn_encoder.pair.params import Pair
-from gnn_encoder.presenting.params import Report
 from gnn_encoder.training.params import (
     Contrastive,
     Denoise,
@@ -64,7 +63,6 @@ class Params(Section):
     rerank: Rerank
     evaluate: Evaluate
     evidence: Evidence
-    report: Report
 
     def of_trial(self, trial: Trial) -> Self:
         """This experiment with the trial's changes of `mgt`."""

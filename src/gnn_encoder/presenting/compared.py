@@ -8,14 +8,13 @@ from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.figures import Panel, system_style, wrapped
 from gnn_encoder.presenting.formats import NOTHING
-from gnn_encoder.presenting.quality import Measured
+from gnn_encoder.presenting.quality import Mean
 from gnn_encoder.presenting.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LATENCY = "encode and search (ms a query)"
-SECOND = "second look-up, ms"
 NOTE = (
     "One query at a time, medians; training is all stages on the way to the encoder, "
     f"{NOTHING} where one of them was interrupted"
@@ -24,24 +23,22 @@ SIMILARITIES = ("s(p+,q)", "s(p+,p-)")
 
 
 def costs_table(costs: dict[str, Costs]) -> Table:
-    """One row per system. The column of second look-ups is left out where no system needs one."""
-    columns = ["System", "vectors a passage", "bytes a passage", "encode, ms", "search, ms", SECOND, "training, s"]
+    """One row per system."""
+    times = ["encode, ms", "search, ms", "second look-up, ms", "training, s"]
     rows = [_row(*one) for one in costs.items()]
-    if not any(cost.lookup_ms for cost in costs.values()):
-        place = columns.index(SECOND)
-        columns, *rows = ([*row[:place], *row[place + 1 :]] for row in [columns, *rows])
-    return Table(title="Costs", columns=columns, rows=rows, note=NOTE)
+    return Table(
+        title="Costs", columns=["System", "vectors a passage", "bytes a passage", *times], rows=rows, note=NOTE
+    )
 
 
-def latency_panel(means: Measured, costs: dict[str, Costs], measure: str) -> Panel:
+def latency_panel(means: dict[str, Mean], costs: dict[str, Costs], measure: str) -> Panel:
     """The mean of `measure` with its 95% interval against latency, one mark per system."""
 
     def paint(axes: "Axes") -> None:
         for system, cost in costs.items():
-            if mean := means.get(system, {}).get(measure):
-                half = None if mean.half is None else 100 * mean.half
-                style, label = system_style(system), wrapped(system)
-                axes.errorbar(cost.latency_ms, 100 * mean.mean, yerr=half, linestyle="", label=label, **style)
+            if mean := means.get(system):
+                mark = {"linestyle": "", "label": wrapped(system), **system_style(system)}
+                axes.errorbar(cost.latency_ms, 100 * mean.mean, yerr=100 * mean.half, **mark)
         axes.set(xlabel=LATENCY, ylabel=f"{measure} (points)")
         axes.set_xlim(0, 1.06 * axes.dataLim.x1)  # a margin, since a mark on the edge would be cut in half
 

@@ -1,4 +1,4 @@
-"""The report: one HTML file with the tables of a run, the figures that its stages drew, and queries won and lost."""
+"""The report: one HTML file with the tables of a run and the figures that its stages drew."""
 
 import base64
 from dataclasses import dataclass, field
@@ -9,7 +9,6 @@ from typing import Any
 import jinja2
 import polars as pl
 from markupsafe import Markup
-from pydantic import TypeAdapter
 
 from gnn_encoder.evaluation.ceiling import Ceiling
 from gnn_encoder.evaluation.costs import Costs
@@ -17,7 +16,7 @@ from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.pipeline.systems import CEILING, registry, title_of
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.compared import costs_table, views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
@@ -25,11 +24,10 @@ from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
 from gnn_encoder.presenting.quality import ceiling_table, results_table
 from gnn_encoder.presenting.slice_table import split_table
-from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_measured, read_record, read_results
+from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_record, read_results
 from gnn_encoder.presenting.tables import Table, table_of
-from gnn_encoder.presenting.won_and_lost import won_and_lost
+from gnn_encoder.presenting.won_and_lost import won_and_lost_table
 
-ELSEWHERE = {*project.JUDGED, "significance", "baselines", "costs", "slices", "claim"}  # in other sections
 COMPARISON = "dvc repro pipelines/comparison/dvc.yaml"
 
 
@@ -48,26 +46,28 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     """The whole page as HTML. The same artifacts give the same text."""
     (tested,) = parse([params.evaluate.significance])
     statistics = read_json(project.PREPARED / "statistics.json") or {}
-    compared = [won_and_lost(branch, tested, params.evaluate, params.report) for branch in registry().branches]
-    sections = [results(tested), slices(), costs(), pair(), dual_cross(), evidence(tested)]
-    sections += [
+    compared = [won_and_lost_table(branch, tested, params.evaluate.by) for branch in registry().branches]
+    sections = [
+        *(results(tested), slices(), costs(), pair(), dual_cross(), evidence(tested)),
+        Section(title="Won and lost", command="dvc repro", tables=[one for one in compared if one]),
         Section(title="Data", command="dvc repro", tables=_table(statistics, "The prepared tables")),
         Section(title="Stages", command="dvc repro", tables=[stages_table()]),
     ]
     return _template().render(
         facts=facts(params, statistics),
         sections=sections,
-        compared=[one for one in compared if one],
-        measure=tested,
         params=path.read_text(encoding="utf-8"),
         versions=versions(),
     )
 
 
 def results(tested: str) -> Section:
-    """The tables of all systems, or of branches that ran alone; the claim; what was chosen on dev; the figures."""
+    """The tables of systems, the claim, the ways to the ceiling, what was chosen on dev, and the figures."""
     claim, choices, figures = read_claim(), read_choices(), list[Path]()
-    tables = [results_table(one, tested) for one in read_results(read_measured())]
+    tables = [results_table(one, tested) for one in read_results()]
+    for path in (project.METRICS / CEILING / "ceiling.json", project.METRICS / "ceiling.json"):
+        ceilings = read_record(path, dict[str, Ceiling]) or {}
+        tables += [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
     for name in ("systems.png", "recall.png"):
         every = _drawn(project.PLOTS / name)  # after `compare`
         figures += every or _drawn(*(project.PLOTS / branch / name for branch in registry().branches))
@@ -90,9 +90,10 @@ def slices() -> Section:
 
 
 def costs() -> Section:
-    """The costs of each system as `compare` measured them, and quality against latency."""
+    """The costs of each system as `compare` measured them, quality against latency, and what reranking costs."""
     measured = read_record(project.METRICS / "costs.json", dict[str, Costs])
     tables = [costs_table(measured)] if measured else []
+    tables += _table(read_json(project.METRICS / CEILING / "latency.json"), title_of(CEILING))
     return Section(title="Costs", command=COMPARISON, tables=tables, figures=_drawn(project.PLOTS / "costs.png"))
 
 
@@ -113,27 +114,15 @@ def dual_cross() -> Section:
 
 
 def evidence(tested: str) -> Section:
-    """The papers' tables and figures in their order, then all JSON files of metrics/ that no other section shows."""
-    folder, tables = project.EVIDENCE.name, list[Table]()
-    ours = {path.stem: path for path in sorted((project.METRICS / folder).glob("*.json"))}
-    for name in sorted(ours, key=[*TITLES, *ours].index):
-        tables += evidence_tables(name, read_json(ours[name]), tested)
+    """The GNN-encoder paper's tables and figures, in its order."""
+    tables, folder = list[Table](), project.EVIDENCE.name
+    for name in TITLES:
+        if value := read_json(project.METRICS / folder / f"{name}.json"):
+            tables += evidence_tables(name, value, tested)
     if cases := read_json(project.EVIDENCE / "cases.json"):
         tables.append(cases_table(cases))
-    for path in sorted(project.METRICS.rglob("*.json")):
-        if path.stem not in ELSEWHERE and path.parent.name != folder:
-            tables += other_tables(path)
     figures = _drawn(*sorted((project.PLOTS / folder).glob("*.png")))
     return Section(title="Evidence", command="dvc repro pipelines/evidence/dvc.yaml", tables=tables, figures=figures)
-
-
-def other_tables(path: Path) -> list[Table]:
-    """The tables of a file of metrics/ that is no evidence: the ceiling, or any other values."""
-    value = read_json(path)
-    if path.stem == "ceiling":
-        ceilings = TypeAdapter(dict[str, Ceiling]).validate_python(value)
-        return [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
-    return [table_of(value, ", ".join(path.relative_to(project.METRICS).with_suffix("").parts).replace("_", " "))]
 
 
 def _table(value: Any, title: str) -> list[Table]:
@@ -156,7 +145,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     style = files("gnn_encoder.presenting") / "templates" / "style.css"
-    environment.filters |= {"count": formats.count, "title_of": title_of, "embedded": _embedded}
+    environment.filters |= {"embedded": _embedded}
     environment.globals["marks"] = {formats.BETTER: "better", formats.WORSE: "worse"}
     environment.globals["style"] = Markup(style.read_text(encoding="utf-8"))
     return environment.get_template("report.html")

@@ -46,7 +46,7 @@ def evidence_tables(name: str, value: Any, tested: str) -> list[Table]:
     if name in LABELS:
         return list(summary_tables(TypeAdapter(dict[str, Summary]).validate_python(value), name, tested))
     own = {"attention": attention_table, "times": times_table}
-    return [own[name](value) if name in own else table_of(value, TITLES.get(name, name))]
+    return [own[name](value) if name in own else table_of(value, TITLES[name])]
 
 
 def summary_tables(found: dict[str, Summary], kind: str, tested: str) -> Iterator[Table]:

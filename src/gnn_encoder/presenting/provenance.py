@@ -1,4 +1,4 @@
-"""What a report is of: data, model, code and machine; versions of packages; times and sizes of the stages."""
+"""What a report is of: data, model, code and machine; versions of packages; times of the stages."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ import yaml
 from gnn_encoder.models.device import processor
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
-from gnn_encoder.presenting.formats import NOTHING, seconds, size
+from gnn_encoder.presenting.formats import NOTHING, seconds
 from gnn_encoder.presenting.stored import read_json
 from gnn_encoder.presenting.tables import Table
 
@@ -50,26 +50,22 @@ def versions() -> dict[str, str]:
 
 
 def stages_table() -> Table:
-    """One row per stage that has run, as dvc.lock has them, with its runs' times and sizes added up."""
-    found: dict[str, list[dict[str, Any]]] = {}  # stage -> its runs as in dvc.lock
+    """One row per stage in dvc.lock, with its runs' times added up: a lower bound where some are missing."""
+    found: dict[str, list[float | None]] = {}  # stage -> seconds of its runs
     for lock in [Path("dvc.lock"), *sorted(Path("pipelines").rglob("dvc.lock"))]:
         text = lock.read_text(encoding="utf-8") if lock.is_file() else "stages: {}"
         for address, run in yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["stages"].items():
-            found.setdefault(address.partition("@")[0], []).append(run)
-    every = [run for runs in found.values() for run in runs]
-    rows = [[name, str(len(runs)), *_times_and_sizes(runs)] for name, runs in [*found.items(), ("all", every)]]
-    note = f"What each stage took here and wrote; {NOTHING} where it was interrupted or not run here"
-    return Table(title="Times and sizes", columns=["Stage", "runs", "time", "size"], rows=rows, note=note)
-
-
-def _times_and_sizes(runs: list[dict[str, Any]]) -> list[str]:
-    """The sum of the times, a lower bound if some are missing, and of the bytes that were written."""
-    outs = [run.get("outs", []) for run in runs]
-    times = [time for time in map(_seconds, outs) if time is not None]
-    time = seconds(sum(times) if times else None, at_least=0 < len(times) < len(runs))
-    return [time, size(sum(out.get("size", 0) for of in outs for out in of))]
+            found.setdefault(address.partition("@")[0], []).append(_seconds(run.get("outs", [])))
+    every = [one for runs in found.values() for one in runs]
+    rows = []
+    for name, runs in [*found.items(), ("all", every)]:
+        known = [one for one in runs if one is not None]
+        rows.append([name, str(len(runs)), seconds(sum(known) if known else None, at_least=len(known) < len(runs))])
+    note = f"What each stage took here; {NOTHING} where it was interrupted or not run here"
+    return Table(title="Times", columns=["Stage", "runs", "time"], rows=rows, note=note)
 
 
 def _seconds(outs: list[dict[str, Any]]) -> float | None:
+    """What a run took, as it wrote down beside its artifacts."""
     records = (read_json(TIMES / f"{artifact_name(Path(out['path']))}.json") for out in outs)
     return next((record["seconds"] for record in records if record), None)

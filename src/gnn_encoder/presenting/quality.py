@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RECALL = r"^(R|Success)@(\d+)$"
-NO_WAY = "; the ceiling does not exceed M_de here, so the share of the way is undefined"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +25,7 @@ class Mean:
     """Mean of a measure over queries, in 0..1, and half the width of its 95% interval."""
 
     mean: float
-    half: float | None = None
-    queries: int | None = None
-
-
-Measured = dict[str, dict[str, Mean]]  # system -> measure -> mean
+    half: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +33,6 @@ class Results:
     """Systems that were compared together on the queries of a split.
 
     Attributes:
-        means: of each system.
         against_reference: comparisons with M_de.
         against_own: comparisons with the baselines of the systems' branches.
         sampled: whether only a sample of the split's queries was judged.
@@ -46,36 +40,41 @@ class Results:
 
     title: str
     split: str
-    means: Measured
+    means: Means
     against_reference: Comparisons
     against_own: Comparisons
     sampled: bool = False
 
 
-def means_of(values: pl.DataFrame) -> dict[str, Measured]:
-    """Split -> system -> measure -> mean with its interval. `values`: columns system, split, measure, value."""
-    found: dict[str, Measured] = {}
-    for (split, system, measure), part in values.group_by("split", "system", "measure", maintain_order=True):
+def means_of(values: pl.DataFrame) -> dict[str, dict[str, Mean]]:
+    """Split -> system -> mean with its interval. `values`: of one measure, columns system, split, value."""
+    found: dict[str, dict[str, Mean]] = {}
+    for (split, system), part in values.group_by("split", "system", maintain_order=True):
         numbers = part["value"].to_numpy()
         low, high = interval(numbers)
-        mean = Mean(mean=float(numbers.mean()), half=(high - low) / 2, queries=len(numbers))
-        found.setdefault(str(split), {}).setdefault(str(system), {})[str(measure)] = mean
+        found.setdefault(str(split), {})[str(system)] = Mean(mean=float(numbers.mean()), half=(high - low) / 2)
     return found
 
 
 def results_of(
-    title: str, means: dict[str, Means], tested: dict[str, Comparisons], own: dict[str, Comparisons]
+    title: str,
+    means: dict[str, Means],
+    tested: dict[str, Comparisons],
+    own: dict[str, Comparisons],
+    *,
+    sampled: bool = False,
 ) -> list[Results]:
-    """One for each split, of means without intervals; comparisons with M_de (`tested`) and with own baselines."""
+    """One for each split of `means`, with comparisons with M_de (`tested`) and with own baselines."""
     return [
         Results(
             title=title_of(title),
             split=split,
-            means={name: {one: Mean(mean=value) for one, value in of.items()} for name, of in systems.items()},
+            means=of,
             against_reference=tested.get(split, {}),
             against_own=own.get(split, {}),
+            sampled=sampled,
         )
-        for split, systems in means.items()
+        for split, of in means.items()
     ]
 
 
@@ -85,7 +84,7 @@ def results_table(found: Results, tested: str) -> Table:
     Where a system's own baseline is M_de, the column of differences from M_de alone has the comparison.
     """
     columns = ["System", *next(iter(found.means.values()))]
-    rows = [[title_of(name), *map(_mean, of.values())] for name, of in found.means.items()]
+    rows = [[title_of(name), *map(points, of.values())] for name, of in found.means.items()]
     of_reference = {name: one for name, one in found.against_reference.items() if one.baseline == REFERENCE}
     of_own = {
         name: one for name, one in found.against_own.items() if one.baseline != REFERENCE or name not in of_reference
@@ -96,24 +95,22 @@ def results_table(found: Results, tested: str) -> Table:
         if set(cells) != {NOTHING}:
             columns.append(f"{tested} against {name}")
             rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
-    queries = next((mean.queries for of in found.means.values() for mean in of.values() if mean.queries), None)
     title = f"{found.split.capitalize()} queries: {found.title}, points of 100"
-    return Table(title=title, columns=columns, rows=rows, note=f"{count(queries)} queries" if queries else "")
+    return Table(title=title, columns=columns, rows=rows)
 
 
 def ceiling_table(found: Ceiling, split: str) -> Table:
     """One row per system: M_de first, the ceiling last, and between them the others with their share of the way."""
     rows = [[title_of(REFERENCE), points(found.base), "", ""]]
     for system, one in found.systems.items():
-        share, low, high = ("" if end is None else f"{end:.0%}" for end in (one.share, one.low, one.high))
-        ends = f"{low or 'no bound'} to {high or 'no bound'}" if share else ""
-        rows.append([title_of(system), points(one.mean), share or "undefined", ends])
+        share, low, high = (NOTHING if end is None else f"{end:.0%}" for end in (one.share, one.low, one.high))
+        rows.append([title_of(system), points(one.mean), share, f"{low} to {high}"])
     rows += [[title_of(CEILING), points(found.ceiling), "", ""]]
     return Table(
         title=f"{split.capitalize()} queries: the way to {title_of(CEILING)}, points of 100",
         columns=["System", found.measure, "share of the way", "95% interval"],
         rows=rows,
-        note=f"{count(found.queries)} queries{NO_WAY if found.ceiling <= found.base else ''}",
+        note=f"{count(found.queries)} queries; {NOTHING} where there is no bound",
     )
 
 
@@ -170,18 +167,16 @@ def recall_of(means: dict[str, Means]) -> pl.DataFrame:
     return found.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
 
 
-def systems_panel(means: Measured, split: str, measure: str) -> Panel:
-    """Each system's mean of `measure` with its 95% interval, the first at the top; those without it are left out."""
-    shown = {system: of[measure] for system, of in means.items() if measure in of}
+def systems_panel(means: dict[str, Mean], split: str, measure: str) -> Panel:
+    """Each system's mean of `measure` with its 95% interval, the first at the top."""
 
     def paint(axes: "Axes") -> None:
-        for place, (system, mean) in enumerate(shown.items()):
-            half = None if mean.half is None else 100 * mean.half
-            axes.errorbar(100 * mean.mean, place, xerr=half, linestyle="", **system_style(system))
-        axes.set(yticks=range(len(shown)), yticklabels=map(wrapped, shown))
-        axes.set(xlabel=f"{measure} (points)", ylim=(len(shown) - 0.4, -0.6))
+        for place, (system, mean) in enumerate(means.items()):
+            axes.errorbar(100 * mean.mean, place, xerr=100 * mean.half, linestyle="", **system_style(system))
+        axes.set(yticks=range(len(means)), yticklabels=map(wrapped, means))
+        axes.set(xlabel=f"{measure} (points)", ylim=(len(means) - 0.4, -0.6))
 
-    return Panel(title=f"{measure}, {split} queries", paint=paint, size=(5.0, 1 + 0.4 * len(shown)))
+    return Panel(title=f"{measure}, {split} queries", paint=paint, size=(5.0, 1 + 0.4 * len(means)))
 
 
 def recall_panel(recall: pl.DataFrame, split: str) -> Panel:
@@ -198,10 +193,6 @@ def recall_panel(recall: pl.DataFrame, split: str) -> Panel:
         axes.minorticks_off()
 
     return Panel(title=f"Recall, {split} queries", paint=paint, size=(5.0, 5.2))
-
-
-def _mean(mean: Mean) -> str:
-    return points(mean.mean) if mean.half is None else f"{points(mean.mean)}\n±{points(mean.half)}"
 
 
 def _with_baseline(found: Comparison | None) -> str:

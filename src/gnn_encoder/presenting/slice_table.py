@@ -1,6 +1,6 @@
 """Systems on slices of the queries: those near to a training query, those whose passage is labelled, and so on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gnn_encoder.evaluation.properties import THIRDS
 from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, Slice, Sliced
@@ -15,14 +15,13 @@ NAMES = {
 }
 
 
-def split_table(branch: str, found: Sliced, split: str, systems: Sequence[str] | None = None) -> Table:
-    """The slices of a split's queries: a row each, with every system's mean and its comparison with the baseline.
+def split_table(branch: str, found: Sliced, split: str) -> Table:
+    """The slices of a split's queries, a row each: means of a branch's baseline and main system, and their comparison.
 
-    Args:
-        systems: those of the branch's table to show; None: all of them, the baseline first.
+    A branch that has no main system shows all of its systems.
     """
     every = dict.fromkeys(system for labels in found.slices.values() for of in labels.values() for system in of.means)
-    others = [system for system in every if system != found.baseline]
+    others = [branch] if branch in every else [system for system in every if system != found.baseline]
     note = (
         f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
         "Similarity to the nearest training query is by M_de. "
@@ -31,7 +30,7 @@ def split_table(branch: str, found: Sliced, split: str, systems: Sequence[str] |
     if found.about.left_out:
         note += " Answers judge these queries: their relevant passages, labelled or cut, are not known."
     title = f"{split.capitalize()} queries: {title_of(branch)} by slices, {found.measure}, points of 100"
-    shown = systems or [found.baseline, *others]
+    shown = [found.baseline, *others]
     rows = [[name, count(of.queries), *(_cell(of, system) for system in shown)] for name, of in _named(found)]
     return Table(title=title, columns=["Slice", "queries", *map(title_of, shown)], rows=rows, note=note)
 

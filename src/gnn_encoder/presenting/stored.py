@@ -1,7 +1,6 @@
 """What the stages measured, read back from metrics/ and data/. The other modules here take these as values."""
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,13 +10,12 @@ from pydantic import TypeAdapter
 from gnn_encoder.baselines.choice import CHOICE, Choice, read_choice
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.evaluation.claim import Claim
-from gnn_encoder.evaluation.values import Comparisons, Means, on_shared_queries
+from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.judging import read_values
 from gnn_encoder.pipeline.systems import MAIN, registry, title_of
-from gnn_encoder.presenting.quality import Mean, Measured, Results, means_of
+from gnn_encoder.presenting.quality import Results, results_of
 
-SAME = 1e-9  # the means of a table and of the queries' values differ by at most this, or the values are newer
+SAME = 1e-9  # means of the same values differ by less
 Record = TypeVar("Record")
 
 
@@ -53,26 +51,20 @@ def read_choices() -> dict[str, Choice]:
     return {name: read_choice(place) for name, place in places.items() if (place / CHOICE).is_file()}
 
 
-def read_measured() -> dict[str, Measured]:
-    """Split -> means with intervals, of the measured systems. Those that are judged on a sample are left out."""
-    return means_of(_values(system for system in registry().systems if not registry().is_sampled(system)))
-
-
-def read_results(measured: dict[str, Measured]) -> list[Results]:
+def read_results() -> list[Results]:
     """The tables of all systems, test before dev, then those of branches; empty if nothing has been evaluated.
 
-    A branch has tables of its own if one of its systems is in no table of all systems. A table that is older than the
-    values of its systems' queries is left out.
+    A branch has tables of its own if one of its systems is in no table of all systems.
     """
-    found = list(_read(project.METRICS, "all systems", measured))
+    found = _read(project.METRICS, "all systems")
     told = {system for table in found for system in table.means}
     for branch in registry().branches:
         if not told.issuperset(registry().branches[branch].systems):
-            found += read_branch(branch, measured)
+            found += read_branch(branch)
     return found
 
 
-def read_branch(branch: str, measured: dict[str, Measured]) -> list[Results]:
+def read_branch(branch: str) -> list[Results]:
     """The tables of a branch's systems and its baseline, test before dev; empty if it has not been evaluated.
 
     Raises:
@@ -80,11 +72,9 @@ def read_branch(branch: str, measured: dict[str, Measured]) -> list[Results]:
     """
     if branch not in registry().branches:
         raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
-    title, sampled = f"{title_of(branch)} and what it is compared with", registry().branches[branch].sampled
-    if sampled:
-        title = f"{title_of(branch)}, on a sample of the queries"
-        measured = means_of(on_shared_queries(_values(registry().shown_with(branch))))
-    return list(_read(project.METRICS / branch, title, measured, sampled=sampled))
+    sampled = registry().branches[branch].sampled
+    of = "on a sample of the queries" if sampled else "with what it is compared with"
+    return _read(project.METRICS / branch, f"{title_of(branch)}, {of}", sampled=sampled)
 
 
 def is_of_prepared(system: str) -> bool:
@@ -97,33 +87,20 @@ def is_of_prepared(system: str) -> bool:
     return others.head(1).collect().is_empty()
 
 
-def _values(systems: Iterable[str]) -> pl.DataFrame:
-    """The queries' values of those of the systems that have been measured."""
-    there = [system for system in systems if (project.measured(system) / project.VALUES).is_file()]
-    return read_values(there) if there else pl.DataFrame(schema=["split", "system", "measure", "value", "qid"])
-
-
-def _read(folder: Path, title: str, measured: dict[str, Measured], *, sampled: bool = False) -> Iterator[Results]:
+def _read(folder: Path, title: str, *, sampled: bool = False) -> list[Results]:
+    """The tables of a folder of metrics/, but for those that are older than the tables of their systems' branches."""
+    means: dict[str, Means] = {split: read_json(folder / f"{split}.json") for split in reversed(project.JUDGED)}
+    means = {split: of for split, of in means.items() if of and (sampled or _is_current(of, split))}
     tested = read_record(folder / "significance.json", dict[str, Comparisons]) or {}
     own = read_record(folder / "baselines.json", dict[str, Comparisons]) or tested
-    for split in reversed(project.JUDGED):
-        means: Means = read_json(folder / f"{split}.json") or {}
-        now = measured.get(split, {})
-        if means and all(_same(of, now.get(name, {})) for name, of in means.items()):
-            yield Results(
-                title=title,
-                split=split,
-                means={system: _with_intervals(of, now.get(system, {})) for system, of in means.items()},
-                against_reference=tested.get(split, {}),
-                against_own=own.get(split, {}),
-                sampled=sampled,
-            )
+    return results_of(title, means, tested, own, sampled=sampled)
 
 
-def _with_intervals(means: dict[str, float], now: dict[str, Mean]) -> dict[str, Mean]:
-    """A system's means, with the intervals of its queries' values where these are there."""
-    return {name: now.get(name, Mean(mean=mean)) for name, mean in means.items()}
-
-
-def _same(means: dict[str, float], now: dict[str, Mean]) -> bool:
-    return all(abs(now[name].mean - mean) <= SAME for name, mean in means.items() if name in now)
+def _is_current(means: Means, split: str) -> bool:
+    """Whether each system has the means that its own branch's table has, which `evaluate` may have written later."""
+    for branch in {registry().systems[system].branch for system in means}:
+        own: Means = read_json(project.METRICS / branch / f"{split}.json") or {}
+        for system in means.keys() & own.keys() & {*registry().branches[branch].systems}:
+            if any(abs(own[system].get(name, mean) - mean) > SAME for name, mean in means[system].items()):
+                return False
+    return True

@@ -50,22 +50,20 @@ def log_tables(tables: Iterable[Table]) -> None:
 
 
 def table_of(value: dict[str, Any], title: str) -> Table:
-    """A JSON object whose form is not known: one row per value, named by the keys that lead to it."""
-    rows = [[", ".join(map(_label, keys)), _cell(one)] for keys, one in _leaves(value)]
+    """A JSON object whose form is not known: one row per value, or object of plain values, named by its keys."""
+    rows = [[", ".join(keys), _cell(one)] for keys, one in _leaves(value)]
     return Table(title=title, columns=["", ""], rows=rows)
 
 
 def _leaves(value: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The values inside objects and lists of objects; an object of plain values is a leaf itself, unless outermost."""
-    if isinstance(value, dict) and (not keys or any(isinstance(one, dict | list) for one in value.values())):
-        inner: list[tuple[str, Any]] = list(value.items())
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        inner = [(str(number), one) for number, one in enumerate(value, 1)]
-    else:
+    """What is inside objects and lists that hold others, with the keys that lead to it; lists count from 1."""
+    if isinstance(value, list):
+        value = {str(number): one for number, one in enumerate(value, 1)}
+    if keys and not (isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values())):
         yield keys, value
         return
-    for key, one in inner:
-        yield from _leaves(one, *keys, key)
+    for key, one in value.items():
+        yield from _leaves(one, *keys, _label(key))
 
 
 def _label(key: str) -> str:
@@ -75,19 +73,11 @@ def _label(key: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    match value:
-        case dict():
-            return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
-        case list():
-            return ", ".join(map(_cell, value))
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:.4g}"
-        case None:
-            return NOTHING
-        case _:
-            return str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _escaped(cell: str) -> str:

@@ -1,112 +1,81 @@
-"""The queries that a branch's main system wins and loses most against its baseline, with both systems' passages."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""The queries that a branch's main system wins and loses most against its baseline, with the first passage of both."""
 
 import polars as pl
 
-from gnn_encoder.core.records import QRELS, QUERIES, open_table
 from gnn_encoder.core.runs import read_run
 from gnn_encoder.evaluation.judge import DOCUMENT
-from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import registry
-from gnn_encoder.presenting.params import Report
+from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.presenting.formats import NOTHING, count, shortened
 from gnn_encoder.presenting.stored import is_of_prepared
+from gnn_encoder.presenting.tables import Table
 
 SPLIT = "test"
-LONGEST = 400  # characters that a passage is cut to
+QUERIES = 10  # that gain most, and that lose most
+LONGEST = 300  # characters that a passage is cut to
 
 
-@dataclass(frozen=True, kw_only=True)
-class Passage:
-    """A passage that a system found, with its title and text cut."""
+def won_and_lost_table(branch: str, measure: str, by: str) -> Table | None:
+    """One row per query, those that gain most first, those that lose most last, with what both systems find first.
 
-    pid: str
-    text: str
-    relevant: bool
+    Args:
+        branch: it is named after its main system.
+        measure: what is won and lost.
+        by: `passage`, or `document`: passages of a relevant document are relevant.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Query:
-    """A query with the measure's value and the first passages of the baseline and of the main system."""
-
-    text: str
-    values: list[float]
-    passages: list[list[Passage]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WonAndLost:
-    """The main system against its branch's baseline: queries that gained and lost most, and numbers of queries."""
-
-    baseline: str
-    system: str
-    won: list[Query]
-    lost: list[Query]
-    better: int
-    worse: int
-    same: int
-
-
-def won_and_lost(branch: str, measure: str, section: Evaluate, shown: Report) -> WonAndLost | None:
-    """Of the test queries. None if one of both systems was not measured on them, or the branch has no main system."""
-    systems = (registry().branches[branch].baseline, branch)  # a branch is named after its main system
-    if branch not in registry().systems or not all(_is_there(name, measure) for name in systems):
+    Returns:
+        None if the branch has no main system, or one of both systems was not measured on the test queries.
+    """
+    systems = (registry().branches[branch].baseline, branch)
+    if branch not in registry().systems or not all(map(_is_there, systems)):
         return None
     files = [project.measured(name) / project.VALUES for name in systems]
     values = pl.scan_parquet(files).filter(split=SPLIT, measure=measure).collect()
+    if values["system"].n_unique() < len(systems):  # they are of an earlier measure
+        return None
     wide = values.pivot("system", index="qid", values="value", maintain_order=True).drop_nulls()
-    gain = pl.col(branch) - pl.col(systems[0])
-    gains = wide.with_columns(gain=gain).sort("gain", descending=True, maintain_order=True)
-    won, lost = gains.filter(pl.col("gain") > 0), gains.filter(pl.col("gain") < 0).reverse()
-    shown_won, shown_lost = (_queries(of.head(shown.queries), systems, section, shown.passages) for of in (won, lost))
-    counts = {"better": len(won), "worse": len(lost), "same": len(wide) - len(won) - len(lost)}
-    return WonAndLost(baseline=systems[0], system=branch, won=shown_won, lost=shown_lost, **counts)
-
-
-def _is_there(system: str, measure: str) -> bool:
-    """Whether a system has its run of these queries, and values of the measure; those of earlier data have not."""
-    values = project.measured(system) / project.VALUES
-    if not is_of_prepared(system) or not project.run_file(system, SPLIT).is_file():
-        return False
-    return not pl.scan_parquet(values).filter(measure=measure, split=SPLIT).head(1).collect().is_empty()
-
-
-def _queries(chosen: pl.DataFrame, systems: Sequence[str], section: Evaluate, top: int) -> list[Query]:
-    """The queries of the rows of `chosen`, columns qid and each of `systems`, with texts and `top` passages."""
-    asked = pl.DataFrame(open_table(project.queries(SPLIT), QUERIES).read(columns=["qid", "text"]))
-    names = dict(asked.filter(pl.col("qid").is_in(chosen["qid"].implode())).rows())
-    runs = [_first(system, chosen["qid"], top) for system in systems]
-    every = pl.concat(runs)
-    texts, relevant = _texts(every["pid"].unique()), _relevant(every, section.by)
-    found = []
-    for row in chosen.iter_rows(named=True):
-        qid = row["qid"]
-        passages = [
-            [Passage(pid=pid, text=texts[pid], relevant=(qid, pid) in relevant) for pid in run.filter(qid=qid)["pid"]]
-            for run in runs
+    wide = wide.with_columns(gain=pl.col(branch) - pl.col(systems[0]))
+    gains = wide.sort("gain", descending=True, maintain_order=True)
+    won, lost = gains.filter(pl.col("gain") > 0), gains.filter(pl.col("gain") < 0)
+    shown = pl.concat([won.head(QUERIES), lost.tail(QUERIES)])
+    texts = dict(pl.read_parquet(project.queries(SPLIT), columns=["qid", "text"]).iter_rows())
+    first = [_first_passages(system, shown["qid"], by) for system in systems]
+    rows = [
+        [
+            texts[qid],
+            *(of.get(qid, NOTHING) for of in first),
+            f"{before:.2f} → {after:.2f}",
         ]
-        found.append(Query(text=names[qid], values=[row[system] for system in systems], passages=passages))
-    return found
+        for qid, before, after in shown.select("qid", *systems).iter_rows()
+    ]
+    same = len(wide) - len(won) - len(lost)
+    return Table(
+        title=f"{title_of(branch)} against {title_of(systems[0])}, test queries",
+        columns=["query", *(f"first by {title_of(system)}" for system in systems), measure],
+        rows=rows,
+        note=f"{count(len(won))} queries better, {count(len(lost))} worse, {count(same)} the same",
+    )
 
 
-def _first(system: str, qids: pl.Series, top: int) -> pl.DataFrame:
-    """The best `top` passages of the queries: columns qid, pid, best first."""
-    run = read_run(project.run_file(system, SPLIT))
-    return run.filter(pl.col("qid").is_in(qids.implode()) & (pl.col("rank") <= top)).sort("rank").select("qid", "pid")
+def _is_there(system: str) -> bool:
+    """Whether a system has a run and values of these queries; those of earlier data have not."""
+    return is_of_prepared(system) and project.run_file(system, SPLIT).is_file()
 
 
-def _texts(pids: pl.Series) -> dict[str, str]:
-    """The titles and texts of passages, cut."""
-    rows = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming")
-    texts = ((pid, f"{title} {text}".strip()) for pid, title, text in rows.select("pid", "title", "text").rows())
-    return {pid: text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…" for pid, text in texts}
+def _first_passages(system: str, qids: pl.Series, by: str) -> dict[str, str]:
+    """The passage that a system finds first for each query, cut, and whether it is relevant."""
+    run = read_run(project.run_file(system, SPLIT)).filter(pl.col("qid").is_in(qids.implode()), rank=1)
+    found = pl.scan_parquet(project.PASSAGES).join(run.lazy(), on="pid").collect(engine="streaming")
+    relevant = _relevant(found, by)
+    return {
+        qid: f"{'relevant: ' if (qid, pid) in relevant else ''}{shortened(f'{title} {text}', LONGEST)}"
+        for qid, pid, title, text in found.select("qid", "pid", "title", "text").iter_rows()
+    }
 
 
-def _relevant(shown: pl.DataFrame, by: str) -> set[tuple[str, str]]:
-    """The pairs of `shown` (columns qid, pid) that are judged relevant, or are of documents that are."""
-    judged = pl.DataFrame(open_table(project.qrels(SPLIT), QRELS).read()).filter(pl.col("grade") > 0)
+def _relevant(found: pl.DataFrame, by: str) -> set[tuple[str, str]]:
+    """The pairs of `found` (columns qid, pid) that are judged relevant, or are of documents that are."""
+    judged = pl.read_parquet(project.qrels(SPLIT)).filter(pl.col("grade") > 0)
     key = DOCUMENT if by == "document" else pl.col("pid")
     right = judged.select("qid", key=key).unique()
-    return set(shown.with_columns(key=key).join(right, on=["qid", "key"], how="semi").select("qid", "pid").rows())
+    return set(found.with_columns(key=key).join(right, on=["qid", "key"], how="semi").select("qid", "pid").rows())

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -82,14 +82,14 @@ def create_app(
         while True:
             await asyncio.sleep(poll)
             if await served.take_over():
-                await explainer.retire()
+                explainer.retire()
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         task = asyncio.create_task(keep_up())
         yield
         task.cancel()
-        await explainer.close()
+        explainer.close()
 
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
     app = FastAPI(title="gnn-encoder", version=gnn_encoder.__version__, lifespan=running, docs_url=None, redoc_url=None)
@@ -115,7 +115,9 @@ def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: 
             told = f"{name!r} is not served: take one of {', '.join(systems.names)}"
             raise HTTPException(404, told) from None
 
-    async def answer(request: SearchRequest) -> SearchAnswer:
+    @app.get("/search")
+    async def search(request: Annotated[SearchRequest, Query()]) -> SearchAnswer:
+        """Find passages."""
         began, system = time.perf_counter(), named(request.system)
         try:
             hits = await system.batches.submit((request.query, request.k))
@@ -123,18 +125,8 @@ def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: 
             raise HTTPException(503, "too many queries wait: try again", {"Retry-After": "1"}) from None
         return SearchAnswer(system=system.name, milliseconds=1e3 * (time.perf_counter() - began), hits=hits)
 
-    @app.get("/search")
-    async def search(request: Annotated[SearchRequest, Query()]) -> SearchAnswer:
-        """Find passages."""
-        return await answer(request)
-
-    @app.post("/search")
-    async def search_by_body(request: SearchRequest) -> SearchAnswer:
-        """As GET, for queries that should not stand in an address or in its logs."""
-        return await answer(request)
-
     @app.get("/explain")
-    async def explain(pid: str, system: str | None = None) -> Response:
+    async def explain(pid: str, system: str | None = None) -> Any:
         """The queries that informed a passage, with their attention, and how far the gate let them move its vector.
 
         The first question starts a process that reads the graph, which takes some seconds.
@@ -142,7 +134,7 @@ def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: 
         asked = named(system)
         if asked.entry.kind != "graph":
             raise HTTPException(409, f"{asked.entry.title} has no graph: no query takes part in its passages' vectors")
-        return Response(await explainer.explain(asked.name, pid), media_type="application/json")
+        return await explainer.explain(asked.name, pid)
 
     @app.get("/systems")
     def what_is_served() -> SystemsAnswer:

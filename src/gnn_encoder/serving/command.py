@@ -1,6 +1,5 @@
 """`gnn-encoder serve`: runs the app with uvicorn until it is told to stop, and then answers what it has accepted."""
 
-import ipaddress
 import logging
 import os
 import socket
@@ -37,7 +36,7 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
         raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)  # now: FAISS logs how it loads
     own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
-    hosts = [*own, *allowed_hosts] if allowed_hosts or _is_loopback(host) else ["*"]
+    hosts = [*own, *allowed_hosts] if allowed_hosts or own[0] in LOOPBACK else ["*"]
     uvicorn.run(
         create_app(systems, hybrid=hybrid, hosts=hosts),
         host=host,
@@ -56,10 +55,3 @@ def _check_free(host: str, port: int) -> None:
     except OSError as error:
         told = str(error.strerror).partition(" (")[0]  # in brackets Python says the address once more
         raise UserError(f"{host}:{port}: {told}; stop the other server, or take another --port or --host") from error
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

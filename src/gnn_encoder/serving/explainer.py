@@ -4,85 +4,90 @@ FAISS and torch crash in one process on macOS, and importing torch would triple 
 """
 
 import asyncio
-import json
+import multiprocessing
 import os
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 from fastapi import HTTPException
 
-COMMAND = (sys.executable, "-m", "gnn_encoder.serving.explaining")
+from gnn_encoder.core.errors import UserError
+
 SECONDS = 600.0  # that an answer may take; the first one waits until the graph is read
 WAITING = 8  # questions that may wait
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def explain(system: str, pid: str) -> dict[str, Any]:
+    """Runs in the process, and is the only place that imports torch."""
+    from gnn_encoder.serving.explaining import open_explainer
+
+    return open_explainer(system).explain(pid)
+
+
+def prepare_process() -> None:
+    """The process ends with the server, however that ends. Ctrl-C is for the server alone."""
+
+    def end_with_server() -> None:
+        server = multiprocessing.parent_process()
+        assert server is not None, "this runs in a process that the server has started"
+        server.join()
+        os._exit(0)
+
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_server, daemon=True).start()
 
 
 class Explainer:
-    """Asks the process that explains, one question after the other; both are lines of JSON.
+    """Has one process answer one question after the other.
 
     Args:
-        command: starts the process.
-        seconds: that an answer may take.
+        answer: what the process calls with a system and a passage's id.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND, seconds: float = SECONDS) -> None:
-        self._command, self._seconds = command, seconds
-        self._process: Process | None = None
-        self._turn = asyncio.Lock()
+    def __init__(self, answer: Callable[[str, str], Any] = explain) -> None:
+        self._answer = answer
+        self._pool: ProcessPoolExecutor | None = None
         self._waiting = 0
 
-    async def explain(self, system: str, pid: str) -> bytes:
-        """What explaining.py tells of a passage, as JSON.
+    async def explain(self, system: str, pid: str) -> Any:
+        """What explaining.py tells of a passage.
 
         Raises:
             HTTPException: too many wait, the process died or took too long, or it cannot explain this.
         """
         if self._waiting >= WAITING:
             raise HTTPException(503, f"{self._waiting} explanations wait already: try again", {"Retry-After": "5"})
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")  # a fork would have what the server has loaded
+            self._pool = ProcessPoolExecutor(1, context, prepare_process)
+        pool = self._pool
         self._waiting += 1
         try:
-            async with self._turn:
-                return await self._ask(json.dumps([system, pid]).encode())
+            future = asyncio.get_running_loop().run_in_executor(pool, self._answer, system, pid)
+            return await asyncio.wait_for(future, SECONDS)
+        except UserError as error:
+            raise HTTPException(409, str(error)) from error
+        except (BrokenProcessPool, TimeoutError) as error:
+            if self._pool is pool:
+                self.close()
+            told = "the process that explains died or took too long: try again; the server's log may say why"
+            raise HTTPException(503, told, {"Retry-After": "5"}) from error
         finally:
             self._waiting -= 1
 
-    async def retire(self) -> None:
-        """End the process when it is done; the next question starts one that reads what is there then."""
-        async with self._turn:
-            await self.close()
+    def retire(self) -> None:
+        """Let the process end when it is done; the next question starts one that reads what is there then."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """End the process now."""
-        process, self._process = self._process, None
-        if process is not None and process.returncode is None:
+        self.retire()
+        for process in multiprocessing.active_children():
             process.kill()
-            await process.wait()
-
-    async def _ask(self, question: bytes) -> bytes:
-        try:
-            answer = await asyncio.wait_for(self._answer(question), self._seconds)
-        except BaseException as error:  # also a request that is given up: its answer must not be the next one's
-            await self.close()
-            if not isinstance(error, (OSError, EOFError)):  # asyncio's TimeoutError is an OSError
-                raise
-            told = "the process that explains died or took too long: try again; the server's log may say why"
-            raise HTTPException(503, told, {"Retry-After": "5"}) from error
-        if b'"error"' in answer[:10]:
-            raise HTTPException(409, json.loads(answer)["error"])
-        return answer
-
-    async def _answer(self, question: bytes) -> bytes:
-        if self._process is None or self._process.returncode is not None:
-            # A session of its own: Ctrl-C is for the server, which ends the process.
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=PIPE, stdout=PIPE, limit=2**24, env=os.environ | OFFLINE, start_new_session=True
-            )
-        process = self._process
-        assert process.stdin is not None and process.stdout is not None, "both are pipes"
-        process.stdin.write(question + b"\n")
-        await process.stdin.drain()
-        answer = await process.stdout.readline()
-        if not answer:
-            raise EOFError
-        return answer

@@ -1,15 +1,11 @@
-"""What holds for every request, whatever its route: a bounded size, safe headers, an answer to HEAD, its time taken."""
+"""What holds for every request, whatever its route: safe headers, an answer to HEAD, its time taken."""
 
 import time
-from collections.abc import MutableMapping
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_BYTES = 65_536  # of a request's body
 HEADERS = {
     "Cache-Control": "no-cache",  # passages may have changed
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -38,9 +34,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         began, status = time.perf_counter(), 500
-        inner: MutableMapping[str, Any] = scope
         if scope["method"] == "HEAD":  # the server that runs the app leaves the body out
-            inner = {**scope, "method": "GET"}
+            scope = {**scope, "method": "GET"}
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -49,18 +44,8 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        app = self._app if _is_small(Headers(scope=scope)) else TOO_LARGE
         try:
-            await app(inner, receive, noted)
+            await self._app(scope, receive, noted)
         finally:
-            route = getattr(inner.get("route"), "path", "other")  # clients must not make up labels
+            route = getattr(scope.get("route"), "path", "other")  # clients must not make up labels
             self._seconds.labels(route, status).observe(time.perf_counter() - began)
-
-
-def _is_small(headers: Headers) -> bool:
-    """Whether a body has a length, and one within bounds; the server reads no more than was announced."""
-    length = headers.get("content-length", "0")
-    return "transfer-encoding" not in headers and length.isdecimal() and int(length) <= MOST_BYTES
-
-
-TOO_LARGE = JSONResponse({"detail": f"a request needs a Content-Length of at most {MOST_BYTES} bytes"}, 413)

@@ -27,16 +27,12 @@ ENCODER = ThreadPoolExecutor(1, "encoder")  # one for all systems, since two wou
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """An open system. A newer one takes its place as a whole, and requests in flight keep the old one.
-
-    Attributes:
-        manifest: that of its index, by which a newer index is told from this one.
-    """
+    """An open system. A newer one takes its place as a whole, and requests in flight keep the old one."""
 
     name: str
     entry: System
     searcher: Searcher
-    manifest: str
+    manifest: str  # of its index, by which a newer index is told from this one
     batches: Batches[tuple[str, int], list[Hit]]
 
     @classmethod

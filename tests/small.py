@@ -19,7 +19,8 @@ from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 
-ROOT = Path(__file__).parents[2]
+from .project import ROOT
+
 SYSTEM, D = "gnn_encoder", 16
 BUILT = {f"p{i}": f"text {i}" for i in range(20)}
 
