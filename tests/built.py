@@ -20,7 +20,7 @@ from gnn_encoder.pipeline.systems import registry
 
 from .project import ROOT, call_stage, declare
 
-SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "query_mean"
+SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "labels_alone"
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Searcher:
         Args:
             index: its index, `data/indexes/SYSTEM` of a project. The project may be another folder than the current
                 one, which then changes for a moment, so that this must not run beside other threads.
-            hybrid: whether BM25 is searched too, and both rankings are fused as the system `hybrid` chose on dev.
+            hybrid: whether BM25 and the query log are searched too, and all fused as the system `hybrid` chose on dev.
 
         Raises:
             UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
@@ -92,10 +92,9 @@ class Searcher:
             )
         both = None
         if hybrid:  # only then: it loads BM25
-            from gnn_encoder.baselines.choice import read_choice
             from gnn_encoder.baselines.hybrid import HybridIndex
 
-            both = HybridIndex.open(index, project.index(LEXICAL), read_choice(project.RUNS / HYBRID), found.rows)
+            both = HybridIndex.open(index, system, project.index(LEXICAL), project.RUNS / HYBRID, found.rows)
         return cls(
             version=found,
             encoder=QueryEncoder.open(Path(dense[system].encoder), project.QUERY_ENCODERS),

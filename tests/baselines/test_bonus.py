@@ -13,7 +13,6 @@ from gnn_encoder.baselines.choice import best_of, plainest_first, read_choice
 from gnn_encoder.baselines.logged_neighbours import LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import NOTHING, best
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows, Scores
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
 
@@ -64,41 +63,33 @@ def log() -> LabelledQueries:
     return LabelledQueries.of(pl.DataFrame(pairs, schema=schema, orient="row"), np.array(LOGGED, np.float32))
 
 
-def oracle(counts: int, weight: float) -> list[dict[int, float]]:
+def oracle(count: int, weight: float, temperature: float) -> list[dict[int, float]]:
     results = []
     for row, asked in enumerate(ASKED):
-        nearest = sorted(LABELS, key=lambda query: -cosine(asked, LOGGED[query]))[:counts]
+        nearest = sorted(LABELS, key=lambda query: -cosine(asked, LOGGED[query]))
+        near = [math.exp(cosine(asked, LOGGED[query]) / temperature) for query in nearest[:count]]
         given: dict[int, float] = {}
-        for query in nearest:
+        for query, share in zip(nearest, near, strict=False):
             for passage in LABELS[query]:
-                given[passage] = given.get(passage, 0.0) + cosine(asked, LOGGED[query])
+                given[passage] = given.get(passage, 0.0) + share / sum(near)
         scores = {p: s for p, s in zip(RUN[0][row].tolist(), RUN[1][row].tolist(), strict=True) if p >= 0}
+        lowest = min(scores.values())
         # Candidates: the labelled passages of the 3 nearest queries, the most that any setting looks at.
-        for query in sorted(LABELS, key=lambda query: -cosine(asked, LOGGED[query]))[:3]:
+        for query in nearest[:3]:
             for passage in LABELS[query]:
-                scores.setdefault(passage, score_of(row, passage))
+                scores.setdefault(passage, lowest)
         results.append({passage: score + weight * given.get(passage, 0.0) for passage, score in scores.items()})
     return results
 
 
-def score_of(query: int, passage: int) -> float:
-    return 0.5 * query - 0.25 * passage
-
-
-def score(queries: Rows, passages: Rows) -> Scores:
-    pairs = zip(queries.tolist(), passages.tolist(), strict=True)
-    return np.array([score_of(query, passage) for query, passage in pairs], np.float32)
-
-
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("count", "temperature"), [(1, 1.0), (2, 0.1), (3, 0.5)])
 @pytest.mark.parametrize("weight", [0.0, 1.5, -2.0])
-def test_similar_logged_queries(tmp_path: Path, count: int, weight: float) -> None:
+def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, weight: float) -> None:
     log().save(tmp_path / "log")
-    opened = LabelledQueries.open(tmp_path / "log")
-    given = opened.look_up(np.array(ASKED, np.float32), 3)
-    found = with_neighbours(RUN, given, [1, 3], score, corpus=6, unit=0.5)
-    scores = found.scores({"weight": weight / 0.5, "neighbours": count})
-    for query, expected in enumerate(oracle(count, weight)):
+    given = LabelledQueries.open(tmp_path / "log").look_up(np.array(ASKED, np.float32), 3)
+    found = with_neighbours(RUN, given, corpus=6, unit=0.5)
+    scores = found.scores({"weight": weight / 0.5, "neighbours": count, "temperature": temperature})
+    for query, expected in enumerate(oracle(count, weight, temperature)):
         pairs = zip(found.passages[query].tolist(), scores[query].tolist(), strict=True)
         held = {passage: value for passage, value in pairs if passage >= 0}
         assert held == pytest.approx(expected, abs=1e-6)
@@ -108,8 +99,9 @@ def test_a_log_without_queries() -> None:
     empty = LabelledQueries.of(
         pl.DataFrame(schema={"query": pl.Int32, "passage": pl.Int32}), np.empty((0, 2), np.float32)
     )
-    found = with_neighbours(RUN, empty.look_up(np.array(ASKED, np.float32), 3), [1], score, corpus=6, unit=1.0)
-    assert (found.scores({"weight": 3.0, "neighbours": 1}) == RUN[1]).all()
+    found = with_neighbours(RUN, empty.look_up(np.array(ASKED, np.float32), 3), corpus=6, unit=1.0)
+    passages, scores = best(found.passages, found.scores({"weight": 3.0, "neighbours": 1, "temperature": 1.0}), 3)
+    assert (passages == RUN[0]).all() and (scores == RUN[1]).all()
 
 
 def test_more_neighbours_than_logged_queries() -> None:

@@ -55,11 +55,11 @@ def test_rankings_are_those_of_the_shifted_matrix(unit: bool, monkeypatch: pytes
     for weight in (0.0, -0.7, 0.4):
         scores = queries.astype(np.float64) @ shifted(passages, logged, weight, unit).T
         found = others.rank(asked.plus_mean(weight, unit_length=unit))
-        assert found.tolist() == np.argsort(-scores, axis=1)[:, :5].tolist(), weight
+        assert found[0].tolist() == np.argsort(-scores, axis=1)[:, :5].tolist(), weight
 
 
 def test_a_corpus_without_labels() -> None:
     passages, queries = vectors(8, 7), vectors(3, 8)
     asked = Asked.of(passages, PAIRS.clear(), np.empty((0, 5), np.float32))
     found = Others(passages, asked, queries, 2).rank(asked.plus_mean(1.0, unit_length=True))
-    assert found.tolist() == np.argsort(-(queries @ passages.T), axis=1)[:, :2].tolist()
+    assert found[0].tolist() == np.argsort(-(queries @ passages.T), axis=1)[:, :2].tolist()

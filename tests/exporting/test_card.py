@@ -45,7 +45,11 @@ def set_params(**changes: dict[str, object]) -> None:
     [
         ("gnn_encoder", True, "**Do not embed passages with this model.** The system's passage vectors were made from"),
         ("dual_cross", True, "**Do not embed passages with this model.** The system's passage vectors were made from"),
-        ("query_mean", True, "from those of the system `dual_encoder`, shifted by the mean of the passage's labelled"),
+        (
+            "labels_alone",
+            True,
+            "from those of the system `dual_encoder`, moved by a closed form of the passage's labelled",
+        ),
         ("dual_encoder", True, "Passages were embedded alone by these same weights"),
         ("dual_encoder", False, "were made by another encoder of the same system"),
     ],

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import faiss
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from gnn_encoder import Searcher, cli
 from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
+from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries
 from gnn_encoder.growing.versions import CURRENT, Version, current, folder_of
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.params import BM25
@@ -158,7 +160,7 @@ def test_wrong_rows(name: str, text: str, message: str, root: Path) -> None:
         (["delete", "p1", "x", "y"], "no passage 'x' is in the index of gnn_encoder (and 1 more); nothing is deleted"),
         (["delete", *BUILT], "these are all passages of gnn_encoder; nothing is deleted"),
         (["add", "a", "--system", "dual_cross"], "its passages' vectors are made of generated queries, which new pas"),
-        (["add", "a", "--system", "query_mean"], "its passages' vectors are made of labelled queries, which new pas"),
+        (["add", "a", "--system", "labels_alone"], "its passages' vectors are made of labelled queries, which new pas"),
         (["delete", "p1", "--system", "bm25"], "--system is 'bm25': must be one of untouched, retriever, "),
         (["delete", "p1", "--system", "pair"], "data/indexes/pair/manifest.json: not built yet; `bash scripts/rep"),
     ],
@@ -193,6 +195,21 @@ def test_hybrid(root: Path) -> None:
     found = json.loads(call("search", "text 11", "--hybrid", "--json", "--top", "20")[1])["hits"]
     assert len(found) >= 5 and "p11" not in [hit["pid"] for hit in found]
     assert best("zebra", "--hybrid")["pid"] == "n1" and best("text 12", "--hybrid")["pid"] == "p12"
+
+
+def test_a_hybrid_that_asks_the_log(root: Path) -> None:
+    """The labels of the log name built passages: deleted ones do not come back."""
+    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    alone = Tried(setting={"by": "scores", "weight": 0.0}, value=0.5)
+    facts: Setting = {"dense": SYSTEM, "depth": 5, "log_weight": 100.0, "log_neighbours": 1, "log_temperature": 1.0}
+    choice = Choice(measure="RR@10", queries=1, chosen=alone, tried=[alone], facts=facts | {"log_unit": 1.0})
+    write_choice(project.RUNS / "hybrid", choice)
+    asked = Searcher.open(project.index(SYSTEM)).encoder.embed_queries(["zebra"])
+    labels = pl.DataFrame({"query": [0, 0], "passage": [12, 13]})
+    LabelledQueries.of(labels, asked).save(project.RUNS / "hybrid" / LABELLED)
+    assert {best("zebra", "--hybrid")["pid"], best("text 3", "--hybrid")["pid"]} <= {"p12", "p13"}
+    call("delete", "p12", "p0")
+    assert best("zebra", "--hybrid")["pid"] == "p13"
 
 
 def test_an_export_has_the_current_version(root: Path) -> None:

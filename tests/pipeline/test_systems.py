@@ -29,8 +29,8 @@ branches:
       words: {kind: lexical, title: Words}
       base: {kind: plain, title: Base}
       mean: {kind: shifted, title: Mean, base: base}
-      prior: {kind: reordered, title: Prior, base: base, one_vector: true}
-      near: {kind: reordered, title: Near, base: base, one_vector: false}
+      prior: {kind: reordered, by: prior, title: Prior, base: base}
+      near: {kind: reordered, by: logged, title: Near, base: base}
       graph: {kind: graph, title: Graph, base: base}
   side:
     baseline: other

@@ -36,7 +36,7 @@ def values(**others: list[float]) -> pl.DataFrame:
 
 def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -> None:
     found = claim_of_main(values(untouched=[0.0, 0.0, 0.0]), tiny_params.evaluate)
-    assert (found.best, found.better) == ("label_prior", {})
+    assert (found.best, list(found.better)) == ("label_prior", ["logged_neighbours"]), "a second look-up is no rival"
     assert found.against["dev"].difference == pytest.approx(1 / 6)
     assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
     assert claim_sentence(found) == (
@@ -44,11 +44,13 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -
         "vector per passage and no graph, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
         "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
     )
-    assert advice(found) == ""
+    assert advice(found).endswith("try `gnn-encoder search --hybrid`.")
+    none = claim_of_main(values(untouched=[0.0] * 3, logged_neighbours=[0.0] * 3), tiny_params.evaluate)
+    assert advice(none) == ""
 
 
 def test_what_is_better_names_what_to_try(empty: Path, tiny_params: Params) -> None:
-    written = claim_of_main(values(bm25=[1.0, 1.0, 1.0]), tiny_params.evaluate)
+    written = claim_of_main(values(bm25=[1.0] * 3, logged_neighbours=[0.0] * 3), tiny_params.evaluate)
     write_json(project.METRICS / "gnn_encoder" / "claim.json", written)
     assert read_claim() == written
     assert written.best == "untouched" and list(written.better) == ["bm25", "untouched"]
@@ -61,7 +63,7 @@ def test_tables_of_the_choices(empty: Path) -> None:
     assert read_choices() == {}
     tried = [Tried(setting={"weight": 0.0}, value=0.25), Tried(setting={"weight": -0.1}, value=0.5)]
     choice = Choice(measure="RR@10", queries=1234, chosen=tried[1], tried=tried, facts={"labelled_passages": 7})
-    write_choice(project.embeddings("query_mean"), choice)
+    write_choice(project.RUNS / "query_mean", choice)
     fused = Tried(setting={"by": "reciprocal ranks", "k": 60}, value=0.75)
     facts = {"dense": "dual_encoder", "depth": 1000, "dev_dual_encoder": 0.5}
     both = Choice(measure="RR@10", queries=1234, chosen=fused, tried=[fused], facts=facts)
@@ -72,5 +74,5 @@ def test_tables_of_the_choices(empty: Path) -> None:
     assert table.title == "Chosen on 1,234 dev queries, points of 100"
     assert table.rows == [
         ["M_de + mean of labelled queries", "weight -0.1", "50.0", "2: 25.0 to 50.0"],
-        ["hybrid: BM25 and dense", "by reciprocal ranks, k 60", "75.0", "1: 75.0 to 75.0"],
+        ["hybrid: BM25, dense, log", "by reciprocal ranks, k 60", "75.0", "1: 75.0 to 75.0"],
     ]

@@ -60,7 +60,7 @@ def test_systems(client: Client) -> None:
     ]
     assert told["examples"] == read_column(project.queries("dev"), "text").to_pylist()[:6]
     names = [one["name"] for one in client("all").get("/systems").json()["systems"]]
-    assert names == ["gnn_encoder", "dual_encoder", "query_mean"]
+    assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]
 
 
 @pytest.mark.parametrize(

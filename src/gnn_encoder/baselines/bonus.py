@@ -8,6 +8,7 @@ reach: a passage that the run left out has at most the score of its last one, an
 counts the queries for which that holds down to the depth that counts.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +21,15 @@ from gnn_encoder.core.rows import Rows, Scores
 
 @dataclass(frozen=True, kw_only=True)
 class Bonus:
-    """Candidates with M_de's scores and with the bonus that each setting's `neighbours` gives them.
+    """Candidates with M_de's scores and with the bonus that a setting gives them.
 
-    *Shape:* passages, base and each bonus (n, c); last (n,): what a passage that is no candidate scores at most,
-    `NOTHING` where all passages are candidates.
+    *Shape:* passages, base and bonus (n, c); last (n,): what a passage that is no candidate scores at most, `NOTHING`
+    where all passages are candidates.
     """
 
     passages: Rows
     base: Scores
-    bonuses: dict[int, Scores]  # by the setting's `neighbours`; 0 where a setting has none
+    bonus: Callable[[Setting], Scores]
     last: Scores
     elsewhere: float  # the largest bonus of a passage that is no candidate
     unit: float
@@ -39,8 +40,7 @@ class Bonus:
 
     def scores(self, setting: Setting) -> Scores:
         """s(q, p) + weight * unit * bonus(q, p). *Shape:* (n, c)."""
-        bonus = self.bonuses[int(setting.get("neighbours", 0))]
-        scores = self.base + np.float32(self.weight(setting)) * bonus
+        scores = self.base + np.float32(self.weight(setting)) * self.bonus(setting)
         return np.where(self.passages < 0, NOTHING, scores).astype(np.float32)
 
     def facts(self, setting: Setting, depth: int) -> Setting:
@@ -83,4 +83,4 @@ def prior(run: Ranking, labelled: NDArray[np.bool_], unit: float) -> Bonus:
     passages, scores = run
     bonus = (labelled[passages] & (passages >= 0)).astype(np.float32)
     last = last_scores(passages, scores, len(labelled))
-    return Bonus(passages=passages, base=scores, bonuses={0: bonus}, last=last, elsewhere=1.0, unit=unit)
+    return Bonus(passages=passages, base=scores, bonus=lambda setting: bonus, last=last, elsewhere=1.0, unit=unit)

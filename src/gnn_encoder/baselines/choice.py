@@ -69,12 +69,17 @@ class Choice:
         Args:
             limits: values that end their list because there is none beyond.
         """
-        told = ", ".join(f"{name} {value}" for name, value in self.setting.items())
+        told = shown(self.setting)
         points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
         log.info("%s: %s, the best of %d settings: %s", system, told, len(self.tried), points)
         for name in self.open_ends(limits):
             value = self.setting[name]
             log.warning("%s: %s %s ends the list that was tried; lengthen it (section baselines)", system, name, value)
+
+
+def shown(setting: Setting) -> str:
+    """A setting in a line."""
+    return ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.3g}'}" for name, value in setting.items())
 
 
 def best_of(settings: list[Setting], values: list[float], *, measure: str, queries: int) -> Choice:

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.baselines.choice import Setting
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import of_length_1
 from gnn_encoder.core.judgements import contains
@@ -39,10 +40,12 @@ class Form:
     ridge: float | None = None
     unit_length: bool = False
 
-    def __str__(self) -> str:
-        whitened = "not whitened" if self.ridge is None else f"lambda {self.ridge:g}"
-        length = "length 1" if self.unit_length else "any length"
-        return f"w {self.weight:.3g}, a {self.power:g}, {whitened}, {length}"
+    @property
+    def setting(self) -> Setting:
+        """The member by name: w, a, lambda, and whether vectors have length 1 again."""
+        whitened = "not whitened" if self.ridge is None else self.ridge
+        length = "1" if self.unit_length else "any"
+        return {"weight": self.weight, "power": self.power, "lambda": whitened, "length": length}
 
     def scale(self, counts: NDArray[np.int64]) -> Scores:
         """W n_p^-a. *Shape:* (l,) -> (l,)."""

@@ -9,6 +9,7 @@ import numpy as np
 from gnn_encoder.baselines.choice import NO_LIMITS, Choice, Limits, Setting, best_of
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import Ranking, best
+from gnn_encoder.baselines.shifting import Shift
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.evaluation.judge import Judgements
@@ -103,14 +104,17 @@ class DevQueries:
         return choice, rankings
 
 
-def choose_mean(
-    asked: Asked, others: Others, dev: DevQueries, weights: list[float], *, dtype: str, unit_length: bool
-) -> tuple[Choice, Matrix]:
-    """The weight of the mean that is best on dev, and the vectors with it, rounded as on disk. *Shape:* (l, d)."""
+def choose_shift(shifts: list[Shift], asked: Asked, others: Others, dev: DevQueries, *, dtype: str) -> Choice:
+    """The setting of a closed form that is best on dev, with vectors rounded as on disk.
 
-    def moved(weight: float) -> Matrix:
-        return asked.plus_mean(weight, unit_length=unit_length).astype(dtype).astype(np.float32)
+    Args:
+        others: with the queries of `dev`.
+    """
+    rankings = (others.rank(rounded(moved(), dtype))[0] for _, moved in shifts)
+    choice = dev.choose([setting for setting, _ in shifts], rankings)
+    return replace(choice, facts={"labelled_passages": len(asked.passages)})
 
-    choice = dev.choose([{"weight": weight} for weight in weights], (others.rank(moved(one)) for one in weights))
-    choice = replace(choice, facts={"labelled_passages": len(asked.passages)})
-    return choice, moved(float(choice.setting["weight"]))
+
+def rounded(matrix: Matrix, dtype: str) -> Matrix:
+    """What is left of vectors that are written as `dtype`. *Shape:* (l, d)."""
+    return matrix.astype(dtype).astype(np.float32)

@@ -1,21 +1,22 @@
-"""BM25 and a dense system together: one ranking of two, and both indexes searched for a query.
+"""BM25, a dense system and the query log together: one ranking of all, and their indexes searched for a query.
 
-Rankings are joined by a weighted sum of standardised scores, or by reciprocal ranks.
+What the log says is added to the dense scores (`logged_neighbours`). This ranking and BM25's are joined by a weighted
+sum of standardised scores, or by reciprocal ranks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gnn_encoder.baselines.choice import Choice, Limits, Setting
+from gnn_encoder.baselines.choice import Choice, Limits, Setting, read_choice
+from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.params import Baselines
-from gnn_encoder.baselines.rankings import NOTHING, Ranking, best
+from gnn_encoder.baselines.rankings import NOTHING, Ranking, best, taken, union
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.search import PassageIndex
 
@@ -96,65 +97,41 @@ def _ranks(columns: Rows) -> Scores:
     return np.where(columns >= 0, columns + 1.0, np.inf).astype(np.float32)
 
 
-def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:
-    """The passages that either of two rankings has, each once a query.
-
-    *Shape:* (n, a), (n, b) -> (n, a + b) three times: passages, padded with -1 anywhere; their columns in `first`; in
-    `second`. A column is -1 where the ranking does not have the passage.
-    """
-    passages = np.concatenate([first, second], axis=1)
-    order = np.argsort(passages, axis=1, kind="stable")  # a passage of both stands first as that of `first`
-    passages, width = np.take_along_axis(passages, order, axis=1), first.shape[1]
-    in_first = np.where(order < width, order, -1)
-    in_second = np.where(order >= width, order - width, -1)
-    again = np.zeros(passages.shape, dtype=bool)
-    again[:, 1:] = (passages[:, 1:] == passages[:, :-1]) & (passages[:, 1:] >= 0)
-    in_second[:, :-1] = np.where(again[:, 1:], in_second[:, 1:], in_second[:, :-1])
-    passages[again] = -1
-    return passages, in_first, in_second
-
-
-def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
-    """`values` at `columns`; `otherwise` where a column is -1.
-
-    *Shape:* (n, c), (n, a), (n,) -> (n, c).
-    """
-    if values.shape[1] == 0:
-        return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
-    found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
-    return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)
-
-
 @dataclass(frozen=True, kw_only=True)
 class HybridIndex:
-    """Both indexes.
+    """The dense index, the logged queries and BM25's index, as far as the fusion asks them.
 
     Attributes:
+        lexical: None: BM25 has no part in the fusion.
+        log: None: the log has none.
         depth: passages per query that each of them contributes.
-        dense_rows: the dense row of each of BM25's passages, -1 of those that were deleted since both were built.
-            Passages that were added since have no part from BM25. *Shape:* (passages of BM25,).
+        dense_rows: the dense row of each passage that BM25 and the log know, -1 of those that were deleted since they
+            were built. Passages that were added since have no part from these two. *Shape:* (passages of BM25,).
     """
 
     dense: PassageIndex
-    lexical: BM25Index
-    setting: Setting
+    lexical: BM25Index | None
+    log: LabelledQueries | None
+    choice: Choice
     depth: int
     dense_rows: Rows
 
     @classmethod
-    def open(cls, dense: PassageIndex, lexical: Path, choice: Choice, rows: Path | None = None) -> Self:
-        """Open BM25's index beside the dense one, with the fusion that was chosen.
+    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, rows: Path | None = None) -> Self:
+        """Open what is asked beside the dense index, with the fusion that was chosen.
 
         Args:
             dense: the dense index.
+            system: whose it is; the log was embedded for the system that the fusion was chosen with, and for others it
+                is left out.
             lexical: folder of BM25's index.
-            choice: the fusion; its facts hold the depth.
+            folder: the runs of the system `hybrid`, with its choice.
             rows: an array of the row of each of its passages in BM25's index, -1 where that has none; None: the same.
 
         Raises:
             UserError: a file is missing, or both indexes are of different passages.
         """
-        bm25 = BM25Index.open(lexical)
+        bm25, choice = BM25Index.open(lexical), read_choice(folder)
         of_lexical = np.arange(dense.passages) if rows is None else np.load(rows)
         if (bm25.passages != dense.passages) if rows is None else (bm25.passages <= of_lexical.max()):
             raise UserError(
@@ -163,26 +140,47 @@ class HybridIndex:
             )
         dense_rows = np.full(bm25.passages, -1)
         dense_rows[of_lexical[of_lexical >= 0]] = np.flatnonzero(of_lexical >= 0)
-        depth = int(choice.facts["depth"])
-        return cls(dense=dense, lexical=bm25, setting=choice.setting, depth=depth, dense_rows=dense_rows)
+        asks = "log_weight" in choice.facts and choice.facts["dense"] == system
+        return cls(
+            dense=dense,
+            lexical=None if choice.setting == {"by": SCORES, "weight": 0.0} else bm25,
+            log=LabelledQueries.open(folder / LABELLED) if asks else None,
+            choice=choice,
+            depth=int(choice.facts["depth"]),
+            dense_rows=dense_rows,
+        )
 
     @cached_property
     def _deleted(self) -> int:
         return int((self.dense_rows < 0).sum())
 
-    def search(self, text: str, query: NDArray[np.float32], k: int) -> Ranking:
+    def search(self, text: str, query: Matrix, k: int) -> Ranking:
         """The best passages of one query. *Shape:* query (1, d) -> (1, at most k) both."""
         depth = min(max(self.depth, k), self.dense.passages)
-        return self.fuse(text, self.dense.search(query, depth), k)
+        return self.fuse(text, query, self.dense.search(query, depth), k)
 
-    def fuse(self, text: str, found: Ranking, k: int) -> Ranking:
-        """Fuse what the dense index found for one query with what BM25 finds. *Shape:* found (1, depth) both."""
-        fusion = Fusion.of(found, self._lexical(text, found[0].shape[1]))
-        return best(fusion.passages, fusion.scores(self.setting), k)
+    def fuse(self, text: str, query: Matrix, found: Ranking, k: int) -> Ranking:
+        """Fuse what the dense index found for one query with what the log and BM25 say. *Shape:* found (1, n) both."""
+        depth = found[0].shape[1]
+        if self.log is not None:
+            found = self._asked(self.log, query, found, depth)
+        if self.lexical is None:
+            return found[0][:, :k], found[1][:, :k]
+        fusion = Fusion.of(found, self._lexical(self.lexical, text, depth))
+        return best(fusion.passages, fusion.scores(self.choice.setting), k)
 
-    def _lexical(self, text: str, depth: int) -> Ranking:
+    def _asked(self, log: LabelledQueries, query: Matrix, found: Ranking, depth: int) -> Ranking:
+        """What the dense index found, ranked anew by what the log says. *Shape:* found (1, n) -> (1, n) both."""
+        facts = self.choice.facts
+        setting = {name.removeprefix("log_"): value for name, value in facts.items() if name.startswith("log_")}
+        given = log.look_up(query, int(setting["neighbours"]))
+        there = replace(given, passages=np.where(given.passages < 0, -1, self.dense_rows[given.passages]))
+        bonus = with_neighbours(found, there, corpus=self.dense.passages, unit=float(setting["unit"]))
+        return best(bonus.passages, bonus.scores(setting), depth)
+
+    def _lexical(self, lexical: BM25Index, text: str, depth: int) -> Ranking:
         """BM25's best passages that are still there, as dense rows, padded with -1. *Shape:* (1, depth) both."""
-        rows, scores = self.lexical.search([text], depth + self._deleted)
+        rows, scores = lexical.search([text], depth + self._deleted)
         rows = np.where(rows < 0, -1, self.dense_rows[rows])
         order = np.argsort(rows < 0, axis=1, kind="stable")[:, :depth]
         rows, scores = np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)

@@ -83,12 +83,11 @@ class Others:
         """Each query's best passages of those that do not move. *Shape:* (n, at most k) both."""
         return self._top
 
-    def rank(self, moved: Matrix) -> Rows:
-        """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> (n, min(k, m))."""
+    def rank(self, moved: Matrix) -> Ranking:
+        """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> two (n, min(k, m))."""
         if len(moved) == 0:
-            return self._top[0]
-        found = block_top_k(np.ascontiguousarray(moved), self.queries, self._k)
-        return self._joined(*found, self._asked.passages)[0]
+            return self._top
+        return self._joined(*block_top_k(np.ascontiguousarray(moved), self.queries, self._k), self._asked.passages)
 
     def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:
         passages = np.concatenate([self._top[0], rows[places]], axis=1)

@@ -1,43 +1,57 @@
-"""s'(q, p) = s(q, p) + w * sum over the n labelled queries q' nearest to q that p is labelled with: cos(q, q').
+"""What is relevant for similar logged queries may be relevant for this one.
 
-The idea is LADER's (Jin, Shin and Lu, SIGIR 2023), which averages both scores: what is relevant for a similar query may
-be relevant for this one. Here the weight is chosen on dev and may be negative. Online it costs a second look-up.
+    s'(q, p) = s(q, p) + w * sum of softmax(cos(q, q') / temperature) over the queries q' that p is labelled with
+
+Of the logged queries q' the n nearest to q count, and the softmax goes over these. The idea is LADER's (Jin, Shin and
+Lu, SIGIR 2023), which adds the cosines. Here weight, n and temperature are chosen on dev, and the weight may be
+negative. Online it costs a second look-up.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.baselines.bonus import Bonus, last_scores
 from gnn_encoder.baselines.choice import Limits, Setting, plainest_first
 from gnn_encoder.baselines.params import Baselines
-from gnn_encoder.baselines.rankings import NOTHING, Ranking, of_length_1
+from gnn_encoder.baselines.rankings import Ranking, of_length_1, taken, union
 from gnn_encoder.core.errors import not_built
 from gnn_encoder.core.rows import Matrix, Rows, Scores, spans
-from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.index.exact import block_top_k
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of this system
 VECTORS, STARTS, PASSAGES = "vectors.npy", "starts.npy", "passages.npy"
-Score = Callable[[Rows, Rows], Scores]  # of queries and passages, rows of both: *Shape:* (e,), (e,) -> (e,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What the labelled passages of similar queries get; row by row a passage of a neighbour of a query.
+    """The labelled passages of each query's nearest logged queries.
 
-    *Shape:* all (g,): row of the query, row of the passage, place of the neighbour from 0, its similarity.
+    *Shape:* passages (n, b), each once a query, -1 where there are fewer; cosines (n, c) of the neighbours, nearest
+    first; query, column, place (g,), one for each label: which query, which of its passages, of which neighbour.
     """
 
+    passages: Rows
+    cosines: Scores
     query: Rows
-    passage: Rows
+    column: Rows
     place: Rows
-    similarity: Scores
+
+    def values(self, setting: Setting) -> Scores:
+        """What each passage gets from as many neighbours as the setting says. *Shape:* (n, b)."""
+        count = int(setting["neighbours"])
+        logits = self.cosines[:, :count] / np.float32(setting["temperature"])
+        shares = np.exp(logits - logits[:, :1])
+        shares /= shares.sum(axis=1, keepdims=True)
+        near = self.place < count
+        values = np.zeros(self.passages.shape, dtype=np.float32)
+        at = self.query[near], self.column[near]
+        np.add.at(values, at, shares[self.query[near], self.place[near]])
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,28 +103,36 @@ class LabelledQueries:
 
     def look_up(self, queries: Matrix, neighbours: int) -> Given:
         """The labelled passages of each query's nearest labelled queries, by cosine. *Shape:* queries (n, d)."""
+        n = len(queries)
         if len(self.vectors) == 0:
             none = np.empty(0, np.int64)
-            return Given(query=none, passage=none, place=none, similarity=np.empty(0, np.float32))
+            passages, cosines = np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
+            return Given(passages=passages, cosines=cosines, query=none, column=none, place=none)
         nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
         lengths = np.diff(self.starts)[nearest]
-        each = lengths.reshape(-1)
-        labels, _ = spans(self.starts[nearest].reshape(-1), each)
-        place = np.broadcast_to(np.arange(nearest.shape[1]), nearest.shape).reshape(-1)
-        return Given(
-            query=np.repeat(np.arange(len(queries)), lengths.sum(axis=1)),
-            passage=np.asarray(self.passages[labels]),
-            place=np.repeat(place, each),
-            similarity=np.repeat(cosines.reshape(-1), each),
-        )
+        labels, _ = spans(self.starts[nearest].reshape(-1), lengths.reshape(-1))
+        query = np.repeat(np.arange(n), lengths.sum(axis=1))
+        place = np.repeat(np.broadcast_to(np.arange(nearest.shape[1]), nearest.shape).reshape(-1), lengths.reshape(-1))
+        size = 1 + int(self.passages.max())
+        keys, which = np.unique(query * size + self.passages[labels], return_inverse=True)
+        of, rows = np.divmod(keys, size)
+        column = np.arange(len(keys)) - np.searchsorted(of, of)  # `of` ascends: the number within its query
+        passages = np.full((n, int(column.max(initial=-1)) + 1), -1)
+        passages[of, column] = rows
+        return Given(passages=passages, cosines=cosines, query=query, column=column[which], place=place)
 
 
 def settings(section: Baselines) -> list[Setting]:
     """What is tried; of equally good ones the first is taken, which changes M_de's ranking least."""
-    return [
-        {"weight": weight, "neighbours": count}
-        for weight in plainest_first(section.neighbour_weights)
+    softmaxes: list[tuple[int, float]] = [
+        (count, temperature)
         for count in sorted(set(section.neighbours))
+        for temperature in sorted(set(section.neighbour_temperatures))[: None if count > 1 else 1]  # of one it is 1
+    ]
+    return [
+        {"weight": weight, "neighbours": count, "temperature": temperature}
+        for weight in plainest_first(section.neighbour_weights)
+        for count, temperature in softmaxes
     ]
 
 
@@ -119,66 +141,27 @@ def limits(section: Baselines) -> Limits:
     return {"neighbours": (1, max(section.neighbours))}
 
 
-def scorer(matrix: NDArray[Any], queries: Matrix) -> Score:
-    """Inner products of queries with single rows of a passage matrix. *Shape:* (m, d), (n, d)."""
-
-    def score(of: Rows, passages: Rows) -> Scores:
-        vectors = gather(matrix, passages).astype(np.float32)
-        scores: Scores = np.einsum("ed,ed->e", queries[of], vectors)
-        return scores
-
-    return score
-
-
-def with_neighbours(
-    run: Ranking, given: Given, counts: Sequence[int], score: Score, *, corpus: int, unit: float
-) -> Bonus:
+def with_neighbours(run: Ranking, given: Given, *, corpus: int, unit: float) -> Bonus:
     """Candidates: the passages of M_de's run and the labelled ones of the neighbours, with what they get.
 
-    bonus_n(q, p) = sum over the n nearest labelled queries q' that p is labelled with: cos(q, q')
+    A passage that the run does not have counts as its last one, which it is at most.
 
     Args:
         run: *Shape:* (n, k) both.
-        given: the labelled passages of each query's neighbours, of the largest of `counts`.
-        counts: how many neighbours to sum over; each is one entry of the result's `bonuses`.
-        score: M_de's score of passages that its run does not have.
+        given: the labelled passages of each query's neighbours.
         corpus: number of passages.
     """
-    passages, base = run
-    last = last_scores(passages, base, corpus)
-    keys, of_given = np.unique(given.query * corpus + given.passage, return_inverse=True)
-    queries, rows = np.divmod(keys, corpus)
-    columns = _columns(passages, keys, corpus)
-    missing = np.flatnonzero(columns < 0)
-    columns[missing] = passages.shape[1] + _within(queries[missing])
-    extra = int(columns.max(initial=-1)) + 1 - passages.shape[1]
-    if extra > 0:
-        passages = np.pad(passages, ((0, 0), (0, extra)), constant_values=-1)
-        base = np.pad(base, ((0, 0), (0, extra)), constant_values=NOTHING)
-        at = queries[missing], columns[missing]
-        passages[at], base[at] = rows[missing], score(queries[missing], rows[missing])
-    bonuses = {}
-    for count in counts:
-        bonus = np.zeros(passages.shape, dtype=np.float32)
-        near = given.place < count
-        np.add.at(bonus, (given.query[near], columns[of_given[near]]), given.similarity[near])
-        bonuses[count] = bonus
-    return Bonus(passages=passages, base=base, bonuses=bonuses, last=last, elsewhere=0.0, unit=unit)
+    passages, in_run, in_log = union(run[0], given.passages)
+    last = last_scores(*run, corpus)
+    return Bonus(
+        passages=passages,
+        base=taken(in_run, run[1], last),
+        bonus=partial(_taken, given, in_log),
+        last=last,
+        elsewhere=0.0,
+        unit=unit,
+    )
 
 
-def _columns(passages: Rows, keys: Rows, corpus: int) -> Rows:
-    """The column in which each query's passage stands, -1 where it does not. `keys`: query * corpus + passage."""
-    found = np.argwhere(passages >= 0)
-    own = found[:, 0] * corpus + passages[tuple(found.T)]
-    order = np.argsort(own, kind="stable")
-    at = np.searchsorted(own[order], keys)
-    known = np.zeros(len(keys), dtype=bool)
-    known[at < len(own)] = own[order[at[at < len(own)]]] == keys[at < len(own)]
-    columns = np.full(len(keys), -1, dtype=np.int64)
-    columns[known] = found[order[at[known]], 1]
-    return columns
-
-
-def _within(queries: Rows) -> Rows:
-    """Place of each row among the rows of its query; `queries` is sorted. *Shape:* (e,)."""
-    return np.arange(len(queries)) - np.searchsorted(queries, queries)
+def _taken(given: Given, columns: Rows, setting: Setting) -> Scores:
+    return taken(columns, given.values(setting), np.zeros(len(columns), dtype=np.float32))

@@ -49,6 +49,35 @@ def best(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:
     return np.take_along_axis(passages, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
+def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:
+    """The passages that either of two rankings has, each once a query.
+
+    *Shape:* (n, a), (n, b) -> (n, a + b) three times: passages, padded with -1 anywhere; their columns in `first`; in
+    `second`. A column is -1 where the ranking does not have the passage.
+    """
+    passages = np.concatenate([first, second], axis=1)
+    order = np.argsort(passages, axis=1, kind="stable")  # a passage of both stands first as that of `first`
+    passages, width = np.take_along_axis(passages, order, axis=1), first.shape[1]
+    in_first = np.where(order < width, order, -1)
+    in_second = np.where(order >= width, order - width, -1)
+    again = np.zeros(passages.shape, dtype=bool)
+    again[:, 1:] = (passages[:, 1:] == passages[:, :-1]) & (passages[:, 1:] >= 0)
+    in_second[:, :-1] = np.where(again[:, 1:], in_second[:, 1:], in_second[:, :-1])
+    passages[again] = -1
+    return passages, in_first, in_second
+
+
+def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
+    """`values` at `columns`; `otherwise` where a column is -1.
+
+    *Shape:* (n, c), (n, a), (n,) -> (n, c).
+    """
+    if values.shape[1] == 0:
+        return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
+    found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
+    return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)
+
+
 def write_ranking(path: Path, ranking: Ranking, queries: Path, passages: Path, tag: str) -> None:
     """Write the ranking of all queries of a table as a run; `tag` is the system's name. *Shape:* (queries, k) both."""
     write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)

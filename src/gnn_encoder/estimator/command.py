@@ -1,6 +1,6 @@
 """`gnn-encoder inform`: passages' vectors informed by queries, beside what the same labels give more cheaply."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.baselines.closed_form import best_form
+from gnn_encoder.baselines.choice import shown
 from gnn_encoder.baselines.labelled import Asked, Others
-from gnn_encoder.baselines.nudge import GAMMAS, best_gamma_m, nudge_m, nudge_n
+from gnn_encoder.baselines.shifting import FAMILY, MEAN, NUDGE_M, NUDGE_N, shifts
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
@@ -21,7 +21,8 @@ from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k
 
 DEPTH = 10  # of the measure, RR@10
-MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)  # the plainest first
+MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)
+METHODS = {MEAN: "mean of labelled queries", NUDGE_M: "NUDGE-M", NUDGE_N: "NUDGE-N", FAMILY: "closed form"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,37 +110,18 @@ def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length:
     others = Others(passages, asked, dev.queries, DEPTH)
 
     def judge(moved: Matrix) -> float:
-        return dev.judge(others.rank(moved))
+        return dev.judge(others.rank(moved)[0])
 
     yield Found(name="as they came", value=judge(asked.vectors), setting="", moved=asked.vectors)
-
-    def with_mean(weight: float) -> Matrix:
-        return asked.plus_mean(weight, unit_length=unit_length)
-
-    yield _best("mean of labelled queries", "weight", MEAN_WEIGHTS, with_mean, judge)
-    gamma = best_gamma_m(asked, passages, dev.queries, dev.pairs)
-    moved = nudge_m(asked, gamma)
-    yield Found(name="NUDGE-M", value=judge(moved), setting=f"gamma {gamma:.3g}", moved=moved)
-    if unit_length:  # it is about vectors of length 1
-        yield _best("NUDGE-N", "gamma", GAMMAS, lambda gamma: nudge_n(asked, gamma), judge)
-    form = best_form(asked, others, dev.pairs, unit_length=unit_length)
-    moved = form.moved(asked)
-    yield Found(name="closed form", value=judge(moved), setting=str(form.form), moved=moved)
+    for method, name in METHODS.items():
+        if method != NUDGE_N or unit_length:  # it is about vectors of length 1
+            tried = shifts(method, asked, others, dev.pairs, passages, weights=MEAN_WEIGHTS, unit_length=unit_length)
+            judged = [judge(moved()) for _, moved in tried]
+            setting, moved = tried[int(np.argmax(judged))]  # of equal ones the first
+            yield Found(name=name, value=max(judged), setting=shown(setting), moved=moved())
 
 
 def has_length_1(matrix: NDArray[Any]) -> bool:
     """Whether all vectors have length 1. *Shape:* (m, d)."""
     blocks = (block for _, block in array_blocks(matrix))
     return all(np.abs(np.linalg.norm(block, axis=1) - 1).max() <= LENGTH_ERROR for block in blocks)
-
-
-def _best(
-    name: str,
-    setting: str,
-    values: tuple[float, ...],
-    vectors: Callable[[float], Matrix],
-    judge: Callable[[Matrix], float],
-) -> Found:
-    judged = {value: judge(vectors(value)) for value in values}
-    chosen = max(values, key=judged.__getitem__)  # of equal ones the first
-    return Found(name=name, value=judged[chosen], setting=f"{setting} {chosen:.3g}", moved=vectors(chosen))

@@ -19,7 +19,7 @@ from gnn_encoder.presenting.tables import titled
 MADE = {
     "plain": "by another encoder of the same system",
     "graph": "from their embedding, informed through a graph neural network by the queries that retrieve them",
-    "shifted": "from those of the system `{base}`, shifted by the mean of the passage's labelled queries",
+    "shifted": "from those of the system `{base}`, moved by a closed form of the passage's labelled queries",
     "views": "from each passage together with its generated queries",
 }
 CARD = """---

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.baselines.choice import shown
 from gnn_encoder.baselines.closed_form import DEPTH, Form, Found, best_form
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.graph.neighbourhood import Neighbourhood
@@ -114,7 +115,9 @@ def choose_start(
     chosen.apply(gnn)
     log.info(
         "GNN alone: starts from %s, dev RR@10 %.4f; the identity has %.4f",
-        chosen if chosen.closed is None else f"the closed form ({chosen.closed.form}), gate {chosen.gate}",
+        chosen
+        if chosen.closed is None
+        else f"the closed form ({shown(chosen.closed.form.setting)}), gate {chosen.gate}",
         *(found[start].mean() for start in (chosen, IDENTITY)),
     )
     return chosen

@@ -8,12 +8,11 @@ import numpy as np
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.hybrid import HybridIndex
-from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, scorer, with_neighbours
+from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, best
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.evaluation.costs import DEPTH, Costs, LookUp, measure_costs
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
@@ -43,34 +42,34 @@ def costs_with_labelled_queries(system: str, params: Params) -> Costs:
     """Costs of searching the passages, then the labelled queries, and of adding what their passages get."""
     base, folder = registry().systems[system].base, project.runs(system)
     choice, known = read_choice(folder), LabelledQueries.open(folder / LABELLED)
-    matrix, unit = open_matrix(project.embeddings(base)), float(choice.facts["unit"])
-    count = int(choice.setting["neighbours"])
+    unit, corpus = float(choice.facts["unit"]), count_rows(project.PASSAGES)
 
     def look_up(text: str, query: Matrix, found: Ranking) -> object:
-        given = known.look_up(query, count)
-        bonus = with_neighbours(found, given, [count], scorer(matrix, query), corpus=len(matrix), unit=unit)
+        given = known.look_up(query, int(choice.setting["neighbours"]))
+        bonus = with_neighbours(found, given, corpus=corpus, unit=unit)
         return best(bonus.passages, bonus.scores(choice.setting), DEPTH)
 
     return costs_of(base, params, look_up=look_up, look_up_bytes=known.bytes)
 
 
 def costs_of_hybrid(params: Params) -> Costs:
-    """Costs of searching the passages as deep as the hybrid does, then BM25's index, and of fusing both."""
-    choice, lexical = read_choice(project.runs(HYBRID)), project.index(LEXICAL)
-    dense = str(choice.facts["dense"])
-    both = HybridIndex.open(PassageIndex.open(project.index(dense)), lexical, choice)
+    """Costs of searching the passages as deep as the hybrid does, then the log and BM25's index, and of fusing all."""
+    folder, lexical = project.runs(HYBRID), project.index(LEXICAL)
+    dense = str(read_choice(folder).facts["dense"])
+    both = HybridIndex.open(PassageIndex.open(project.index(dense)), dense, lexical, folder)
 
     def look_up(text: str, query: Matrix, found: Ranking) -> object:
-        return both.fuse(text, (found[0].astype(np.int64), found[1]), DEPTH)
+        return both.fuse(text, query, (found[0].astype(np.int64), found[1]), DEPTH)
 
-    size = sum(file.stat().st_size for file in lexical.iterdir())
+    asked = ([lexical] if both.lexical else []) + ([folder / LABELLED] if both.log else [])
+    size = sum(file.stat().st_size for one in asked for file in one.iterdir())
     return costs_of(dense, params, depth=both.depth, look_up=look_up, look_up_bytes=size)
 
 
 def measured_costs(params: Params) -> dict[str, Costs]:
     """Costs of the systems that search vectors, alone or beside something else."""
     found = {system: costs_of(system, params) for system in tqdm(registry().dense, desc="costs", disable=None)}
-    logged = [name for name, one in registry().of_kind("reordered").items() if not one.one_vector]
+    logged = [name for name, one in registry().of_kind("reordered").items() if one.by == "logged"]
     found |= {system: costs_with_labelled_queries(system, params) for system in logged}
     found[HYBRID] = costs_of_hybrid(params)
     return {system: found[system] for system in registry().systems if system in found}

@@ -11,7 +11,7 @@ from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, MAIN, UNTOUCHED, registry
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry
 
 
 def judgements(split: str, section: Evaluate) -> Judgements:
@@ -44,4 +44,5 @@ def claim_of_main(values: pl.DataFrame, section: Evaluate) -> Claim:
     """The main system against those with one vector per passage and no graph, and what simple ones are better."""
     (measure,) = parse([section.significance])
     rivals = [system for system in registry().one_vector if system not in registry().of_kind("graph")]
-    return measure_claim(values, measure, system=MAIN, rivals=rivals, simple=(LEXICAL, UNTOUCHED), beside=[HYBRID])
+    simple = (LEXICAL, UNTOUCHED, LOGGED)
+    return measure_claim(values, measure, system=MAIN, rivals=rivals, simple=simple, beside=[HYBRID])

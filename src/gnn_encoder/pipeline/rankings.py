@@ -1,6 +1,7 @@
 """Systems that need no training, made of artifacts where they lie; dev queries choose their settings."""
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -8,23 +9,18 @@ import numpy as np
 
 from gnn_encoder.baselines import hybrid, logged_neighbours
 from gnn_encoder.baselines.bonus import prior, unit
-from gnn_encoder.baselines.choice import Limits, Setting, plainest_first, write_choice
-from gnn_encoder.baselines.dev import Candidates, DevQueries, choose_mean
+from gnn_encoder.baselines.choice import Choice, Limits, Setting, plainest_first, write_choice
+from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
-from gnn_encoder.baselines.labelled import Asked, Others
-from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, scorer, with_neighbours
+from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking, write_ranking
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.storage.arrays import Origin, open_matrix
-from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import count_rows
-from gnn_encoder.encoding.corpus import transform_corpus
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import LEXICAL
+from gnn_encoder.pipeline.systems import HYBRID, LEXICAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,25 +59,6 @@ def write_best(folder: Path, system: str, way: Way, dev: DevQueries, params: Par
         write_ranking(target, ranking, project.queries(split), project.PASSAGES, system)
 
 
-def write_query_mean(system: str, base: str, folder: Path, dev: DevQueries, params: Params) -> None:
-    """Write the matrix of `base` with its labelled passages moved towards their queries, by the weight best on dev."""
-    embeddings, dtype = project.embeddings(base), params.cache_passages.dtype
-    matrix, (rows, labels) = open_matrix(embeddings), labelled_rows(relevant_pairs(*project.tables("train")))
-    encoder = load_encoder(project.encoder(base), params.encoder)
-    asked = Asked.of(matrix, labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
-    others = Others(matrix, asked, embed_rows(encoder, project.queries("dev"), params.encoder, dev.rows), dev.depth)
-    unit_length = encoder.settings.similarity == "cosine"
-    weights = plainest_first(params.baselines.query_mean)
-    choice, moved = choose_mean(asked, others, dev, weights, dtype=dtype, unit_length=unit_length)
-    choice.tell(system)
-    made_from = fingerprint(embeddings, *project.tables("train")[:2], weight=float(choice.setting["weight"]))
-    origin = Origin(model_fingerprint=DualEncoder.fingerprint(project.encoder(base)), input_fingerprint=made_from)
-    transform_corpus(
-        embeddings, folder, dtype=dtype, origin=origin, transform=lambda first, block: asked.place(first, block, moved)
-    )
-    write_choice(folder, choice)
-
-
 def favour(runs: Path, params: Params) -> Way:
     """What a system found, where passages that are labelled for a training query get a constant."""
     labelled = np.zeros(count_rows(project.PASSAGES), dtype=bool)
@@ -95,19 +72,18 @@ def favour(runs: Path, params: Params) -> Way:
     )
 
 
-def neighbours(base: str, folder: Path, params: Params) -> Way:
-    """What `base` found, where passages get the similarity of near training queries, which are written too."""
-    section, matrix = params.baselines, open_matrix(project.embeddings(base))
+def neighbours(base: str, runs: Path, folder: Path, params: Params) -> Way:
+    """What `base` found, where passages get the shares of near training queries, which are written too."""
+    section = params.baselines
     rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
     encoder = load_encoder(project.encoder(base), params.encoder)
     known = LabelledQueries.of(labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
     known.save(folder / LABELLED)
-    runs = {split: read_ranked(project.runs(base), split) for split in project.JUDGED}
-    scale, counts, candidates = unit(*runs["dev"]), sorted(set(section.neighbours)), {}
-    for split, of in runs.items():
-        queries = embed_rows(encoder, project.queries(split), params.encoder)
-        given, score = known.look_up(queries, counts[-1]), scorer(matrix, queries)
-        candidates[split] = with_neighbours(of, given, counts, score, corpus=len(matrix), unit=scale)
+    found = {split: read_ranked(runs, split) for split in project.JUDGED}
+    scale, candidates, corpus = unit(*found["dev"]), {}, count_rows(project.PASSAGES)
+    for split, of in found.items():
+        given = known.look_up(embed_rows(encoder, project.queries(split), params.encoder), max(section.neighbours))
+        candidates[split] = with_neighbours(of, given, corpus=corpus, unit=scale)
     return Way(
         candidates=candidates,
         tried=logged_neighbours.settings(section),
@@ -116,18 +92,40 @@ def neighbours(base: str, folder: Path, params: Params) -> Way:
     )
 
 
-def fuse(runs: Path, params: Params) -> Way:
-    """What a dense system found, fused with what BM25 found."""
-    folders = runs, project.runs(LEXICAL)
-    found = {split: Fusion.of(*(read_ranked(of, split) for of in folders)) for split in project.JUDGED}
+def fuse(dense: Mapping[str, Ranking], params: Params) -> Way:
+    """What a dense system found in each split, fused with what BM25 found."""
+    lexical = project.runs(LEXICAL)
+    found = {split: Fusion.of(of, read_ranked(lexical, split)) for split, of in dense.items()}
     return Way(candidates=found, tried=hybrid.settings(params.baselines), limits=hybrid.LIMITS)
 
 
-def fuse_best(dense: Mapping[str, Path], dev: DevQueries, params: Params) -> Way:
-    """BM25 with the best of some dense systems, whose folders of runs are given."""
+def write_hybrid(
+    folder: Path, dense: Mapping[str, Path], bases: Iterable[str], dev: DevQueries, params: Params
+) -> None:
+    """Write the hybrid of three sources: words, meaning and the log.
+
+    Meaning is the dense system that is best on dev; with it, or with one of `bases`, whichever is better, the log is
+    asked as in `logged_neighbours`; what comes out is fused with what BM25 found. Each step may leave a source out, so
+    that on dev the hybrid is not below any of these.
+
+    Args:
+        dense: systems with their folders of runs; of equally good ones the first is taken.
+        bases: those of the systems that ask the log.
+    """
     systems = list[Setting]({"system": system} for system in dense)
     side = dev.choose(systems, (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values()))
-    best = str(side.setting["system"])
+    best, asked = str(side.setting["system"]), dict[str, tuple[Choice, dict[str, Ranking]]]()
+    for name in dict.fromkeys([best, *bases]):
+        way = neighbours(name, dense[name], folder / name, params)
+        tell = f"{HYBRID}, log beside {name}"
+        asked[name] = dev.rank(tell, way.candidates, way.tried, depth=params.retrieve.depth, facts=way.facts)
+    best = max(asked, key=lambda name: asked[name][0].chosen.value)
+    choice, rankings = asked[best]
     facts: Setting = {"dense": best, "depth": params.retrieve.depth}
     facts |= {f"dev_{tried.setting['system']}": tried.value for tried in side.tried}
-    return replace(fuse(dense[best], params), facts=facts)
+    if choice.setting["weight"]:
+        (folder / best / LABELLED).rename(folder / LABELLED)
+        facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}
+    for name in asked:
+        shutil.rmtree(folder / name)
+    write_best(folder, HYBRID, replace(fuse(rankings, params), facts=facts), dev, params)

@@ -15,7 +15,8 @@ MAIN = "gnn_encoder"  # the system whose ablations, sweeps and examples are the 
 REFERENCE = "dual_encoder"  # M_de, which every table compares with
 LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
-HYBRID = "hybrid"  # BM25 and a dense system together
+LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
+HYBRID = "hybrid"  # BM25, a dense system and the log together
 WIDEST = "widest"  # the graph of MAIN with `evidence.k` passages per query, of which the evidence takes the first k
 CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
@@ -28,7 +29,7 @@ class System(Section):
     Attributes:
         name, branch: the keys that it stands under.
         base: the system that it is made from, where its kind has one (`BASES`).
-        one_vector: whether the new score of a reordered system is an inner product with one vector per passage.
+        by: how a reordered system ranks anew: a closed form of `baselines.shifting`, `prior`, or `logged` queries.
     """
 
     name: str
@@ -36,7 +37,7 @@ class System(Section):
     title: str
     kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views", "reranked"]
     base: str = ""
-    one_vector: bool = False
+    by: Literal["", "mean", "nudge_m", "nudge_n", "closed_form", "prior", "logged"] = ""
 
     @property
     def encoder(self) -> str:
@@ -97,7 +98,7 @@ class Registry(Section):
     def one_vector(self) -> list[str]:
         """The systems that score a passage by an inner product with one vector of it: they cost the same online."""
         alone = [name for name, one in self.dense.items() if one.kind != "views"]
-        return [name for name, one in self.systems.items() if one.one_vector or name in alone]
+        return [name for name, one in self.systems.items() if name in alone or one.by not in ("", "logged")]
 
     def shown_with(self, branch: str) -> list[str]:
         """The systems in a branch's table: its baseline and others from other branches first, then its own systems."""

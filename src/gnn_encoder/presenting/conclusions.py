@@ -5,13 +5,14 @@ import logging
 from gnn_encoder.baselines.choice import Choice, Setting
 from gnn_encoder.evaluation.claim import Claim, Splits
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.pipeline.systems import LEXICAL, UNTOUCHED, title_of
+from gnn_encoder.pipeline.systems import LEXICAL, LOGGED, UNTOUCHED, title_of
 from gnn_encoder.presenting.formats import SIGNIFICANT, count, difference, p_value, points
 from gnn_encoder.presenting.tables import Table
 
 # What to try where a simple system is better than what was trained.
 CURES = {
     LEXICAL: "`gnn-encoder search --hybrid`",
+    LOGGED: "`gnn-encoder search --hybrid`",
     UNTOUCHED: "a longer encoder.passage_length (it reads all it can), more labelled queries, or lower learning rates",
 }
 NOTE = (

@@ -1,0 +1,102 @@
+"""Closed forms of a system's passages and the training labels, made of artifacts where they lie; dev queries choose."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.baselines.choice import Choice, write_choice
+from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
+from gnn_encoder.baselines.labelled import Asked, Others
+from gnn_encoder.baselines.rankings import labelled_rows, write_ranking
+from gnn_encoder.baselines.shifting import MEAN, shifts
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.rows import Matrix
+from gnn_encoder.core.storage.arrays import Origin, open_matrix
+from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.encoding.corpus import transform_corpus
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder
+from gnn_encoder.pipeline.params import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """The labelled passages of a system whose vectors closed forms move, and the queries that are ranked with them.
+
+    Attributes:
+        base: the system.
+        asked: the labelled passages, and what asks for them.
+        others: what the dev queries that choose find among passages without a label.
+        splits: split -> the same for all its queries, as deep as a run.
+        pairs: relevant pairs of the dev queries that choose, by their place among these.
+    """
+
+    base: str
+    encoder: DualEncoder
+    asked: Asked
+    others: Others
+    splits: Mapping[str, Others]
+    pairs: pl.DataFrame
+    dev: DevQueries
+
+    @classmethod
+    def of(cls, base: str, dev: DevQueries, params: Params) -> Self:
+        """Read the labels, and embed all queries."""
+        matrix = open_matrix(project.embeddings(base))
+        rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
+        encoder, depth = load_encoder(project.encoder(base), params.encoder), min(params.retrieve.depth, len(matrix))
+        asked = Asked.of(matrix, labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
+        queries = {split: embed_rows(encoder, project.queries(split), params.encoder) for split in project.JUDGED}
+        relevant = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+        relevant = relevant.filter(pl.col("query").is_in(dev.rows.tolist()))
+        return cls(
+            base=base,
+            encoder=encoder,
+            asked=asked,
+            others=Others(matrix, asked, queries["dev"][dev.rows], dev.depth),
+            splits={split: Others(matrix, asked, of, depth) for split, of in queries.items()},
+            pairs=relevant.with_columns(query=pl.Series(np.searchsorted(dev.rows, relevant["query"].to_numpy()))),
+            dev=dev,
+        )
+
+    def write_best(self, system: str, method: str, folder: Path, params: Params) -> tuple[Choice, Matrix]:
+        """Write the runs of a closed form with the setting that is best on dev, and give that and the vectors."""
+        tried = shifts(
+            method,
+            self.asked,
+            self.others,
+            self.pairs,
+            open_matrix(project.embeddings(self.base)),
+            weights=params.baselines.query_mean,
+            unit_length=self.encoder.settings.similarity == "cosine",
+        )
+        dtype = params.cache_passages.dtype
+        choice = choose_shift(tried, self.asked, self.others, self.dev, dtype=dtype)
+        ends = {} if method == MEAN else choice.setting  # the others' lists end where there is none beyond
+        choice.tell(system, {name: (value,) for name, value in ends.items() if not isinstance(value, str)})
+        moved = rounded(next(moved for setting, moved in tried if setting == choice.setting)(), dtype)
+        write_choice(folder, choice)
+        for split, others in self.splits.items():
+            target = folder / project.run_file(system, split).name
+            write_ranking(target, others.rank(moved), project.queries(split), project.PASSAGES, system)
+        return choice, moved
+
+    def write_matrix(self, folder: Path, choice: Choice, moved: Matrix, params: Params) -> None:
+        """Write the passage matrix with the labelled ones moved."""
+        embeddings, asked = project.embeddings(self.base), self.asked
+        made_from = fingerprint(embeddings, *project.tables("train")[:2], **choice.setting)
+        made_by = DualEncoder.fingerprint(project.encoder(self.base))
+        origin = Origin(model_fingerprint=made_by, input_fingerprint=made_from)
+        transform_corpus(
+            embeddings,
+            folder,
+            dtype=params.cache_passages.dtype,
+            origin=origin,
+            transform=lambda first, block: asked.place(first, block, moved),
+        )
+        write_choice(folder, choice)
