@@ -284,9 +284,10 @@ def evaluate(
             if count:
                 typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
         if as_json:
-            typer.echo(runs_and_qrels.as_json(judged))
+            typer.echo(judged.as_json())
             return
-        typer.echo(markdown(judged_table(judged.means(), judged.comparisons())))
+        means = {"value": judged.measures, "against": judged.against}
+        typer.echo(markdown(judged_table(means, judged.comparisons)))
 
 
 @app.command()

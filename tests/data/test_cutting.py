@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.data.cutting import cut_source, holding, rarity, terms
+from gnn_encoder.data.cutting import cut, cut_source, holding, rarity, terms
 from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source
 
@@ -36,6 +36,20 @@ def memory(*judged: tuple[str, Judgement], documents: dict[str, str] = DOCUMENTS
 def chosen(source: Source, words: int = 4) -> dict[str, list[tuple[str, str, int]]]:
     found = cut_source(source, Cutting(words=words, overlap=0))
     return {split: [judgement[:3] for _, judgement in read()] for split, read in found.judgements.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "overlap", "blocks"),
+    [
+        ("  one two\nthree ", 3, 2, ["one two\nthree"]),
+        ("a b c d e", 2, 0, ["a b", "c d", "e"]),
+        ("a b c d e", 3, 1, ["a b c", "c d e"]),
+        ("a b c d e f", 3, 2, ["a b c", "b c d", "c d e", "d e f"]),
+        ("今天很好。 fine", 4, 0, ["今天很好", "。 fine"]),
+    ],
+)
+def test_blocks(text: str, words: int, overlap: int, blocks: list[str]) -> None:
+    assert [text[start:end] for start, end in cut(text, Cutting(words=words, overlap=overlap))] == blocks
 
 
 def test_passages() -> None:

@@ -53,10 +53,8 @@ def test_dev_and_test_are_judged_by_answers(folder: Path, prepared: Prepared, ro
     ]
     assert rows(target / "qrels" / "dev.parquet") == rows(target / "qrels" / "test.parquet") == []
     statistics = json.loads((target / "statistics.json").read_text())
-    assert statistics["train"]["judgements_per_query"] == 1.333
-    assert statistics["test"] == {
-        "queries": 3, "answers": 6, "answers_per_query": 2.0, "mean_characters": 28.7
-    }  # fmt: skip
+    assert statistics["train"] == {"queries": 3, "judgements": 4}
+    assert statistics["test"] == {"queries": 3, "answers": 6}
 
 
 def test_trivia_names_its_passages_otherwise(folder: Path, prepared: Prepared, rows: Rows) -> None:
@@ -113,8 +111,8 @@ BAD = {
     "open quote": ("psgs_w100.tsv", '7\t"text\ttitle\n', "psgs_w100.tsv, line 8: 2 columns, not 3; write id, text, ti"),
     "endless column": ("psgs_w100.tsv", f"7\t{'x' * 140_000}\tt\n", "is no row of a table (field larger than field li"),
     "columns of answers": (TEST, "who\n", "nq-test.qa.csv, line 4: 1 columns, not 2; write query, answers with a t"),
-    "code as answers": (TEST, "who\t__import__('os')\n", "line 4, answers: \"__import__('os')\" is no Python list (Va"),
-    "no answers": (TEST, "who\t['', ' ']\n", "line 4, answers: \"['', ' ']\" has no answer; give one or remove the ro"),
+    "code as answers": (TEST, "who\t__import__('os')\n", "line 4, answers: \"__import__('os')\" is no Python list of"),
+    "no answers": (TEST, "who\t['', ' ']\n", "line 4, answers: \"['', ' ']\" is no Python list of answers; write"),
     "number as answer": (TEST, "who\t[1854]\n", "nq-test.qa.csv, line 4, answers: 1854 is not a string; put it in quo"),
     "trailing text": (TRAIN, "more", "biencoder-nq-train.json, after item 3: not JSON ("),
 }  # fmt: skip

@@ -83,12 +83,6 @@ BAD = {
         "collection.tsv, line 9: 3 columns, not 2; write id, text with a tab between",
     ),
     "one column": ("queries.train.tsv", "1009\n", "queries.train.tsv, line 6: 1 columns, not 2; write id, text with"),
-    "empty line": ("qrels.train.tsv", "\n", "qrels.train.tsv, line 7: empty; remove the line"),
-    "columns of qrels": (
-        "qrels.train.tsv",
-        "1000\t0\t1\n",
-        "qrels.train.tsv, line 7: 3 columns; write query id, 0,",
-    ),
     "grade": ("qrels.train.tsv", "1000\t0\t2\tyes\n", "qrels.train.tsv, line 7, grade: 'yes' is not an integer"),
 }
 

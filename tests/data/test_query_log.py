@@ -137,6 +137,7 @@ WRITTEN = {
     "iso": lambda day: f"2024-05-{day:02}",
     "zone": lambda day: f"2024-05-{day:02}T01:30:00+02:00",
     "unix": lambda day: str(int(datetime(2024, 5, day, tzinfo=UTC).timestamp())),
+    "milliseconds": lambda day: str(int(datetime(2024, 5, day, tzinfo=UTC).timestamp()) * 1000),
     "parquet": lambda day: datetime(2024, 5, day),
     "nanoseconds": lambda day: datetime(2024, 5, day),
 }
@@ -193,8 +194,8 @@ def test_what_is_one_query(one: str, other: str, same: bool) -> None:
 
 
 BAD = {
-    "no query": ("log.tsv", "text\tpid\nash\tp1\n", {}, "log.tsv, line 1: no column query in 'text, pid': "),
-    "two columns": ("log.tsv", "query\tpid\tpid\n", {}, "log.tsv, line 1: two columns pid; keep one"),
+    "no query": ("log.tsv", "text\tpid\nash\tp1\n", {}, "log.tsv, line 1: 0 columns query in 'text, pid': "),
+    "two columns": ("log.tsv", "query\tpid\tpid\n", {}, "log.tsv, line 1: 2 columns pid in 'query, pid, pid': "),
     "columns": ("log.tsv", "query\tpid\nash\n", {}, "log.tsv, line 2: 1 columns, not 2; write query, pid with a tab"),
     "no rows": ("log.tsv", "query\tpid\n", {}, "log.tsv: no rows; add some with a query and the id of the passage"),
     "count": (
@@ -226,7 +227,7 @@ BAD = {
         "log.tsv",
         "query\tpid\nash\tp1\n",
         {"split": "time"},
-        "log.tsv, line 2, time: missing, which data.split: time needs; add it; or take data.split: hash",
+        "log.tsv, line 2, time: None is no time, which data.split: time needs; write ISO 8601 such as",
     ),
     "bad time": ("log.tsv", "query\tpid\ttime\nash\tp1\tMay\n", {"split": "time"}, "line 2, time: 'May' is no time"),
     "one time": (
@@ -249,7 +250,7 @@ def test_bad_logs(name: str, folder: Path, refused: Callable[..., None]) -> None
 def test_a_column_that_parquet_lacks(folder: Path, refused: Callable[..., None]) -> None:
     (folder / "log.tsv").unlink()
     pl.DataFrame({"query": ["a"]}).write_parquet(folder / "log.parquet")
-    refused("log.parquet, columns: no column pid in 'query': columns are", source="log", path=str(folder))
+    refused("log.parquet, columns: 0 columns pid in 'query': there must be query, pid", source="log", path=str(folder))
 
 
 def test_a_null_in_parquet(folder: Path, refused: Callable[..., None]) -> None:

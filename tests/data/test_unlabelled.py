@@ -57,7 +57,7 @@ def test_mistakes(tmp_path: Path, name: str, content: bytes, message: str) -> No
 def test_a_table_without_texts(tmp_path: Path) -> None:
     own = tmp_path / "own.parquet"
     pl.DataFrame({"query": ["one?"]}).write_parquet(own)
-    with pytest.raises(UserError, match="has no column text, which data.unlabelled must have"):
+    with pytest.raises(UserError, match="0 columns text in 'query': there must be text"):
         read(own)
 
 

@@ -57,7 +57,7 @@ def test_the_rank_field_says_nothing(tmp_path: Path, rank: str) -> None:
     "text",
     [
         QRELS,
-        "q1\t0\ta\t2\r\nq1\t0\tb\t0\r\n\nq2\t0\ta\t1\nq3\t0\ta\t+1",
+        "q1\t0\ta\t2\r\nq1\t0\tb\t0\r\n\nq2\t0\ta\t1\nq3\t0\ta\t+1.0",
         "q1 iter a 2\nq1 x b 0\nq2 7 a 1\nq3 Q0 a 1",
         "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\nq2\ta\t1\nq3\ta\t1\n",
         "\ufeffq1\ta\t2\nq1\tb\t0\nq2\ta\t1\nq3\ta\t1\n",
@@ -76,8 +76,7 @@ def test_forms_of_qrels(tmp_path: Path, text: str, packed: bool) -> None:
         ("q 0 a 1\nq a 1\n", "line 2: 3 fields; a line is `qid 0 pid grade`"),
         ("q a 1\nq 0 b 1\n", "line 2: 4 fields"),
         ("q\n", "line 1: 1 fields"),
-        ("q 0 a 1\n\nq 0 b one\n", "line 3: grade is 'one'; must be a whole number"),
-        ("q 0 a 1.0\n", "line 1: grade is '1.0'"),
+        ("q 0 a 1\n\nq 0 b one\n", "line 3, grade: 'one' is not an integer"),
         ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: query 'q' and passage 'a' were judged before"),
     ],
 )

@@ -9,20 +9,8 @@ from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.lines import check_folder, find, read_columns, read_json_lines, require
-from gnn_encoder.data.rows import (
-    Judgement,
-    Passage,
-    Place,
-    Query,
-    Source,
-    check_grade,
-    check_id,
-    check_string,
-    check_text,
-)
-
-HEADER = ["query-id", "corpus-id", "score"]
+from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_judged, require
+from gnn_encoder.data.rows import Passage, Place, Query, Source, check_id, check_string, check_text
 
 
 def open_beir(folder: Path) -> Source:
@@ -39,7 +27,7 @@ def open_beir(folder: Path) -> Source:
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),
         queries=dict.fromkeys(qrels, partial(_queries, texts)),
-        judgements={split: partial(_judgements, path) for split, path in qrels.items()},
+        judgements={split: partial(read_judged, path) for split, path in qrels.items()},
     )
 
 
@@ -55,12 +43,3 @@ def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of all splits: BEIR keeps them in one file."""
     for place, row in read_json_lines(path):
         yield place, Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))
-
-
-def _judgements(path: Path) -> Iterator[tuple[Place, Judgement]]:
-    """All judgements of a split; the file's header may be left out."""
-    for place, columns in read_columns(path, HEADER):
-        if columns != HEADER or place.row != "line 1":
-            qid, pid, grade = columns
-            checked = check_id(place, HEADER[0], qid), check_id(place, HEADER[1], pid)
-            yield place, Judgement(*checked, check_grade(place, HEADER[2], grade))

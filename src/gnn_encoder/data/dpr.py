@@ -13,6 +13,7 @@ no ids in these files; the number of a query in its file, from 0, becomes its id
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,17 +92,13 @@ def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
 
 def _answers(place: Place, text: str) -> tuple[str, ...]:
     """The answers that are not blank. The text that is parsed is short: csv allows 131,072 characters a column."""
-    try:
+    values: object = None
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         values = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise UserError(
-            f"{place}, answers: {shorten(text)} is no Python list ({type(error).__name__}); write ['answer', ...]"
-        ) from error
-    if not isinstance(values, list):
-        raise UserError(f"{place}, answers: {shorten(text)} is no list; write ['answer', ...]")
-    found = tuple(answer for value in values if (answer := check_string(place, "answers", value)).strip())
+    checked = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
+    found = tuple(answer for answer in checked if answer.strip())
     if not found:
-        raise UserError(f"{place}, answers: {shorten(text)} has no answer; give one or remove the row")
+        raise UserError(f"{place}, answers: {shorten(text)} is no Python list of answers; write ['answer', ...]")
     return found
 
 

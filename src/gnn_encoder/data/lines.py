@@ -1,4 +1,4 @@
-"""Strict reading of text files, plain or gzip: a line at a time, with the number of a wrong line in its error."""
+"""Strict reading of files, a row at a time, with the place of a wrong row in its error; text is plain or gzip."""
 
 import csv
 import gzip
@@ -9,25 +9,29 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import ijson
+import polars as pl
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.rows import Place, shorten
+from gnn_encoder.core.records import open_parquet
+from gnn_encoder.core.storage.tables import ROW_GROUP
+from gnn_encoder.data.rows import Judgement, Place, check_grade, shorten
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
+QRELS_FORMS = "a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, with white space between them"
 
 
 def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
-    """Stream the lines, without their ends."""
+    """Stream the lines, without their ends; empty ones are passed over."""
     number = 0
     with open_binary(path) as file:
         try:
             for number, line in enumerate(file, start=1):
                 place = Place(path, f"line {number}")
                 text = _decode(place, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n"))
-                if not text:
-                    raise UserError(f"{place}: empty; remove the line")
-                yield place, text
+                if text:
+                    yield place, text
         except DAMAGED_GZIP as error:
             raise _damaged(path, f"line {number}", error) from error
 
@@ -65,6 +69,42 @@ def read_columns(
             cure = f"write {', '.join(names)} with a tab between them{quotes}"
             raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
         yield place, columns
+
+
+def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
+    """Stream qrels of any of `QRELS_FORMS`; a pair without a grade is relevant, and BEIR's header may be there."""
+    width = None
+    for place, line in read_lines(path):
+        fields = line.split()
+        if width is None and fields == QRELS_HEADER:
+            continue
+        width = width or len(fields)
+        if len(fields) != width or width not in (2, 3, 4):
+            raise UserError(f"{place}: {len(fields)} fields; {QRELS_FORMS}, the same in the whole file")
+        qid, pid, grade = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
+        yield place, Judgement(qid, pid, check_grade(place, "grade", grade))
+
+
+def read_parquet(
+    path: Path, needed: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Stream the rows of a Parquet table, by the names of some columns."""
+    table = open_parquet(path)
+    names, number = table.schema_arrow.names, 0
+    check_columns(Place(path, "columns"), names, needed, optional)
+    wanted = [name for name in (*needed, *optional) if name in names]
+    for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
+        for row in pl.DataFrame(batch).iter_rows(named=True):
+            yield Place(path, f"row {number}"), row
+            number += 1
+
+
+def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Refuse a table in which one of the needed columns is missing, or one of those that are read stands twice."""
+    for name in (*needed, *optional):
+        if names.count(name) > 1 or (name in needed and name not in names):
+            rule = f"there must be {', '.join(needed)} and may be {', '.join(optional) or 'others'}, each once"
+            raise UserError(f"{place}: {names.count(name)} columns {name} in {shorten(', '.join(names))}: {rule}")
 
 
 def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -122,6 +162,8 @@ def require(folder: Path, *names: str) -> Path:
 
 def open_binary(path: Path) -> BinaryIO:
     """Open a plain or gzip file as a stream of its plain bytes."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; correct its path")
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     return path.open("rb")

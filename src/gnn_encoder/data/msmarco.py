@@ -24,8 +24,8 @@ from typing import Literal
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.lines import check_folder, find, read_columns, read_lines, require
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_grade, check_id, check_text
+from gnn_encoder.data.lines import check_folder, find, read_columns, read_judged, require
+from gnn_encoder.data.rows import Passage, Place, Query, Source, check_id, check_text
 
 PASSAGES = ("collection.tsv", "para.txt")
 TITLES = "para.title.txt"
@@ -57,7 +57,7 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
         files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
         passages=partial(_passages, collection, titles),
         queries={split: partial(_queries, path) for split, path in texts.items()},
-        judgements={split: partial(_judgements, path) for split, path in qrels.items()},
+        judgements={split: partial(read_judged, path) for split, path in qrels.items()},
     )
 
 
@@ -84,14 +84,3 @@ def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
 def _texts(path: Path) -> Iterator[tuple[Place, str, str]]:
     for place, (key, text) in read_columns(path, ["id", "text"]):
         yield place, check_id(place, "id", key), check_text(place, "text", text)
-
-
-def _judgements(path: Path) -> Iterator[tuple[Place, Judgement]]:
-    for place, line in read_lines(path):
-        columns = line.split()
-        if len(columns) not in (2, 4):
-            raise UserError(
-                f"{place}: {len(columns)} columns; write query id, 0, passage id and grade, or the two ids alone"
-            )
-        qid, pid, grade = (columns[0], *columns[2:]) if len(columns) == 4 else (*columns, "1")
-        yield place, Judgement(qid, pid, check_grade(place, "grade", grade))

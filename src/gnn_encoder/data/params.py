@@ -61,6 +61,6 @@ class Data(Section):
             field = type(self).model_fields[key]
             unset = None if field.is_required() else field.default
             if getattr(self, key) != unset and self.source not in sources:
-                cure = f"set it to null, or data.source to {' or '.join(sources)}" if key == "path" else "remove it"
+                cure = "set it to null" if key == "path" else "remove it"
                 raise ValueError(f"data.{key} is set, which source {self.source} does not read; {cure}")
         return self

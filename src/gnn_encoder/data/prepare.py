@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED, open_parquet
+from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import batched, write_table
-from gnn_encoder.data.lines import read_lines
+from gnn_encoder.data.lines import read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
-from gnn_encoder.data.rows import Judgements, Place, Queries, Source, check_text, check_unique, nth
+from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, check_unique, nth
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +63,10 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
     _warn_of_shared(queries)
-    passages = pl.scan_parquet(folder / "passages.parquet")
-    statistics = {"passages": _passage_statistics(passages, documents=data.passages is not None)}
-    statistics |= {name: _split_statistics(queries[name], qrels[name]) for name in queries if len(queries[name])}
+    statistics = {"passages": {"passages": len(pids)}}
+    if data.passages:  # each document has a first passage
+        statistics["passages"]["documents"] = int(pids.str.ends_with("#0").sum())
+    statistics |= {name: _counts(queries[name], qrels[name]) for name in queries if len(queries[name])}
     if dropped := source.dropped():
         statistics["left_out"] = dict(dropped)
     write_json(folder / "statistics.json", statistics)
@@ -110,12 +111,10 @@ def choose_queries(
             raise UserError("qrels of split train: 1 query is too few to cut a dev split from; add queries")
         log.info("no dev split in the source: %d training queries, drawn with seed %d, become dev", len(dev), seed)
         splits["dev"] = Split("train", dev)
-    hidden, others = round(unlabelled_fraction * len(train)), train[:0]
-    if data.train_queries is not None and data.train_queries < len(train):
-        log.info("train: a sample of %d of %d queries, seed %d", data.train_queries, len(train), seed)
-        train, others = _cut(train, data.train_queries, [seed, SAMPLE])
-    elif data.train_queries is not None:
-        log.info("train: data.train_queries is %d, there are %d queries: all taken", data.train_queries, len(train))
+    hidden, taken = round(unlabelled_fraction * len(train)), min(data.train_queries or len(train), len(train))
+    if data.train_queries is not None:
+        log.info("train: a sample of %d of %d queries, seed %d", taken, len(train), seed)
+    train, others = _cut(train, taken, [seed, SAMPLE])
     unlabelled, _ = _cut(others, hidden, [seed, HIDE])
     if len(unlabelled):
         log.info("unlabelled: the labels of %d other training queries are hidden, seed %d", len(unlabelled), seed)
@@ -195,28 +194,9 @@ def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 
 
-def _passage_statistics(passages: pl.LazyFrame, *, documents: bool) -> dict[str, float]:
-    """Counts and the mean length in characters; each document that was cut has a first passage."""
-    found = passages.select(
-        passages=pl.len(), mean_characters=_characters(), documents=pl.col("pid").str.ends_with("#0").sum()
-    )
-    values = found.collect(engine="streaming").row(0, named=True)
-    values["mean_characters"] = round(values["mean_characters"] / values["passages"], 1)
-    return values if documents else {name: values[name] for name in ("passages", "mean_characters")}
-
-
-def _split_statistics(queries: pl.DataFrame, qrels: pl.DataFrame) -> dict[str, float]:
-    """Counts and means of a split; lengths in characters."""
-    count, answers = len(queries), int(queries["answers"].list.len().sum())
-    kind, judges = ("answers", answers) if answers else ("judgements", len(qrels))
-    characters = queries.select(_characters()).item()
-    means = {f"{kind}_per_query": round(judges / count, 3), "mean_characters": round(characters / count, 1)}
-    return {"queries": count, kind: judges} | means
-
-
-def _characters() -> pl.Expr:
-    """Whole numbers are added up, so that the sum does not depend on the order of the threads."""
-    return pl.col("text").str.len_chars().cast(pl.Int64).sum()
+def _counts(queries: pl.DataFrame, qrels: pl.DataFrame) -> dict[str, int]:
+    answers = int(queries["answers"].list.len().sum())
+    return {"queries": len(queries)} | ({"answers": answers} if answers else {"judgements": len(qrels)})
 
 
 # --- queries without labels -------------------------------------------------------------------------------------------
@@ -254,18 +234,11 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
 
 def read_texts(path: Path) -> Iterator[str]:
     """Stream a user's queries, checking each."""
-    if path.suffix != ".parquet":
-        for place, line in read_lines(path):
-            yield check_text(place, "query", " ".join(line.split()))
-        return
-    table = open_parquet(path)
-    if "text" not in table.schema_arrow.names:
-        raise UserError(f"{path}: has no column text, which data.unlabelled must have")
-    row = 0
-    for batch in table.iter_batches(columns=["text"]):
-        for text in batch.column("text").to_pylist():
-            yield check_text(Place(path, f"row {row}"), "query", text)
-            row += 1
+    if path.suffix == ".parquet":
+        rows = ((place, row["text"]) for place, row in read_parquet(path, ["text"]))
+    else:
+        rows = ((place, " ".join(line.split())) for place, line in read_lines(path))
+    return (check_text(place, "query", text) for place, text in rows)
 
 
 def _keys(texts: pl.Series) -> pl.Series:

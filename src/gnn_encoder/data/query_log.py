@@ -4,31 +4,36 @@
     log.tsv, log.jsonl or log.parquet      columns query, pid and, if there, count and time; others are passed over
 
 The text files are plain or .gz. Columns go by the names in the header (JSON: the keys). A line without a count counts
-as 1. A time is ISO 8601 (UTC, if it names no zone) or a number, such as Unix seconds.
+as 1. A time is ISO 8601 (UTC, if it names no zone) or Unix seconds or milliseconds.
 
 Queries that differ only in case, white space and punctuation are one query, written as it was most often; its id is a
 hash of what they have in common. The counts of a query and a passage are added up.
 """
 
-import logging
-import math
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.core.storage.tables import ROW_GROUP, batched
+from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.beir import read_corpus
-from gnn_encoder.data.lines import check_folder, find, read_columns, read_json_lines, require
+from gnn_encoder.data.lines import (
+    check_columns,
+    check_folder,
+    find,
+    read_columns,
+    read_json_lines,
+    read_parquet,
+    require,
+)
+from gnn_encoder.data.params import Data
 from gnn_encoder.data.rows import (
     Judgement,
     Place,
@@ -41,11 +46,9 @@ from gnn_encoder.data.rows import (
     stable_hash,
 )
 
-log = logging.getLogger(__name__)
-
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count", "time")
-MANY = 0.1  # share of a log's rows whose loss is more than chance
+TIME = TypeAdapter(datetime)
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 # Signs that tell two queries apart stay: c# is not c, and 50% is not 50.
 PUNCTUATION = r"[\p{P}--[#%&@]]+"
@@ -56,26 +59,14 @@ LOGGED = pl.Schema(
 Labels = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
 
 
-class Division(NamedTuple):
-    """How queries are divided into splits."""
-
-    by: Literal["hash", "time"]  # time: the queries that came up last are test, those before them dev
-    dev: float  # share of the queries outside test
-    test: float  # share of all queries
-
-
-def open_log(folder: Path, division: Division, *, min_count: int) -> Source:
-    """A folder of a corpus and its query log. Memory: the pairs of a query and a passage, and the corpus's ids.
-
-    Args:
-        min_count: a query and a passage that were logged together less often are no pair.
-    """
+def open_log(folder: Path, data: Data) -> Source:
+    """A folder of a corpus and its query log. Memory: the pairs of a query and a passage, and the corpus's ids."""
     check_folder(folder, "corpus.jsonl")
     corpus, path = require(folder, "corpus.jsonl"), require(folder, *LOGS)
     others = [other for name in LOGS if (other := find(folder, name)) and other != path]
     if others:
         raise UserError(f"{path}: {others[0].name} is there as well; keep one log")
-    labels = cache(partial(read_labels, path, corpus, division, min_count))
+    labels = cache(partial(read_labels, path, corpus, data))
     return Source(
         files=[corpus, path],
         passages=partial(read_corpus, corpus),
@@ -101,20 +92,20 @@ def _judgements(path: Path, labels: Callable[[], Labels], split: str) -> Iterato
 # --- what a log says --------------------------------------------------------------------------------------------------
 
 
-def read_labels(path: Path, corpus: Path, division: Division, min_count: int) -> Labels:
+def read_labels(path: Path, corpus: Path, data: Data) -> Labels:
     """The pairs of a query and a passage that a log says, and how many rows and pairs are left out, by why."""
-    found, left_out = _usable(path, corpus, timed=division.by == "time")
+    found, left_out = _usable(path, corpus, timed=data.split == "time")
     # Each query as it was written most often; of several such texts the first in the alphabet.
     counted = found.group_by("same", "text").agg(pl.col("count").sum()).sort("same", -pl.col("count"), "text")
     pairs = _added(found, "same", "pid")
-    rare, pairs = _parted(pairs, pl.col("count") < min_count)
+    rare, pairs = _parted(pairs, pl.col("count") < data.min_count)
     if pairs.is_empty():
         cure = "log more, or lower data.min_count"
-        raise UserError(f"{path}: no query and passage were logged {min_count} times or more; {cure}")
+        raise UserError(f"{path}: no query and passage were logged {data.min_count} times or more; {cure}")
     queries = pairs.group_by("same").agg(pl.col("time").min())
     queries = queries.join(counted.unique("same", keep="first").select("same", "text"), on="same")
     hashes = [stable_hash(text) for text in queries["same"]]
-    queries = _divided(path, queries.with_columns(qid=pl.Series(hashes)), division)
+    queries = _divided(path, queries.with_columns(qid=pl.Series(hashes)), data)
     pairs = pairs.join(queries.select("same", "qid", "text", "split", "until"), on="same")
     late, pairs = _parted(pairs, pl.col("time") >= pl.col("until"))
     left_out |= {"pairs_below_min_count": len(rare), "pairs_logged_after_their_split": len(late)}
@@ -139,11 +130,8 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
     wordless, usable = _parted(
         found.with_columns(same=normal_form(pl.col("text"))), ~pl.col("same").str.contains(r"[\p{L}\p{N}]")
     )
-    lost = int(unknown["rows"].sum())
-    share = lost / (lost + int(found["rows"].sum()))
-    if share > MANY:
-        log.warning("warning: %s: the passages of %.0f%% of its rows are not in %s", path, 100 * share, corpus)
-    return usable, {"rows_of_unknown_passages": lost, "rows_without_a_word": int(wordless["rows"].sum())}
+    lost = {"rows_of_unknown_passages": unknown, "rows_without_a_word": wordless}
+    return usable, {name: int(rows["rows"].sum()) for name, rows in lost.items()}
 
 
 def normal_form(text: pl.Expr) -> pl.Expr:
@@ -163,16 +151,16 @@ def _parted(table: pl.DataFrame, condition: pl.Expr) -> tuple[pl.DataFrame, pl.D
     return table.filter(mask), table.filter(~mask)
 
 
-def _divided(path: Path, queries: pl.DataFrame, division: Division) -> pl.DataFrame:
+def _divided(path: Path, queries: pl.DataFrame, data: Data) -> pl.DataFrame:
     """Add `split`, and `until`: what was first logged from then on is too late for the query's split (or null)."""
-    if division.by == "hash":
-        splits = [split_of(qid, dev=division.dev, test=division.test) for qid in queries["qid"]]
+    if data.split == "hash":
+        splits = [split_of(qid, dev=data.dev_fraction, test=data.test_fraction) for qid in queries["qid"]]
         found = queries.with_columns(split=pl.Series(splits, dtype=pl.String), until=pl.lit(None, pl.Float64))
     else:
-        found = _by_time(queries, division.dev, division.test)
+        found = _by_time(queries, data.dev_fraction, data.test_fraction)
     empty = [split for split in SPLITS if split not in found["split"]]
     if empty:
-        cure = "data.test_fraction or data.dev_fraction" + ("" if division.by == "hash" else ", or data.split")
+        cure = "data.test_fraction or data.dev_fraction" + ("" if data.split == "hash" else ", or data.split")
         told = f"none of {len(found)} queries is in split {empty[0]}"
         raise UserError(f"{path}: {told}; log more, or change {cure}")
     return found
@@ -195,8 +183,7 @@ def _by_time(queries: pl.DataFrame, dev: float, test: float) -> pl.DataFrame:
 
 def _rows(path: Path, *, timed: bool) -> Iterator[tuple[str, str, int, int, float | None]]:
     """The rows of a log as `LOGGED`, checked."""
-    readers = {"log.tsv": _read_tsv, "log.jsonl": read_json_lines, "log.parquet": _read_parquet}
-    for place, row in readers[path.name.removesuffix(".gz")](path):
+    for place, row in _read(path):
         text, pid = row.get("query"), row.get("pid")
         if text is None:
             raise UserError(f"{place}, query: missing; add it or remove the row")
@@ -205,36 +192,17 @@ def _rows(path: Path, *, timed: bool) -> Iterator[tuple[str, str, int, int, floa
         yield text, pid, _count(place, row.get("count")), 1, _time(place, row.get("time")) if timed else None
 
 
-def _read_tsv(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    rows = read_columns(path)
-    place, names = next(rows, (Place(path, "line 1"), []))
-    _check_header(place, names, "write them into the first line, with a tab between them")
-    return ((place, dict(zip(names, columns, strict=True))) for place, columns in rows)
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as table:
-            names = table.schema_arrow.names
-            _check_header(Place(path, "columns"), names, "name one so")
-            wanted, number = [name for name in (*NEEDED, *OPTIONAL) if name in names], 0
-            for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
-                for row in pl.DataFrame(batch).iter_rows(named=True):
-                    yield Place(path, f"row {number}"), row
-                    number += 1
-    except (pa.ArrowInvalid, OSError) as error:
-        why = " ".join(str(error).split())
-        raise UserError(f"{path}: not a readable Parquet file ({why}); write it again") from error
-
-
-def _check_header(place: Place, names: list[str], cure: str) -> None:
-    for name in NEEDED:
-        if name not in names:
-            wanted = f"columns are {', '.join(NEEDED)} and, if there, {', '.join(OPTIONAL)}"
-            raise UserError(f"{place}: no column {name} in {shorten(', '.join(names))}: {wanted}; {cure}")
-    repeated = [name for name in (*NEEDED, *OPTIONAL) if names.count(name) > 1]
-    if repeated:
-        raise UserError(f"{place}: two columns {repeated[0]}; keep one")
+def _read(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The rows of a log of any form by the names of its columns."""
+    if path.suffix == ".parquet":
+        yield from read_parquet(path, NEEDED, OPTIONAL)
+    elif path.name.removesuffix(".gz").endswith(".jsonl"):
+        yield from read_json_lines(path)
+    else:
+        rows = read_columns(path)
+        place, names = next(rows, (Place(path, "line 1"), []))
+        check_columns(place, names, NEEDED, OPTIONAL)
+        yield from ((place, dict(zip(names, columns, strict=True))) for place, columns in rows)
 
 
 def _count(place: Place, value: object) -> int:
@@ -247,23 +215,10 @@ def _count(place: Place, value: object) -> int:
 
 
 def _time(place: Place, value: object) -> float:
-    """A number as it is, and a date or a time of day in Unix seconds."""
-    rule = "which data.split: time needs"
-    if value is None:
-        raise UserError(f"{place}, time: missing, {rule}; add it; or take data.split: hash")
-    time = _parsed(value) if isinstance(value, str) else value
-    if isinstance(time, date) and not isinstance(time, datetime):
-        time = datetime(time.year, time.month, time.day)
-    if isinstance(time, datetime):
-        time = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    if isinstance(time, int | float) and not isinstance(time, bool) and math.isfinite(time):
-        return float(time)
-    cure = "write ISO 8601 such as 2024-05-31T12:00:00, or Unix seconds; or take data.split: hash"
-    raise UserError(f"{place}, time: {shorten(value)} is no time, {rule}; {cure}")
-
-
-def _parsed(text: str) -> datetime | float | None:
-    for read in (float, datetime.fromisoformat):
-        with suppress(ValueError):
-            return read(text)
-    return None
+    """Unix seconds of a number (of seconds or milliseconds), a date or a time of day."""
+    try:
+        time = TIME.validate_python(value)
+    except ValidationError as error:
+        cure = "write ISO 8601 such as 2024-05-31T12:00:00, or Unix seconds; or take data.split: hash"
+        raise UserError(f"{place}, time: {shorten(value)} is no time, which data.split: time needs; {cure}") from error
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

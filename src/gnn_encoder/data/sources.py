@@ -10,7 +10,7 @@ from gnn_encoder.data.insuranceqa import open_insuranceqa
 from gnn_encoder.data.ir_datasets import open_ir_datasets, split_names
 from gnn_encoder.data.msmarco import open_msmarco
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.query_log import Division, open_log
+from gnn_encoder.data.query_log import open_log
 from gnn_encoder.data.rows import Source
 from gnn_encoder.data.squad import open_squad
 
@@ -22,16 +22,15 @@ def open_source(data: Data) -> Source:
 
 
 def _opened(data: Data) -> Source:
-    shares = {"dev": data.dev_fraction, "test": data.test_fraction}
     match data.source:
         case "insuranceqa":
             return open_insuranceqa()
         case "beir":
             return open_beir(_folder(data, "corpus.jsonl"))
         case "log":
-            division = Division(by=data.split, **shares)
-            return open_log(_folder(data, "corpus.jsonl"), division, min_count=data.min_count)
+            return open_log(_folder(data, "corpus.jsonl"), data)
         case "squad":
+            shares = {"dev": data.dev_fraction, "test": data.test_fraction}
             return open_squad(_folder(data, "train.json"), **shares)
         case "msmarco":
             return open_msmarco(_folder(data, "collection.tsv"), data.test)

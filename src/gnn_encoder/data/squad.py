@@ -13,7 +13,7 @@ passage is its context. Questions without an answer (SQuAD 2.0) are left out.
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
@@ -36,26 +36,8 @@ from gnn_encoder.data.rows import (
 FORM = 'JSON of the form {"data": [articles]}'
 
 
-class Paragraph(NamedTuple):
-    """A context and its questions."""
-
-    place: Place
-    title: str
-    context: str
-    questions: list[dict[str, Any]]
-
-
-class Question(NamedTuple):
-    """A question of a context."""
-
-    place: Place
-    qid: str
-    text: str
-    context: str
-    start: int | None  # the context's character where the first answer begins; None: there is no answer
-
-
-Questions = Callable[[], Iterator[Question]]
+Asked = tuple[Place, Query, Judgement | None]  # a question; None: it has no answer
+Questions = Callable[[], Iterator[Asked]]
 
 
 def open_squad(path: Path, *, dev: float, test: float) -> Source:
@@ -86,58 +68,56 @@ def open_squad(path: Path, *, dev: float, test: float) -> Source:
 def _passages(files: list[Path]) -> Iterator[tuple[Place, Passage]]:
     """The contexts of all files, each once, with the title that its first article has."""
     seen: set[str] = set()
-    for paragraph in (paragraph for path in files for paragraph in _paragraphs(path)):
-        pid = stable_hash(paragraph.context)
-        if pid not in seen:
-            seen.add(pid)
-            yield paragraph.place, Passage(pid, paragraph.title, paragraph.context)
+    for place, passage, _ in (paragraph for path in files for paragraph in _paragraphs(path)):
+        if passage.pid not in seen:
+            seen.add(passage.pid)
+            yield place, passage
 
 
 def _queries(read: Questions) -> Iterator[tuple[Place, Query]]:
     """The questions of a split, also those without an answer."""
-    return ((question.place, Query(question.qid, question.text)) for question in read())
+    return ((place, query) for place, query, _ in read())
 
 
 def _judgements(read: Questions) -> Iterator[tuple[Place, Judgement]]:
     """The context of each question that has an answer, and where in it the first answer begins."""
-    for question in read():
-        if question.start is not None:
-            yield question.place, Judgement(question.qid, stable_hash(question.context), 1, at=question.start)
+    return ((place, judgement) for place, _, judgement in read() if judgement)
 
 
 def _dropped(files: list[Path]) -> dict[str, int]:
-    count = sum(question.start is None for path in files for question in _questions(path))
+    count = sum(judgement is None for path in files for _, _, judgement in _questions(path))
     return {"questions_without_an_answer": count} if count else {}
 
 
-def _divided(path: Path, split: str, dev: float, test: float) -> Iterator[Question]:
+def _divided(path: Path, split: str, dev: float, test: float) -> Iterator[Asked]:
     """The questions of one file that are in a split."""
-    return (found for found in _questions(path) if split_of(stable_hash(found.qid), dev=dev, test=test) == split)
+    return (one for one in _questions(path) if split_of(stable_hash(one[1].qid), dev=dev, test=test) == split)
 
 
-def _paragraphs(path: Path) -> Iterator[Paragraph]:
-    """Stream the paragraphs of a file, an article at a time. In titles, _ stands for a blank, as in Wikipedia's."""
+def _paragraphs(path: Path) -> Iterator[tuple[Place, Passage, list[dict[str, Any]]]]:
+    """Stream contexts with their questions, an article at a time; in a title, as in Wikipedia's, _ is a blank."""
     for number, (place, article) in enumerate(read_json_items(path, "data.item", a="article", form=FORM)):
         title = article.get("title")
         title = "" if title is None else check_string(place, "title", title).replace("_", " ")
         for inner, paragraph in enumerate(check_objects(place, "paragraphs", article.get("paragraphs"))):
             at = Place(path, f"article {number}, paragraph {inner}")
             context = check_text(at, "context", paragraph.get("context"))
-            yield Paragraph(at, title, context, check_objects(at, "qas", paragraph.get("qas")))
+            questions = check_objects(at, "qas", paragraph.get("qas"))
+            yield at, Passage(stable_hash(context), title, context), questions
 
 
-def _questions(path: Path) -> Iterator[Question]:
+def _questions(path: Path) -> Iterator[Asked]:
     """Stream the questions of a file."""
-    for paragraph in _paragraphs(path):
-        for number, row in enumerate(paragraph.questions):
-            at = Place(path, f"{paragraph.place.row}, question {number}")
-            qid, text = check_id(at, "id", row.get("id")), check_text(at, "question", row.get("question"))
-            start = None if row.get("is_impossible") else _start(at, row.get("answers"), paragraph.context)
-            yield Question(at, qid, text, paragraph.context, start)
+    for place, passage, questions in _paragraphs(path):
+        for number, row in enumerate(questions):
+            at = Place(path, f"{place.row}, question {number}")
+            query = Query(check_id(at, "id", row.get("id")), check_text(at, "question", row.get("question")))
+            start = None if row.get("is_impossible") else _start(at, row.get("answers"), passage.text)
+            yield at, query, None if start is None else Judgement(query.qid, passage.pid, 1, at=start)
 
 
 def _start(place: Place, value: object, context: str) -> int | None:
-    """Where the first answer begins, after a check that it stands there."""
+    """The context's character where the first answer begins, checked; None if there is no answer."""
     answers = check_objects(place, "answers", value)
     if not answers:
         return None

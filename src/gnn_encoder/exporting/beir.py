@@ -11,7 +11,7 @@ import pyarrow as pa
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_table
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.data.beir import HEADER
+from gnn_encoder.data.lines import QRELS_HEADER
 from gnn_encoder.pipeline import project
 
 
@@ -46,7 +46,7 @@ def export_beir(system: str, folder: Path) -> None:
             f"{name.format(split, row['qid'])}\t{row['pid']}\t{row['grade']}"
             for row in _rows(project.qrels(split), QRELS)
         )
-        _write_lines(folder / "qrels" / f"{split}.tsv", chain(["\t".join(HEADER)], rows))
+        _write_lines(folder / "qrels" / f"{split}.tsv", chain(["\t".join(QRELS_HEADER)], rows))
 
 
 def _are_ids_shared() -> bool:
