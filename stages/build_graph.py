@@ -8,7 +8,7 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
-from gnn_encoder.index.search import top_k_by_factory
+from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
@@ -32,9 +32,9 @@ def main(stage: Stage) -> None:
         generated=chosen(generated, params.build_graph.generated) if generated else None,
         views=max(1, count_rows(generated) // count_rows(project.PASSAGES)) if generated else 1,
     )
-    base, k, factory = project.embeddings(item["base"]), params.value(item["k"]), params.build_graph.factory
+    base = project.embeddings(item["base"])
     queries = embed_table(item["base"], stage.scratch / NODES, params.encoder)
-    found = top_k_by_factory(base, queries, k, factory, name=item["k"], seed=params.seed)
+    found = exact_top_k(base, queries, params.value(item["k"]), name=item["k"])
     if params.build_graph.labelled:
         pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
         found = labelled_first(*found, read_nodes(stage.scratch).labelled_pairs(pairs), queries, open_matrix(base))

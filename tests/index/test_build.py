@@ -62,10 +62,8 @@ def test_bad_factory_is_named(matrix: np.ndarray, save_matrix: Save, factory: st
 
 
 def test_too_few_passages_to_train_on(matrix: np.ndarray, save_matrix: Save) -> None:
-    with pytest.raises(
-        UserError, match="build_graph.factory is 'IVF600,Flat': FAISS makes no such index of 500 passages"
-    ):
-        fill(save_matrix(matrix), "IVF600,Flat", 0, name="build_graph.factory")
+    with pytest.raises(UserError, match="index.factory is 'IVF600,Flat': FAISS makes no such index of 500 passages"):
+        fill(save_matrix(matrix), "IVF600,Flat", 0)
 
 
 def test_one_id_a_row(matrix: np.ndarray, save_matrix: Save, save_passages: Passages, tmp_path: Path) -> None:

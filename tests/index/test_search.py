@@ -9,7 +9,7 @@ import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.index.build import build
-from gnn_encoder.index.search import PassageIndex, TableRows, top_k_by_factory
+from gnn_encoder.index.search import PassageIndex, TableRows
 
 Save = Callable[..., Path]
 
@@ -37,18 +37,6 @@ def test_scores_equal_a_full_sort(folder: Path, matrix: np.ndarray, queries: np.
     np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
     assert (index.system, index.factory, index.passages, index.dimension) == ("mine", "Flat", 300, 4)
     assert index.pids().to_pylist() == [f"p{i}" for i in range(300)]
-
-
-@pytest.mark.parametrize("factory", ["Flat", "SQfp16", "HNSW16", "IVF4,Flat"])
-def test_top_k_by_factory(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save, factory: str) -> None:
-    rows, scores = top_k_by_factory(save_matrix(matrix), queries, 7, factory, name="build_graph.k")
-    np.testing.assert_array_equal(scores[:, 0], (queries @ matrix.T).max(axis=1))
-    np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
-
-
-def test_factory_that_finds_too_few(matrix: np.ndarray, queries: np.ndarray, save_matrix: Save) -> None:
-    with pytest.raises(UserError, match="build_graph.factory is 'IVF20,Flat': it finds fewer than build_graph.k = 290"):
-        top_k_by_factory(save_matrix(matrix), queries, 290, "IVF20,Flat", name="build_graph.k")
 
 
 def test_dimensions_must_agree(folder: Path) -> None:

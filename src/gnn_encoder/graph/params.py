@@ -16,7 +16,6 @@ class BuildGraph(Section):
     generated: Count | None  # how many generated queries, drawn at random, become nodes, if any do; null: all
     k: Depth  # passages a query
     labelled: bool  # a training query's labelled passages are among its k, first; attention tells their edges apart
-    factory: str  # FAISS index that finds these passages; Flat is exact and streams
 
 
 class EncodeCorpus(Section):

@@ -70,7 +70,7 @@ def build(
     write_json(folder / MANIFEST, manifest)
 
 
-def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index.factory") -> Any:
+def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
     """Make an index by its factory string, train it if it needs training, and add every passage.
 
     An HNSW index depends on the timing of threads: to get the same bytes twice, build it with OMP_NUM_THREADS=1.
@@ -79,7 +79,6 @@ def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index
         embeddings_folder: *Shape:* (passages * views, d).
         factory: FAISS factory string, for inner product.
         seed: Of the training sample.
-        name: The parameter that `factory` comes from, for messages.
 
     Returns:
         A faiss.Index in memory.
@@ -94,11 +93,11 @@ def fill(embeddings_folder: Path, factory: str, seed: int, *, name: str = "index
     except RuntimeError as error:
         why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
         raise UserError(
-            f"{name} is {factory!r}: FAISS makes no such index of {n_passages} passages of dimension "
+            f"index.factory is {factory!r}: FAISS makes no such index of {n_passages} passages of dimension "
             f"{matrix.shape[1]} ({why}); {cure}"
         ) from error
     if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
-        raise UserError(f"{name} is {factory!r}: not an index of rows for inner product; {cure}")
+        raise UserError(f"index.factory is {factory!r}: not an index of rows for inner product; {cure}")
     with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True, disable=None) as bar:
         for _, block in iterate_views(embeddings_folder):
             index.add(block.reshape(-1, index.d))

@@ -94,27 +94,24 @@ def _apart(block: NDArray[np.float32], pool: Pool) -> Iterator[NDArray[np.float3
         yield np.ascontiguousarray(block[:, view])
 
 
-def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
+def block_top_k(
+    block: NDArray[np.float32], queries: NDArray[np.float32], k: int, *, spare: int = 1
+) -> tuple[Rows, Scores]:
     """Exact top min(k, rows) of one block in memory, ties by row.
 
-    Of several rows that tie for the last place FAISS keeps any. One row more than needed is therefore fetched; as long
-    as the last row fetched still ties with the last place, twice as many rows are fetched.
+    Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore fetched; as
+    long as the last row fetched still ties with the last place, twice as many rows are fetched for the query.
 
     *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
     """
     kept = min(k, len(block))
-    wanted = min(kept + 1, len(block))
-    rows, scores = _sorted_knn(block, queries, wanted)
-    best_rows, best_scores = rows[:, :kept].copy(), scores[:, :kept].copy()
-    unsure = np.flatnonzero(scores[:, kept - 1] == scores[:, -1]) if wanted > kept else np.empty(0, np.int64)
-    while len(unsure):
-        wanted = min(2 * wanted, len(block))
-        rows, scores = _sorted_knn(block, queries[unsure], wanted)
-        best_rows[unsure], best_scores[unsure] = rows[:, :kept], scores[:, :kept]
-        if wanted == len(block):
-            break
-        unsure = unsure[scores[:, kept - 1] == scores[:, -1]]
-    return best_rows, best_scores
+    rows, scores = _sorted_knn(block, queries, min(kept + spare, len(block)))
+    best = rows[:, :kept].copy(), scores[:, :kept].copy()
+    if rows.shape[1] < len(block):
+        unsure = np.flatnonzero(scores[:, kept - 1] == scores[:, -1])
+        if len(unsure):
+            best[0][unsure], best[1][unsure] = block_top_k(block, queries[unsure], k, spare=2 * spare + kept)
+    return best
 
 
 def check_k(k: int, n_passages: int, name: str) -> None:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index import build, exact
@@ -126,34 +125,6 @@ class TableRows:
             first = int(self._ends[group - 1]) if group else 0
             found += self._group(group).slice(row - first, 1).to_pylist()
         return found
-
-
-def top_k_by_factory(
-    embeddings_folder: Path, queries: NDArray[np.float32], k: int, factory: str = "Flat", *, name: str, seed: int = 0
-) -> tuple[Rows, Scores]:
-    """Find the k best passages a query: with "Flat" exactly, streaming; else by an index that is made for this call.
-
-    *Shape:* embeddings_folder (passages * views, d), queries (n, d) -> rows and scores (n, k), none missing.
-
-    Args:
-        embeddings_folder, queries, k: as of `exact_top_k`.
-        factory: FAISS factory string, `build_graph.factory`.
-        name: The parameter that `k` comes from, for messages.
-        seed: Chooses the sample that an index with quantisers is trained on.
-    """
-    if factory == "Flat":
-        return exact.exact_top_k(embeddings_folder, queries, k, name=name)
-    matrix = read_manifest(embeddings_folder)
-    exact.check_k(k, matrix.shape[0] // matrix.views, name)
-    queries = exact.check_queries(queries, matrix.shape[1])
-    index = build.fill(embeddings_folder, factory, seed, name="build_graph.factory")
-    found = search_views(index, matrix.views, queries, k)
-    if (found.passages < 0).any():
-        raise UserError(
-            f"build_graph.factory is {factory!r}: it finds fewer than {name} = {k} passages for some queries; "
-            "take Flat or fewer lists"
-        )
-    return found.passages, found.scores
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
