@@ -5,11 +5,11 @@ import polars as pl
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.ceiling import measure_ceiling
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.slices import read_labelled, slice_splits
+from gnn_encoder.evaluation.slices import slice_splits
 from gnn_encoder.evaluation.values import compare_with, means_by_system, on_shared_queries
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import claim_of_main, measure, read_values
-from gnn_encoder.pipeline.labels import write_labels
+from gnn_encoder.pipeline.labels import judged_labels
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import CEILING, MAIN, REFERENCE, registry
 from gnn_encoder.presenting.conclusions import log_claim
@@ -30,12 +30,12 @@ def main(stage: Stage) -> None:
         target.mkdir(parents=True, exist_ok=True)
         own[system].write_parquet(target / project.VALUES)
     values = on_shared_queries(pl.concat([own[name] if name in own else read_values([name]) for name in systems]))
+    folder.mkdir(parents=True, exist_ok=True)
     values.write_parquet(folder / project.VALUES)
     means = means_by_system(values, names)
     compared = compare_with(values, tested, {s: baseline for s in systems if s != baseline})
     log_tables(results_table(one, tested) for one in results_of(stage.key, means, {}, compared))
-    write_labels(folder / "slices", stage.params)
-    sliced = slice_splits(values, read_labelled(folder / "slices"), tested, baseline)
+    sliced = slice_splits(values, judged_labels(stage.params), tested, baseline)
     write_quality(stage.plots, values, means, tested)
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
     if CEILING in systems:

@@ -1,7 +1,6 @@
 """Labels of queries judged by qrels and by answers, by hand; those of stage `slices`, from the texts themselves."""
 
 import json
-import runpy
 import shutil
 from pathlib import Path
 
@@ -15,12 +14,13 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.properties import label_queries
-from gnn_encoder.evaluation.slices import About, read_labelled
+from gnn_encoder.evaluation.slices import About
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.labels import judged_labels
 from gnn_encoder.pipeline.params import Params, load_params
 
-from ..project import ROOT, call_stage, declare
+from ..project import call_stage, declare
 
 WORDS = [3, 9, 3, 9]  # of passages p0 to p3; 5 words are read
 
@@ -112,8 +112,7 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
         split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in ("train", "dev", "test")
     }
     write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
-    write_labels = runpy.run_path(str(ROOT / "stages" / "evaluate.py"))["write_labels"]
-    write_labels(tmp_path / "labels", load_params())
+    labels = judged_labels(load_params())
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
     training = np.concatenate([encoder.embed_queries([text]) for text in queries["train"]["text"]])
@@ -121,7 +120,7 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
     texts = {pid: f"{title} [SEP] {text}" if title else text for pid, title, text in passages.iter_rows()}
     taught = set(judged["train"]["pid"])
     for split in ("dev", "test"):
-        found, about = read_labelled(Path("labels"))[split]
+        found, about = labels[split]
         assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
         for qid, third, labelled, cut in found.iter_rows():
             (text,) = queries[split].filter(qid=qid)["text"]

@@ -16,7 +16,7 @@ from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.encoding import pairs
 from gnn_encoder.encoding.tokens import pair_batch
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
-from gnn_encoder.evaluation.slices import About, write_labelled
+from gnn_encoder.evaluation.slices import About, Labels
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.pipeline import project
@@ -106,13 +106,13 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     return folder
 
 
-def write_labels(folder: Path, params: Params) -> None:
+def judged_labels(params: Params) -> Labels:
     """In the place of what needs a model."""
     found, about = {}, About(thirds=(0, 1), passage_length=8, left_out=())
     for split in ("dev", "test"):
         qids = pl.read_parquet(project.queries(split))["qid"]
         found[split] = (pl.DataFrame({"qid": qids, "cut": ["yes", *["no"] * (len(qids) - 1)]}), about)
-    write_labelled(folder, found)
+    return found
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_measured_on_the_sample_and_compared_on_it(folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.exists() or shutil.copy(project.run_file("dual_encoder", split), path)
         project.encoder("dual_encoder").mkdir(exist_ok=True)
-        call_stage("evaluate", branch, write_labels=write_labels)
+        call_stage("evaluate", branch, judged_labels=judged_labels)
     values = pl.read_parquet(project.measured("reranked") / "values.parquet").filter(measure="RR@10", split="test")
     assert values["qid"].n_unique() == 12 and set(values["qid"]) == set(
         read_run(project.run_file("reranked", "test"))["qid"]

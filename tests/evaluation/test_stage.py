@@ -14,7 +14,7 @@ import yaml
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.evaluation.slices import About, write_labelled
+from gnn_encoder.evaluation.slices import About, Labels
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
@@ -39,15 +39,15 @@ ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 
 def evaluate(folder: Path, branch: str = "gnn_encoder") -> subprocess.CompletedProcess[str]:
     (folder / "data" / "dual_encoder").mkdir(exist_ok=True)
-    return end_stage(folder, "evaluate", branch, write_labels=write_labels)
+    return end_stage(folder, "evaluate", branch, judged_labels=judged_labels)
 
 
-def write_labels(folder: Path, params: Params) -> None:
+def judged_labels(params: Params) -> Labels:
     """In the place of what needs a model."""
     thirds = ["lower third", "middle third", "upper third"]
     labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
     table = pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels})
-    write_labelled(folder, dict.fromkeys(("dev", "test"), (table, ABOUT)))
+    return dict.fromkeys(("dev", "test"), (table, ABOUT))
 
 
 def write_queries(root: Path, answers: list[list[str]]) -> None:
@@ -58,7 +58,7 @@ def write_queries(root: Path, answers: list[list[str]]) -> None:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose systems have been measured. Read only: `folder` is a copy of it."""
+    """A project whose systems have been measured, and what was told. Read only: `folder` is a copy of it."""
     root = tmp_path_factory.mktemp("measured")
     declare(root)
     passages = pa.table([["p0", "p1", "p2"], [""] * 3, ["a hot oven", "a pan", "salt"]], schema=PASSAGES)
@@ -76,7 +76,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     (root / project.POSITIVES).parent.mkdir(parents=True)
     shutil.copy(root / project.qrels("dev"), root / project.POSITIVES)
-    assert evaluate(root).returncode == 0
+    done = evaluate(root)
+    assert done.returncode == 0, done.stderr
+    (root / "told.txt").write_text(done.stderr)
     return root
 
 
@@ -85,10 +87,8 @@ def folder(measured: Path, tmp_path: Path) -> Path:
     return shutil.copytree(measured, tmp_path / "project")
 
 
-def test_metrics(folder: Path) -> None:
-    done = evaluate(folder)
-    assert done.returncode == 0, done.stderr
-    metrics = json.loads((folder / "metrics" / "gnn_encoder" / "test.json").read_text())
+def test_metrics(measured: Path) -> None:
+    metrics = json.loads((measured / "metrics" / "gnn_encoder" / "test.json").read_text())
     reciprocal_ranks = dict.fromkeys(BRANCH, (1 + 1 / 2 + 1 / 3) / 3) | {
         "bm25": (1 / 2 + 0 + 1 / 3) / 3,
         "retriever": (1 / 2 + 1 / 2 + 1 / 3) / 3,
@@ -97,13 +97,13 @@ def test_metrics(folder: Path) -> None:
     }
     assert tuple(metrics) == BRANCH
     assert {name: values["RR@10"] for name, values in metrics.items()} == pytest.approx(reciprocal_ranks, abs=1e-12)
-    significance = json.loads((folder / "metrics" / "gnn_encoder" / "significance.json").read_text())
+    significance = json.loads((measured / "metrics" / "gnn_encoder" / "significance.json").read_text())
     same = {"baseline": "dual_encoder", "difference": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
     assert significance["dev"]["no_gnn"] == same | {"queries": 3}
     assert significance["test"]["gnn_encoder"]["difference"] == pytest.approx(2 / 9, abs=1e-12)
     assert "dual_encoder" not in significance["test"]
-    assert "| GNN-encoder" in done.stderr
-    assert "NaN" not in (folder / "metrics" / "gnn_encoder" / "significance.json").read_text()
+    assert "| GNN-encoder" in (measured / "told.txt").read_text()
+    assert "NaN" not in (measured / "metrics" / "gnn_encoder" / "significance.json").read_text()
 
 
 def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
@@ -113,11 +113,13 @@ def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
     assert list(found) == ["gnn_encoder_generated"]
     assert found["gnn_encoder_generated"]["baseline"] == "gnn_encoder"
     assert found["gnn_encoder_generated"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
+    sliced = json.loads((folder / "metrics" / "gnn_encoder_generated" / "slices.json").read_text())["dev"]
+    assert sliced["baseline"] == "gnn_encoder"
+    assert list(sliced["slices"]["labelled"]["no"]["against"]) == ["gnn_encoder_generated"]
 
 
-def test_slices(folder: Path) -> None:
-    done = evaluate(folder)
-    found = json.loads((folder / "metrics" / "gnn_encoder" / "slices.json").read_text())["test"]
+def test_slices(measured: Path) -> None:
+    found = json.loads((measured / "metrics" / "gnn_encoder" / "slices.json").read_text())["test"]
     assert (found["measure"], found["baseline"], found["about"]["thirds"]) == ("RR@10", "dual_encoder", [0.5, 0.75])
     assert list(found["slices"]) == ["similarity", "labelled", "cut"]
     no, cut = found["slices"]["labelled"]["no"], found["slices"]["cut"]
@@ -130,22 +132,21 @@ def test_slices(folder: Path) -> None:
         **{"p": 1.0, "p_holm": 1.0, "queries": 1},
     }
     assert list(cut) == ["yes"] and cut["yes"]["queries"] == 2, "q2 has no label"
-    assert "| nearest training query: middle third (0.500 to 0.750) " in done.stderr
-    assert evaluate(folder, "gnn_encoder_generated").returncode == 0
-    other = json.loads((folder / "metrics" / "gnn_encoder_generated" / "slices.json").read_text())["dev"]
-    assert other["baseline"] == "gnn_encoder" and list(other["slices"]["labelled"]["no"]["against"]) == [
-        "gnn_encoder_generated"
-    ]
+    assert "| nearest training query: middle third (0.500 to 0.750) " in (measured / "told.txt").read_text()
 
 
-def test_the_claim_is_against_the_best_that_costs_the_same(folder: Path) -> None:
-    done = evaluate(folder)
-    claim = json.loads((folder / "metrics" / "gnn_encoder" / "claim.json").read_text())
+def test_the_claim_is_against_the_best_that_costs_the_same(measured: Path) -> None:
+    claim = json.loads((measured / "metrics" / "gnn_encoder" / "claim.json").read_text())
     assert (claim["system"], claim["best"], claim["better"]) == ("gnn_encoder", "query_mean", {})
     assert claim["against"]["test"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
-    assert done.stderr.splitlines()[-1].startswith(
-        "GNN-encoder against M_de + mean of labelled queries, the best on dev of its branch's systems with one "
-        "vector per passage and no graph, in RR@10: test +16.7 ["
+    assert (
+        (measured / "told.txt")
+        .read_text()
+        .splitlines()[-1]
+        .startswith(
+            "GNN-encoder against M_de + mean of labelled queries, the best on dev of its branch's systems with one "
+            "vector per passage and no graph, in RR@10: test +16.7 ["
+        )
     )
 
 

@@ -68,11 +68,9 @@ def read_run(path: Path) -> pl.DataFrame:
 
 
 def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series) -> pl.DataFrame:
-    """Top-k results as a run in memory: columns qid, pid, rank. *Shape:* passages (n, k), best first."""
-    n_queries, k = passages.shape
-    rank = np.tile(np.arange(1, k + 1), n_queries)
-    columns = {"qid": qids.gather(np.repeat(np.arange(n_queries), k)), "pid": pids.gather(passages.reshape(-1))}
-    return pl.DataFrame(columns).with_columns(rank=rank)
+    """Top-k results as a run in memory: columns qid, pid, rank. *Shape:* passages (n, k), best first, -1: none."""
+    query, place = np.nonzero(passages >= 0)
+    return pl.DataFrame({"qid": qids.gather(query), "pid": pids.gather(passages[query, place]), "rank": place + 1})
 
 
 def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -45,20 +45,21 @@ def measure_ceiling(values: pl.DataFrame, measure: str, seed: int, *, base: str,
         values: columns system, split, qid, measure, value.
         base, ceiling: M_de and the ceiling; both are among the systems.
     """
-    chosen = on_shared_queries(values.filter(pl.col("measure") == measure))
-    return {split: _of_split(part, measure, seed, [base, ceiling]) for split, part in by_split(chosen).items()}
-
-
-def _of_split(values: pl.DataFrame, measure: str, seed: int, ends: list[str]) -> Ceiling:
-    wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    names = [name for name in wide.columns if name not in ("qid", *ends)]
-    columns = wide.select(*ends, *names).to_numpy()
-    means = columns.mean(axis=0)
-    drawn = resampled_means(columns, resamples=RESAMPLES, seed=seed, at_a_time=RESAMPLES_AT_A_TIME)
-    systems = {name: _share(means[[0, 1, i]], drawn[:, [0, 1, i]]) for i, name in enumerate(names, 2)}
-    return Ceiling(
-        measure=measure, queries=len(columns), base=float(means[0]), ceiling=float(means[1]), systems=systems
-    )
+    found: dict[str, Ceiling] = {}
+    for split, part in by_split(on_shared_queries(values.filter(measure=measure))).items():
+        wide = part.pivot("system", index="qid", values="value", maintain_order=True)
+        names = [name for name in wide.columns if name not in ("qid", base, ceiling)]
+        columns = wide.select(base, ceiling, *names).to_numpy()
+        means = columns.mean(axis=0)
+        drawn = resampled_means(columns, resamples=RESAMPLES, seed=seed, at_a_time=RESAMPLES_AT_A_TIME)
+        found[split] = Ceiling(
+            measure=measure,
+            queries=len(columns),
+            base=float(means[0]),
+            ceiling=float(means[1]),
+            systems={name: _share(means[[0, 1, i]], drawn[:, [0, 1, i]]) for i, name in enumerate(names, 2)},
+        )
+    return found
 
 
 def _share(means: Floats, drawn: Floats) -> Share:

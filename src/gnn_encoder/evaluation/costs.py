@@ -60,7 +60,7 @@ def measure_costs(
             nothing.
         look_up_bytes: size of what that needs.
     """
-    encode, search, second = [], [], []
+    seconds = []
     for text in texts[: QUERIES + WARM_UP]:
         start = time.perf_counter()
         vector = encoder.embed_queries([text])
@@ -69,15 +69,14 @@ def measure_costs(
         searched = time.perf_counter()
         if look_up:
             look_up(text, vector, found)
-        encode.append(encoded - start)
-        search.append(searched - encoded)
-        second.append(time.perf_counter() - searched if look_up else 0.0)
-    warm = WARM_UP if len(encode) > WARM_UP else 0
+        seconds.append((encoded - start, searched - encoded, time.perf_counter() - searched if look_up else 0.0))
+    warm = WARM_UP if len(seconds) > WARM_UP else 0
+    encode, search, second = 1000 * np.median(seconds[warm:], axis=0)
     return Costs(
         vectors_a_passage=index.index.ntotal / index.passages,
         bytes_a_passage=(index.bytes + look_up_bytes) / index.passages,
-        search_ms=1000 * float(np.median(search[warm:])),
-        encode_ms=1000 * float(np.median(encode[warm:])),
-        lookup_ms=1000 * float(np.median(second[warm:])),
+        search_ms=float(search),
+        encode_ms=float(encode),
+        lookup_ms=float(second),
         training_seconds=training_seconds,
     )

@@ -11,7 +11,6 @@ from typing import Self
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
@@ -19,8 +18,9 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import QRELS, open_table
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.evaluation.measures import answer_depth, cutoff, mean, per_query
+from gnn_encoder.evaluation.measures import answer_depth, mean, per_query
 from gnn_encoder.evaluation.params import Evaluate
 
 DOCUMENT = pl.col("pid").str.replace(r"#[0-9]+$", "")
@@ -64,17 +64,17 @@ class Judgements:
     def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         """Measure a run; the values have the form of `per_query`.
 
+        Where answers judge, every query of the table counts, whether anything was found for it or not.
+
         Args:
             run: columns qid, pid, rank.
 
         Raises:
-            UserError: what `per_query` and `measure_by_answers` raise.
+            UserError: what `per_query` raises; or, where answers judge, a measure needs all relevant passages, a
+                retrieved passage is not in the table, or what `answered` raises.
         """
-        if self.by_document:
-            run = best_passages(run)
-        if self.by_answers:
-            return measure_by_answers(run, names, self.queries, self.passages, self.answers)
-        return per_query(as_documents(run) if self.by_document else run, self._qrels(), names)
+        (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
+        return values
 
     def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
         """The mean of one measure over some queries, for each of several rankings.
@@ -88,61 +88,40 @@ class Judgements:
         Raises:
             UserError: what `measure` raises.
         """
-        qids = pl.Series(read_column(self.queries, "qid")).gather(rows)
-        pids = read_column(self.passages, "pid")
-        runs = [_run(ranking, qids, pids, cutoff(name), self.by_document) for ranking in rankings]
+        qids, pids = self._qids().gather(rows), pl.Series(read_column(self.passages, "pid"))
+        runs = [as_run(ranking, qids, pids) for ranking in rankings]
+        return [mean(values)[name] for values in self._measure(runs, [name], qids, "evaluate.significance")]
+
+    def _qids(self) -> pl.Series:
+        return pl.Series(read_column(self.queries, "qid"))
+
+    def _measure(
+        self, runs: list[pl.DataFrame], names: Sequence[str], qids: pl.Series, parameter: str
+    ) -> list[pl.DataFrame]:
+        """Measure several runs on the queries `qids`."""
+        asked = pl.col("qid").is_in(qids.implode())
+        if self.by_document:
+            runs = [best_passages(run) for run in runs]
         if self.by_answers:
-            answer_depth([name], "evaluate.significance")
-            held = pl.concat(runs).select("qid", "pid").unique(maintain_order=True)
-            pairs = with_rows(held, self.queries, self.passages)
-            hits = answered(pairs, self.queries, self.passages, self.answers)
-            qrels, asked = hits.select("qid", "pid", grade=1), qids
-        else:
-            qrels, asked = self._qrels().filter(pl.col("qid").is_in(qids.implode())), None
-            runs = [as_documents(run) for run in runs] if self.by_document else runs
-        return [mean(per_query(run, qrels, [name], queries=asked))[name] for run in runs]
+            depth = answer_depth(names, parameter)
+            runs = [run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank")))) for run in runs]
+            found = pl.concat(run.select("qid", "pid") for run in runs).unique(maintain_order=True)
+            hits = self._answered(found)
+            return [per_query(run, hits, names, queries=qids) for run in runs]
+        qrels = pl.DataFrame(open_table(self.qrels, QRELS).read()).filter(asked)
+        if self.by_document:
+            qrels, runs = judged_documents(qrels), [as_documents(run) for run in runs]
+        return [per_query(run, qrels, names) for run in runs]
 
-    def _qrels(self) -> pl.DataFrame:
-        qrels = pl.DataFrame(open_table(self.qrels, QRELS).read())
-        return judged_documents(qrels) if self.by_document else qrels
-
-
-def _run(ranking: Rows, qids: pl.Series, pids: pa.ChunkedArray, depth: int | None, by_document: bool) -> pl.DataFrame:
-    """A ranking as a run, with the best passage of each document where documents are judged, `depth` deep."""
-    query, place = np.nonzero(ranking >= 0)
-    found = pl.Series(pids.take(pa.array(ranking[query, place], type=pa.int64())))
-    run = pl.DataFrame({"qid": qids.gather(query), "pid": found, "rank": place + 1})
-    run = best_passages(run) if by_document else run
-    return run if depth is None else run.filter(pl.col("rank") <= depth)
-
-
-def measure_by_answers(
-    run: pl.DataFrame, names: Sequence[str], queries: Path, passages: Path, kind: Kind
-) -> pl.DataFrame:
-    """Measure a run where a passage is relevant if it holds an answer: Success@k is then the papers' R@k.
-
-    Every query of the table counts, whether anything was found for it or not.
-
-    Args:
-        run: columns qid, pid, rank.
-        names: measures that need no passages but the retrieved ones; see `answer_depth`.
-
-    Raises:
-        UserError: a measure needs all relevant passages, a retrieved passage is not in the table, or what `answered`
-            raises.
-    """
-    depth = answer_depth(names)
-    qids = pl.Series(read_column(queries, "qid"))
-    asked = pl.col("qid").is_in(qids.implode())
-    run = run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank"))))
-    pairs = with_rows(run, queries, passages)
-    if len(pairs) < len(run):
-        qid, pid = run.join(pairs, on=["qid", "pid"], how="anti").select("qid", "pid").row(0)
-        raise UserError(
-            f"{passages}: no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
-        )
-    hits = answered(pairs, queries, passages, kind)
-    return per_query(run, hits.select("qid", "pid", grade=1), names, queries=qids)
+    def _answered(self, found: pl.DataFrame) -> pl.DataFrame:
+        """Those of some pairs whose passage holds an answer, as judgements. Columns qid, pid -> qid, pid, grade."""
+        pairs = with_rows(found, self.queries, self.passages)
+        if len(pairs) < len(found):
+            qid, pid = found.join(pairs, on=["qid", "pid"], how="anti").row(0)
+            rule = f"no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
+            raise UserError(f"{self.passages}: {rule}")
+        hits = answered(pairs, self.queries, self.passages, self.answers)
+        return hits.select("qid", "pid", grade=1)
 
 
 def best_passages(run: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """Measures of a run by ir-measures, a value for every judged query."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ir_measures
@@ -62,11 +62,9 @@ def per_query(
     for first in range(0, len(qids), QUERIES_AT_A_TIME):
         part = pl.col("qid").is_in(qids.slice(first, QUERIES_AT_A_TIME).implode())
         known, found = _nested(judged.filter(part), pl.col("grade")), run.filter(part)
-        for chosen, depth in _by_depth(measures.values()):
-            seen = found if depth is None else found.filter(pl.col("rank") <= depth)
-            evaluator = PROVIDER.evaluator(chosen, known)
-            for metric in evaluator.iter_calc(_nested(seen, -pl.col("rank").cast(pl.Float64))):
-                values[metric.query_id, str(metric.measure)] = float(metric.value)
+        evaluator = PROVIDER.evaluator(list(measures.values()), known)
+        for metric in evaluator.iter_calc(_nested(found, -pl.col("rank").cast(pl.Float64))):
+            values[metric.query_id, str(metric.measure)] = float(metric.value)
     rows = [(qid, name, values[qid, name]) for qid in qids for name in measures]
     return pl.DataFrame(rows, schema=VALUES, orient="row")
 
@@ -98,14 +96,6 @@ def mean(values: pl.DataFrame) -> dict[str, float]:
     """Mean of each measure over the judged queries, in the table's order of measures."""
     means = values.group_by("measure", maintain_order=True).agg(pl.col("value").mean())
     return dict(means.iter_rows())
-
-
-def _by_depth(measures: Iterable[Any]) -> list[tuple[list[Any], int | None]]:
-    """Split measures by how many passages they are given: RR@k only k, since its tool sorts in Python; others all."""
-    first = [m for m in measures if m.NAME == "RR" and "cutoff" in m.params and not m["judged_only"]]
-    rest = [m for m in measures if m not in first]
-    parts = [(first, max((m["cutoff"] for m in first), default=None)), (rest, None)]
-    return [part for part in parts if part[0]]
 
 
 def _nested(table: pl.DataFrame, value: pl.Expr) -> dict[str, dict[str, Any]]:

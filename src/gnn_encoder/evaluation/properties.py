@@ -96,26 +96,11 @@ def label_queries(
     if pairs is None:
         return table, About(thirds=bounds, passage_length=passage_length, left_out=(LABELLED, CUT))
     found = pairs["passage"].to_numpy()
-    table = table.with_columns(
-        any_passage(rows, pairs["query"], np.isin(found, labelled)).alias(LABELLED),
-        any_passage(rows, pairs["query"], is_cut(found)).alias(CUT),
-    )
+    flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, is_cut(found)))
+    flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))
+    table = table.with_columns(query=pl.Series(rows, dtype=pl.Int32))
+    table = table.join(flags, on="query", how="left", maintain_order="left").drop("query")
     return table, About(thirds=bounds, passage_length=passage_length, left_out=())
-
-
-def any_passage(rows: Rows, queries: pl.Series, flags: NDArray[np.bool_]) -> pl.Series:
-    """For each query of `rows`: `yes` if one of its passages has the flag, `no` if none has, null without a passage.
-
-    Args:
-        queries: the query of each pair of a query and a passage.
-        flags: whether the passage of the pair has the flag.
-
-    *Shape:* rows (n,), queries and flags (pairs,) -> (n,).
-    """
-    found = pl.DataFrame({"query": queries, "flag": flags}).group_by("query").agg(pl.col("flag").any())
-    asked = pl.DataFrame({"query": pl.Series(rows, dtype=queries.dtype)})
-    flag = asked.join(found, on="query", how="left", maintain_order="left")["flag"]
-    return flag.replace_strict({True: "yes", False: "no"}, return_dtype=pl.String)
 
 
 def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:

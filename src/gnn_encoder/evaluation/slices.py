@@ -4,18 +4,14 @@ Labels are a table: a column qid, and a column for each property of the queries.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import TypeAdapter
 
-from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
 from gnn_encoder.evaluation.values import by_split
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"  # the properties
-ABOUT = "slices.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,17 +103,3 @@ def slice_splits(values: pl.DataFrame, labels: Labels, measure: str, baseline: s
         slices = slice_systems(rows, table, baseline)
         found[split] = Sliced(measure=measure, baseline=baseline, about=about, slices=slices)
     return found
-
-
-def write_labelled(folder: Path, labels: Labels) -> None:
-    """Write the labels of each split, and what they mean, into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, (table, _) in labels.items():
-        table.write_parquet(folder / f"{split}.parquet")
-    write_json(folder / ABOUT, {split: about for split, (_, about) in labels.items()})
-
-
-def read_labelled(folder: Path) -> Labels:
-    """Read what `write_labelled` wrote."""
-    about = TypeAdapter(dict[str, About]).validate_json((folder / ABOUT).read_bytes())
-    return {split: (pl.read_parquet(folder / f"{split}.parquet"), meaning) for split, meaning in about.items()}

@@ -1,19 +1,17 @@
 """Labels of the judged queries, by which they are sliced."""
 
-from pathlib import Path
-
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.evaluation.properties import label_splits
-from gnn_encoder.evaluation.slices import write_labelled
+from gnn_encoder.evaluation.slices import Labels
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import REFERENCE
 
 
-def write_labels(folder: Path, params: Params) -> None:
-    """Compare the judged queries with the training queries, by M_de, and write a table of labels for each split.
+def judged_labels(params: Params) -> Labels:
+    """Compare the judged queries of each split with the training queries, by M_de, and label them.
 
     Of queries that answers judge, the relevant passages are those of stage `bm25`, which knows the dev queries alone.
     """
@@ -24,4 +22,4 @@ def write_labels(folder: Path, params: Params) -> None:
     training, passages = open_queries(project.queries("train"), encoder), (open_passages(encoder), project.PASSAGES)
     known = {"labelled": relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()}
     size = params.encoder.batch_tokens
-    write_labelled(folder, label_splits(encoder, training, splits, passages, **known, batch_tokens=size))
+    return label_splits(encoder, training, splits, passages, **known, batch_tokens=size)
