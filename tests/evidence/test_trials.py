@@ -1,14 +1,11 @@
 """What each system of the evidence is made of."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.evidence.params import EXPLAINED, TABLES
 from gnn_encoder.evidence.summary import baselines, trials_of
-from gnn_encoder.evidence.trials import depth_of, measured_names
 from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.params import Params, load_params
 
@@ -67,11 +64,3 @@ def test_tables_hold_every_trial_in_the_order_of_the_experiment(params: Params) 
     assert found["beta"]["0.5"] == Path("data/trials/beta_50")
     assert baselines("k", params) == ["6"] and baselines("beta", params) == ["0.05"]
     assert baselines("ablations", params) == ["full", "no_gnn"]
-
-
-def test_runs_are_as_deep_as_their_measures(params: Params) -> None:
-    assert measured_names(params) == ["RR@10", "R@5", "R@20", "R@100"]
-    assert depth_of(["RR@10", "R@100", "nDCG@20"]) == 100 and depth_of(["RR@10"]) == 10
-    for unlimited in ("AP", "nDCG(judged_only=True)@10"):
-        with pytest.raises(UserError, match=re.escape(f"has {unlimited!r}: trials retrieve only as many")):
-            depth_of(["RR@10", unlimited])

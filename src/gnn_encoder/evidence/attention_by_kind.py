@@ -118,16 +118,11 @@ def examples(table: pl.DataFrame, count: int) -> list[pl.DataFrame]:
     ]
 
 
-def neighbours(rows: pl.DataFrame) -> list[str]:
-    """The text of each row's query; `(the passage itself)` for -1."""
-    texts = iter(texts_of(rows["query"]))
-    return ["(the passage itself)" if query < 0 else next(texts) for query in rows["query"]]
-
-
-def texts_of(queries: pl.Series) -> list[str]:
-    """Texts of queries of the graph. The entries -1, which stand for a passage itself, are left out."""
-    nodes = TableRows(GRAPH.queries, QUERIES)
-    return [row["text"] for row in nodes.take(queries.filter(queries >= 0).cast(pl.Int64).to_numpy())]
+def neighbours(queries: pl.Series) -> list[str]:
+    """Texts of queries of the graph; `(the passage itself)` for -1."""
+    rows = queries.cast(pl.Int64).to_numpy()
+    texts = TableRows(GRAPH.queries, QUERIES).take(np.maximum(rows, 0))
+    return ["(the passage itself)" if row < 0 else text["text"] for row, text in zip(rows, texts, strict=True)]
 
 
 def read_attention(ablation: str) -> pl.LazyFrame:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import torch
 
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages, origin_of, transform_corpus
-from gnn_encoder.evaluation.costs import QUERIES
 from gnn_encoder.models.device import processor, working_dtype
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.costs import costs_of
@@ -40,10 +38,8 @@ def timed(params: Params, scratch: Path) -> dict[str, Any]:
         "precision": "bf16" if working_dtype(params.encoder.precision) is torch.bfloat16 else "fp32",
         "passage_batch_tokens": params.encoder.batch_tokens,
         "passage_length": params.encoder.passage_length,
-        "query_batch": 1,
         "passages": count_rows(project.PASSAGES),
         "queries_in_graph": count_rows(GRAPH.queries),
-        "queries_timed": QUERIES,
     }
     return {"systems": systems, "machine": machine}
 
@@ -71,21 +67,13 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
         transform_corpus(project.embeddings(GRAPH.base), matrix, dtype=dtype, origin=origin, transform=informer)
         shutil.rmtree(matrix)
 
-    for work in (encode, inform):  # the first call reads files and fills caches
-        work()
-    encoded, informed = [], []
-    for _ in range(REPEATS):  # taking turns, so that a busy machine slows both
-        encoded.append(1000 * _seconds(encode) / len(chosen))
-        informed.append(1000 * _seconds(inform) / n_passages)
-    plain = statistics.median(encoded)
-    return {REFERENCE: plain, MAIN: plain + statistics.median(informed)}
+    seconds = [(_seconds(encode), _seconds(inform)) for _ in range(1 + REPEATS)]  # in turns: a busy machine slows both
+    encoded, informed = np.median(seconds[1:], axis=0)  # the first calls read files and fill caches
+    plain = 1000 * float(encoded) / len(chosen)
+    return {REFERENCE: plain, MAIN: plain + 1000 * float(informed) / n_passages}
 
 
 def _seconds(work: Callable[[], None]) -> float:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
     start = time.perf_counter()
-    work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    work()  # it ends in the memory or on the disk of the host: no device is still at work
     return time.perf_counter() - start

@@ -68,15 +68,6 @@ def read_trials(table: str, params: Params) -> pl.DataFrame:
     return pl.concat([of.select(pl.lit(name).alias("system"), pl.all()) for name, of in values.items()])
 
 
-def summarise_trials(table: str, values: pl.DataFrame, tested: str, params: Params) -> dict[str, Summary]:
-    """Split -> summary of the trials of a table, of which `values` are what `read_trials` gives."""
-    compared, resamples = baselines(table, params), params.evidence.resamples
-    return {
-        str(split): summarise(rows, tested=tested, baselines=compared, resamples=resamples, seed=params.seed)
-        for (split,), rows in values.group_by("split", maintain_order=True)
-    }
-
-
 def summarise(values: pl.DataFrame, *, tested: str, baselines: Sequence[str], resamples: int, seed: int) -> Summary:
     """Means and paired differences of one split.
 

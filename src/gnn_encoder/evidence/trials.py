@@ -9,7 +9,6 @@ import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.runs import as_run
@@ -19,7 +18,7 @@ from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
 from gnn_encoder.encoding.corpus import embed_passages, embed_queries, origin_of, same_encoder, unchanged
 from gnn_encoder.evaluation.judge import Judgements
-from gnn_encoder.evaluation.measures import cutoff, parse
+from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.pipeline import project
@@ -37,22 +36,6 @@ def measured_names(params: Params) -> list[str]:
     return list(parse(params.evidence.measures, "evidence.measures") | tested)
 
 
-def depth_of(names: list[str]) -> int:
-    """How many passages a query are retrieved: the measures' largest cutoff.
-
-    Raises:
-        UserError: a measure has no cutoff.
-    """
-    depths = {name: cutoff(name) for name in names}
-    for name, depth in depths.items():
-        if depth is None:
-            raise UserError(
-                f"evidence.measures, with evaluate.significance, has {name!r}: trials retrieve only as many passages "
-                "as their measures look at; give it a cutoff, as in RR@10"
-            )
-    return max(int(depth) for depth in depths.values() if depth is not None)
-
-
 def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attention: Path | None) -> pl.DataFrame:
     """Train the trial `name` with one seed, encode, search exactly: columns seed, split, qid, measure, value.
 
@@ -63,7 +46,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
     """
     kept = folder / project.VALUES
     if not kept.exists():
-        depth_of(measured_names(params))  # a mistake in them is told before the training
+        measured_names(params)  # a mistake in them is told before the training
         trial = params.evidence.trials[name]
         source = GraphArtifacts(name=trial.graph, k=trial.k)
         params = params.of_trial(trial).model_copy(update={"seed": seed})
@@ -110,8 +93,8 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
     names = measured_names(params)
     encoder = load_encoder(model / "encoder", params.encoder)
     queries = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
-    depth = min(depth_of(names), count_rows(project.PASSAGES))
-    passages, _ = exact_top_k(matrix, queries, depth, name="evidence.measures")
+    depth = min(params.retrieve.depth, count_rows(project.PASSAGES))
+    passages, _ = exact_top_k(matrix, queries, depth)
     qids, pids = read_column(project.queries(split), "qid"), read_column(project.PASSAGES, "pid")
     run = as_run(passages, pl.Series(qids), pl.Series(pids))
     values = Judgements.of(params.evaluate, *project.tables(split)).measure(run, names)

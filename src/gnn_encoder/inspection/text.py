@@ -28,7 +28,7 @@ def render(params: Params, source: Source, found: Survey) -> Iterator[str]:
     yield from _passages(found.passages, encoder.passage_length)
     for split in found.splits.values():
         yield ""
-        yield from _split(split, found.passages, encoder.query_length)
+        yield from _split(split, encoder.query_length)
 
 
 def _origin(data: Data, source: Source) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _passages(found: PassageSurvey, limit: int) -> Iterator[str]:
         yield f"{INDENT}example {found.first.pid}: {_show(found.first.title, found.first.text)}"
 
 
-def _split(split: SplitSurvey, passages: PassageSurvey, limit: int) -> Iterator[str]:
+def _split(split: SplitSurvey, limit: int) -> Iterator[str]:
     others = f", of {split.in_file:,} in the file" if split.in_file != split.queries else ""
     yield f"{split.name}: {split.queries:,} queries{others}"
     mean = split.count / max(1, split.queries)
@@ -71,11 +71,6 @@ def _split(split: SplitSurvey, passages: PassageSurvey, limit: int) -> Iterator[
     yield f"{INDENT}example {split.example.qid}: {_show('', split.example.text)}"
     if split.example.answers:
         yield f"{INDENT * 2}answers: {', '.join(shorten(answer) for answer in split.example.answers[:5])}"
-    elif split.positive in passages.examples:
-        passage = passages.examples[split.positive]
-        yield f"{INDENT * 2}passage {passage.pid}: {_show(passage.title, passage.text)}"
-    else:
-        yield f"{INDENT * 2}passage {split.positive}: not in the corpus, which stage prepare will refuse"
 
 
 def _lengths(found: Lengths | None, of: int, parameter: str, limit: int) -> Iterator[str]:
