@@ -6,7 +6,7 @@ relevant ones. Relevant are the judged passages or, in data that are judged by a
 
 import polars as pl
 
-from gnn_encoder.answers.pairs import answered, best_answered, judged_by_answers
+from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_answered
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
 from gnn_encoder.core.runs import read_run
@@ -37,9 +37,9 @@ def main(stage: Stage) -> None:
 def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
     """Write the relevant passages of the dev queries, and candidates of sampled ones; `lexical` is the run of BM25."""
     params, queries, folder = stage.params, project.queries("dev"), stage.unfinished(project.POSITIVES.parent)
-    answers, by_answers = params.evaluate.answers, judged_by_answers(queries)
+    answers = params.evaluate.answers
     table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())
-    if by_answers:
+    if judged_by_answers(queries):
         table = best_answered(lexical, queries, project.PASSAGES, answers)
     write_table(folder / project.POSITIVES.name, QRELS, [table.to_arrow()])
     pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
@@ -48,10 +48,8 @@ def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
     depth = -(-params.dev.depth // len(runs))  # of each: together they bring in as many as M_de alone for MGT
     top = pl.concat([found.filter(pl.col("rank") <= depth) for found in runs])
     retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
-    if by_answers:
-        hits = answered(retrieved.select("query", "passage").unique(), queries, project.PASSAGES, answers)
-        pairs = pl.concat([pairs, hits]).unique()
-    pool = candidates_of(sample, pairs, retrieved)
+    found = retrieved.select("query", "passage").unique()
+    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES, answers), retrieved)
     write_table(folder / project.DEV_CANDIDATES.name, DEV_CANDIDATES, [pool.to_arrow()])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import regex
 
-from gnn_encoder.answers.matching import RegexAnswers, StringAnswers, spaced_tokens
+from gnn_encoder.answers.matching import finder, prepared, spaced_tokens
 from gnn_encoder.core.errors import UserError
 
 E_ACUTE, E_COMBINING = "\u00e9", "e\u0301"  # é as one character and as two
@@ -60,7 +60,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize(("answers", "text", "expected"), [case[1:] for case in STRINGS], ids=[c[0] for c in STRINGS])
 def test_strings(answers: list[str], text: str, expected: bool) -> None:
-    assert StringAnswers(answers).found_in(StringAnswers.prepare(text)) is expected
+    assert finder(answers, "string")(prepared(text, "string")) is expected
     assert literally(answers, text) is expected
 
 
@@ -68,7 +68,7 @@ def test_strings(answers: list[str], text: str, expected: bool) -> None:
     ("answers", "text", "expected"), [case[1:] for case in EXPRESSIONS], ids=[c[0] for c in EXPRESSIONS]
 )
 def test_expressions(answers: list[str], text: str, expected: bool) -> None:
-    assert RegexAnswers(answers).found_in(RegexAnswers.prepare(text)) is expected
+    assert finder(answers, "regex")(prepared(text, "regex")) is expected
 
 
 def literally(answers: Sequence[str], text: str) -> bool:
@@ -107,7 +107,7 @@ def test_random_texts_equal_the_literal_version() -> None:
         start = generator.randint(0, len(text))
         part = text[start : start + generator.randint(0, 6)]  # of the text, so that many are found
         answers = [part.swapcase(), "".join(generator.choices(alphabet, k=2))]
-        found = StringAnswers(answers).found_in(StringAnswers.prepare(text))
+        found = finder(answers, "string")(prepared(text, "string"))
         assert found == literally(answers, text), (answers, text)
         assert spaced_tokens(text).split(" ")[1:-1] == (tokens(text) or [""])
         hits += found
@@ -122,7 +122,7 @@ def test_case_is_lowered_token_by_token() -> None:
 @pytest.mark.parametrize("answer", ["(", "[z-a]", "*a", "a{2,1}", r"\p{Nothing}", "(" * 3000 + ")" * 3000])
 def test_what_is_no_expression(answer: str) -> None:
     with pytest.raises(UserError, match="is no regular expression"):
-        RegexAnswers(["fine", answer])
+        finder(["fine", answer], "regex")
 
 
 def test_an_expression_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,4 +131,4 @@ def test_an_expression_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TimeoutError):
         regex.search("(a|aa)+$", text, timeout=0.05)
     with pytest.raises(UserError, match=r"'\(a\|aa\)\+\$' searched one passage for more than 0.05 s"):
-        RegexAnswers(["(a|aa)+$"]).found_in(text)
+        finder(["(a|aa)+$"], "regex")(text)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.answers import pairs as module
-from gnn_encoder.answers.matching import StringAnswers
+from gnn_encoder.answers.matching import finder, prepared
 from gnn_encoder.answers.pairs import answered, best_answered, judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
@@ -71,8 +71,8 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     queries = write_queries(tmp_path / "test.parquet", answers)
     passages = write_passages(tmp_path / "passages.parquet", texts, row_group=7)
     alone = answered(every_pair(30, 40), queries, passages, "string")
-    matchers = [StringAnswers(one) for one in answers]
-    expected = sum(m.found_in(StringAnswers.prepare(text)) for m in matchers for text in texts)
+    finders = [finder(one, "string") for one in answers]
+    expected = sum(found(prepared(text, "string")) for found in finders for text in texts)
     assert len(alone) == expected > 10
     monkeypatch.setattr(module, "PAIRS_A_PROCESS", 600)
     monkeypatch.setattr(module.os, "sched_getaffinity", lambda process: {0, 1})

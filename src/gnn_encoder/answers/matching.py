@@ -7,8 +7,8 @@ compiled is an error.
 """
 
 import unicodedata
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import regex
 
@@ -16,59 +16,40 @@ from gnn_encoder.core.errors import UserError
 
 Kind = Literal["string", "regex"]
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")  # DPR's SimpleTokenizer
+FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
 SECONDS = 1.0  # limit for one expression searching one text: backtracking can take for ever
 
 
-def normalise(text: str) -> str:
-    """Unicode NFD."""
-    return unicodedata.normalize("NFD", text)
+def prepared(text: str, kind: Kind) -> str:
+    """A text as `finder` wants it; it is prepared once for all queries."""
+    return spaced_tokens(text) if kind == "string" else unicodedata.normalize("NFD", text)
+
+
+def finder(answers: Sequence[str], kind: Kind) -> Callable[[str], bool]:
+    """A function of a prepared text: whether it holds one of a query's answers."""
+    if kind == "string":
+        spaced = [answer for answer in map(spaced_tokens, answers) if not answer.isspace()]
+        return lambda text: any(answer in text for answer in spaced)
+    patterns = [_compiled(answer) for answer in answers if answer and not answer.isspace()]
+    return lambda text: any(_matches(pattern, text) for pattern in patterns)
 
 
 def spaced_tokens(text: str) -> str:
     """Tokens in lower case, each between spaces. No token holds a space, so that only whole tokens match."""
-    return f" {' '.join(TOKEN.findall(normalise(text))).lower()} "
+    return f" {' '.join(TOKEN.findall(unicodedata.normalize('NFD', text))).lower()} "
 
 
-class StringAnswers:
-    """A query's answers as strings of tokens. `prepare` turns a text into such a string, once for all queries."""
-
-    prepare = staticmethod(spaced_tokens)
-
-    def __init__(self, answers: Sequence[str]) -> None:
-        self._answers = [spaced for spaced in map(spaced_tokens, answers) if not spaced.isspace()]
-
-    def found_in(self, prepared: str) -> bool:
-        """Whether the tokens of one of the answers stand in the text, one after another."""
-        return any(answer in prepared for answer in self._answers)
+def _compiled(answer: str) -> "regex.Pattern[str]":
+    try:
+        return regex.compile(unicodedata.normalize("NFD", answer), FLAGS)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise UserError(f"{answer!r} is no regular expression ({error}); correct it") from error
 
 
-class RegexAnswers:
-    """A query's answers as regular expressions."""
-
-    prepare = staticmethod(normalise)
-    _flags: ClassVar[int] = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
-
-    def __init__(self, answers: Sequence[str]) -> None:
-        self._answers = [self._compile(answer) for answer in answers if answer and not answer.isspace()]
-
-    def found_in(self, prepared: str) -> bool:
-        """Whether one of the answers matches somewhere in the text."""
-        return any(self._search(pattern, prepared) for pattern in self._answers)
-
-    def _compile(self, answer: str) -> "regex.Pattern[str]":
-        try:
-            return regex.compile(normalise(answer), self._flags)
-        except (regex.error, RecursionError, OverflowError) as error:
-            raise UserError(f"{answer!r} is no regular expression ({error}); correct it") from error
-
-    @staticmethod
-    def _search(pattern: "regex.Pattern[str]", text: str) -> bool:
-        try:
-            return pattern.search(text, timeout=SECONDS) is not None
-        except TimeoutError as error:
-            raise UserError(
-                f"{pattern.pattern!r} searched one passage for more than {SECONDS:g} s; write it without nested repeats"
-            ) from error
-
-
-KINDS: dict[Kind, type[StringAnswers] | type[RegexAnswers]] = {"string": StringAnswers, "regex": RegexAnswers}
+def _matches(pattern: "regex.Pattern[str]", text: str) -> bool:
+    try:
+        return pattern.search(text, timeout=SECONDS) is not None
+    except TimeoutError as error:
+        raise UserError(
+            f"{pattern.pattern!r} searched one passage for more than {SECONDS:g} s; write it without nested repeats"
+        ) from error

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.answers.matching import KINDS, Kind
+from gnn_encoder.answers.matching import Kind, finder, prepared
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.progress import tqdm
@@ -104,9 +104,8 @@ class Worker:
         self.file = open_table(passages, PASSAGES)
         table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
         self._places = [f"{queries}, query {qid!r}, answers" for qid in table["qid"]]
-        self._prepare = KINDS[kind].prepare
-        self._answers = [
-            _told(place, KINDS[kind], [answer for answer in answers or [] if answer is not None])
+        self._find = [
+            _told(place, partial(finder, kind=kind), [answer for answer in answers or [] if answer is not None])
             for place, answers in zip(self._places, table["answers"].to_list(), strict=True)
         ]
 
@@ -114,11 +113,11 @@ class Worker:
         """Which pairs of a task hold an answer. *Shape:* (n,)."""
         texts = self.file.read_row_group(task.group, columns=["text"]).column("text")
         hits = np.zeros(len(task.passages), dtype=np.bool_)
-        before, prepared = -1, ""
+        before, text = -1, ""
         for i, (row, query) in enumerate(zip(task.passages.tolist(), task.queries.tolist(), strict=True)):
             if row != before:
-                before, prepared = row, self._prepare(texts[row].as_py())
-            hits[i] = _told(self._places[query], self._answers[query].found_in, prepared)
+                before, text = row, prepared(texts[row].as_py(), self.settings[2])
+            hits[i] = _told(self._places[query], self._find[query], text)
         return hits
 
 
