@@ -138,20 +138,6 @@ def test_definitions(task: tuple[Grades, Scores], tmp_path: Path) -> None:
         assert value == pytest.approx(expected, abs=1e-9), (qid, name)
 
 
-@pytest.mark.parametrize(("name", "level"), [("RR@10", 1), ("RR(rel=2)@10", 2)])
-def test_reciprocal_rank_of_trec_eval_on_ten_passages(
-    task: tuple[Grades, Scores], tmp_path: Path, name: str, level: int
-) -> None:
-    """MS MARCO's script computes RR@10 here; trec_eval has no cutoff, so it gets ten passages."""
-    grades, scores = task
-    found = as_values(per_query(*write(tmp_path, grades, scores), [name]))
-    ten = {qid: {pid: -float(i) for i, pid in enumerate(ranking(one)[:10])} for qid, one in scores.items()}
-    reference = pytrec_eval.RelevanceEvaluator(grades, {"recip_rank"}, relevance_level=level).evaluate(ten)
-    assert any(value for value in found.values())
-    for qid in grades:
-        assert found[qid, name] == pytest.approx(reference.get(qid, {"recip_rank": 0.0})["recip_rank"], abs=1e-9)
-
-
 def test_answers_by_hand_and_queries_without_a_hit(tmp_path: Path) -> None:
     """Judged by answers the qrels are the hits; every query counts."""
     run, qrels = write(tmp_path, {"q1": {"b": 1, "c": 1}}, {"q1": {"a": 3, "b": 2, "c": 1}, "q2": {"a": 1}})

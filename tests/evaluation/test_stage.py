@@ -193,15 +193,6 @@ def test_a_split_judged_by_answers(answers: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["R@5", "RR(rel=2)@10"])
-def test_measures_that_answers_cannot_tell(answers: Path, name: str) -> None:
-    set_evaluate(answers, measures=["RR@10", name])
-    done = evaluate(answers)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: evaluate.measures has '{name}': the queries are judged by answers")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_bad_run_leaves_everything_as_it_was(folder: Path) -> None:
     before = {path: path.read_bytes() for path in (folder / "data" / "measures").rglob("*") if path.is_file()}
     run = folder / project.run_file("no_gnn", "test")

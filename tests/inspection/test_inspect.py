@@ -91,17 +91,6 @@ def test_queries_that_are_not_trained_with(
     assert len(told) == (line is not None) and all(one.startswith(line or "") for one in told)
 
 
-def test_a_bad_row_is_one_line(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    for path in (TINY / "msmarco").iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "collection.tsv").write_text("0\n")
-    code, _, err = inspect(source="msmarco", path=str(folder))
-    assert code == 2 and err.startswith(f"error: {folder / 'collection.tsv'}, line 1: 1 columns, not 2")
-    assert err.count("\n") == 1
-
-
 def test_a_log_whose_texts_are_cut(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "p1", "text": "Ash is a tree. It has black buds."}\n')
     rows = "".join(f"query {i}\tp1\n" for i in range(20))
