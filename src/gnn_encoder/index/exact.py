@@ -16,7 +16,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, read_manifest, row_not_finite
 from gnn_encoder.core.view_pool import BEST, Pool
-from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, check_views, iterate_views
+from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, iterate_views
 
 
 def exact_top_k(
@@ -49,8 +49,9 @@ def exact_top_k(
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views
     check_k(k, n_passages, name)
-    queries, views = check_queries(queries, manifest.shape[1]), check_views(views, manifest.views)
-    return _search(iterate_views(embeddings_folder, views, block_rows), n_passages, queries, k, views, pool)
+    queries, views = check_queries(queries, manifest.shape[1]), views or manifest.views
+    blocks = ((first, block[:, :views]) for first, block in iterate_views(embeddings_folder, block_rows))
+    return _search(blocks, n_passages, queries, k, views, pool)
 
 
 def array_top_k(matrix: NDArray[Any], queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:

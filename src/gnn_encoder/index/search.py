@@ -1,7 +1,6 @@
 """Searching passages: an index on disk, mapped rather than read, or a matrix of embeddings directly."""
 
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,9 +18,8 @@ from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index import build, exact
-from gnn_encoder.index.views import Found, search_views
+from gnn_encoder.index.views import search_views
 
-log = logging.getLogger(__name__)
 GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
 
 
@@ -67,11 +65,6 @@ class PassageIndex:
 
         *Shape:* queries (n, dimension) -> (n, k) each.
         """
-        found = self.find(queries, k)
-        return found.passages, found.scores
-
-    def find(self, queries: NDArray[np.float32], k: int) -> Found:
-        """As `search`, but the result also holds how many vectors were fetched for each query."""
         exact.check_k(k, self.passages, "k")
         return search_views(self.index, self.views, exact.check_queries(queries, self.dimension), k)
 
@@ -86,11 +79,7 @@ class PassageIndex:
         """
         from gnn_encoder.core.runs import write_run  # only here: it loads polars
 
-        found = self.find(queries, min(depth, self.passages))
-        if self.views > 1:
-            mean, most = found.vectors.mean(), found.vectors.max()
-            log.info("%s: %.0f vectors fetched a query, %d at most, %d a passage", path.name, mean, most, self.views)
-        write_run(path, qids, self.pids(), found.passages, found.scores, self.system)
+        write_run(path, qids, self.pids(), *self.search(queries, min(depth, self.passages)), self.system)
 
 
 def check_ids(folder: Path, passages: Path) -> None:

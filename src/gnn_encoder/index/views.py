@@ -1,14 +1,12 @@
 """Several vectors a passage, its views: it is found once, with its best view's score (Dual-Cross-Encoder Eq. 11)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, block_size, open_matrix, read_manifest
 
@@ -16,20 +14,8 @@ MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a ti
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """What a search found, best first; passage -1 where an approximate index found fewer.
-
-    *Shape:* `passages` and `scores` (n, k); `vectors` (n,), how many were fetched for each query.
-    """
-
-    passages: Rows
-    scores: Scores
-    vectors: Rows
-
-
-def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> Found:
-    """Find k passages a query in an index with `views` vectors a passage.
+def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
+    """Find k passages a query in an index with `views` vectors a passage; -1 where an approximate index found fewer.
 
     s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
 
@@ -37,31 +23,28 @@ def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -
     their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
     last place FAISS keeps any.
 
-    *Shape:* queries (n, d).
+    *Shape:* queries (n, d) -> (n, k) each, best first.
     """
     if views == 1:
         scores, rows = index.search(queries, k)
-        rows, scores = by_score_then_row(rows, scores)
-        return Found(passages=rows, scores=scores, vectors=np.full(len(rows), k))
+        return by_score_then_row(rows, scores)
     passages: Rows = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k), dtype=np.float32)
-    vectors: Rows = np.empty(len(queries), dtype=np.int64)
     size = max(1, MERGE_ENTRIES // (k * views))
     for first in range(0, len(queries), size):
         part = slice(first, first + size)
-        found = Found(passages=passages[part], scores=scores[part], vectors=vectors[part])
-        _search(index, views, queries[part], found)
-    return Found(passages=passages, scores=scores, vectors=vectors)
+        _search(index, views, queries[part], passages[part], scores[part])
+    return passages, scores
 
 
-def _search(index: Any, views: int, queries: NDArray[np.float32], into: Found) -> None:
-    k = into.passages.shape[1]
+def _search(index: Any, views: int, queries: NDArray[np.float32], passages: Rows, scores: Scores) -> None:
+    """Fill `passages` and `scores`. *Shape:* (n, k) each."""
+    k = passages.shape[1]
     width, waiting = 2 * k, np.arange(len(queries))
     while len(waiting):
-        scores, rows = index.search(queries[waiting], width)
-        found, best = best_views(rows // views, scores, k)  # -1 // views is -1
-        into.passages[waiting], into.scores[waiting] = found, best
-        into.vectors[waiting] = width
+        of_vectors, rows = index.search(queries[waiting], width)
+        found, best = best_views(rows // views, of_vectors, k)  # -1 // views is -1
+        passages[waiting], scores[waiting] = found, best
         # A last row of -1: the index has nothing more to give.
         is_complete = (found[:, -1] >= 0) | (rows[:, -1] < 0)
         waiting = waiting[~is_complete] if width < views * k else waiting[:0]
@@ -88,26 +71,10 @@ def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def iterate_views(
-    embeddings_folder: Path, views: int | None = None, block_rows: int | None = None
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (first passage, block) over a matrix, with the first `views` views of each passage, by default all.
-
-    *Shape:* block (passages, views, d).
-    """
+def iterate_views(embeddings_folder: Path, block_rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield (first passage, block) over a matrix. *Shape:* block (passages, views, d)."""
     manifest = read_manifest(embeddings_folder)
-    dimension, stored = manifest.shape[1], manifest.views
-    rows = max(1, (block_rows or block_size(dimension)) // stored) * stored
+    dimension, views = manifest.shape[1], manifest.views
+    rows = max(1, (block_rows or block_size(dimension)) // views) * views
     for first_row, block in array_blocks(open_matrix(embeddings_folder), rows):
-        yield first_row // stored, block.reshape(-1, stored, dimension)[:, : check_views(views, stored)]
-
-
-def check_views(views: int | None, stored: int) -> int:
-    """How many views of each passage to take: `views`, or all that are stored.
-
-    Raises:
-        UserError: fewer views are stored.
-    """
-    if views is not None and not 1 <= views <= stored:
-        raise UserError(f"views is {views}: must be from 1 to the views of a passage that were encoded, {stored}")
-    return stored if views is None else views
+        yield first_row // views, block.reshape(-1, views, dimension)
