@@ -139,7 +139,7 @@ WRONG = [
         "line 2, _id: 'a' is also the id in line 1; give each row its own",
     ),
     ("add.jsonl", "", "is empty; write one row a line"),
-    ("pids.txt", "p1\nunknown\nother", "line 2: no passage 'unknown' is in the index of gnn_encoder (and 1 more); no"),
+    ("pids.txt", "p1\n\np 2\n", "line 3, pid: 'p 2' has white space"),
 ]
 
 
