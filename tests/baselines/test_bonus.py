@@ -34,19 +34,6 @@ def test_the_prior_moves_labelled_passages(weight: float, expected: list[int]) -
     assert passages.tolist()[1] == [1, 4, -1]
 
 
-def test_how_many_rankings_are_those_of_the_whole_corpus_for_certain() -> None:
-    """A passage that the run of the first query lacks scores at most 1, and 1 more if it is labelled."""
-    run = (RUN[0][:1], RUN[1][:1])
-    found = prior(run, np.array([True, False, False, False, False, True]), 1.0)
-    assert found.certain({"weight": 0.0}, 3) == 1.0
-    assert found.certain({"weight": 2.0}, 2) == 1.0, "6 and 5 are above 3"
-    assert found.certain({"weight": 2.0}, 3) == 0.0, "1 is below 3"
-    assert found.certain({"weight": -9.0}, 2) == 1.0, "5 and 1: no passage elsewhere has more than 1"
-    assert found.certain({"weight": -9.0}, 3) == 0.0, "the labelled one has fallen to -5"
-    whole = prior((np.array([[2, 0, 1]]), np.array([[3.0, 2.0, 1.0]], np.float32)), np.array([True, False, True]), 1.0)
-    assert whole.certain({"weight": 5.0}, 3) == 1.0, "the run holds every passage"
-
-
 def cosine(a: Sequence[float], b: Sequence[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
 
@@ -87,7 +74,7 @@ def oracle(count: int, weight: float, temperature: float) -> list[dict[int, floa
 def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, weight: float) -> None:
     log().save(tmp_path / "log")
     given = LabelledQueries.open(tmp_path / "log").look_up(np.array(ASKED, np.float32), 3)
-    found = with_neighbours(RUN, given, corpus=6, unit=0.5)
+    found = with_neighbours(RUN, given, unit=0.5)
     scores = found.scores({"weight": weight / 0.5, "neighbours": count, "temperature": temperature})
     for query, expected in enumerate(oracle(count, weight, temperature)):
         pairs = zip(found.passages[query].tolist(), scores[query].tolist(), strict=True)
@@ -99,7 +86,7 @@ def test_a_log_without_queries() -> None:
     empty = LabelledQueries.of(
         pl.DataFrame(schema={"query": pl.Int32, "passage": pl.Int32}), np.empty((0, 2), np.float32)
     )
-    found = with_neighbours(RUN, empty.look_up(np.array(ASKED, np.float32), 3), corpus=6, unit=1.0)
+    found = with_neighbours(RUN, empty.look_up(np.array(ASKED, np.float32), 3), unit=1.0)
     passages, scores = best(found.passages, found.scores({"weight": 3.0, "neighbours": 1, "temperature": 1.0}), 3)
     assert (passages == RUN[0]).all() and (scores == RUN[1]).all()
 

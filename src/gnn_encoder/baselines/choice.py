@@ -1,10 +1,9 @@
 """What a baseline chose on dev: every setting that it tried, and the best one, as JSON in its artifact."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from pydantic import TypeAdapter
 
@@ -12,11 +11,8 @@ from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.storage.atomic import write_json
 
 CHOICE = "choice.json"
-CLEARLY = 0.001  # a tenth of a point: less is no reason to try more
 Value = float | int | str
 Setting = dict[str, Value]  # such as {"weight": 0.1}
-Limits = Mapping[str, tuple[float, ...]]  # values of a setting beyond which there is none, such as a share of 1
-NO_LIMITS: Limits = MappingProxyType({})
 log = logging.getLogger(__name__)
 
 
@@ -49,32 +45,10 @@ class Choice:
         """The chosen setting."""
         return self.chosen.setting
 
-    def open_ends(self, limits: Limits = NO_LIMITS) -> list[str]:
-        """The settings whose chosen number ends a list that could go on, and is clearly better than the one before."""
-        numbers = {name: value for name, value in self.setting.items() if not isinstance(value, str)}
-        return [name for name, value in numbers.items() if value not in limits.get(name, ()) and self._ends(name)]
-
-    def _ends(self, name: str) -> bool:
-        best: dict[Value, float] = {}
-        for one in self.tried:
-            if name in one.setting:
-                best[one.setting[name]] = max(one.value, best.get(one.setting[name], 0.0))
-        values, chosen = sorted(best, key=float), self.setting[name]
-        before = {values[0]: values[1:2], values[-1]: values[-2:-1]}.get(chosen, [])
-        return any(best[chosen] > best[value] + CLEARLY for value in before)
-
-    def tell(self, system: str, limits: Limits = NO_LIMITS) -> None:
-        """Log what was chosen, of how many settings, and how good it is on dev.
-
-        Args:
-            limits: values that end their list because there is none beyond.
-        """
-        told = shown(self.setting)
+    def tell(self, system: str) -> None:
+        """Log what was chosen, of how many settings, and how good it is on dev."""
         points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
-        log.info("%s: %s, the best of %d settings: %s", system, told, len(self.tried), points)
-        for name in self.open_ends(limits):
-            value = self.setting[name]
-            log.warning("%s: %s %s ends the list that was tried; lengthen it (section baselines)", system, name, value)
+        log.info("%s: %s, the best of %d settings: %s", system, shown(self.setting), len(self.tried), points)
 
 
 def shown(setting: Setting) -> str:

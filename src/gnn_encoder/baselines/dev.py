@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from gnn_encoder.baselines.choice import NO_LIMITS, Choice, Limits, Setting, best_of
+from gnn_encoder.baselines.choice import Choice, Setting, best_of
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import Ranking, best
 from gnn_encoder.baselines.shifting import Shift
@@ -25,9 +25,6 @@ class Candidates(Protocol):
 
     def scores(self, setting: Setting) -> Scores:
         """*Shape:* (n, c), `NOTHING` where there is no passage."""
-
-    def facts(self, setting: Setting, depth: int) -> Setting:
-        """What else to know of a setting, and of the first `depth` ranks with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +76,6 @@ class DevQueries:
         *,
         depth: int,
         facts: Setting,
-        limits: Limits = NO_LIMITS,
     ) -> tuple[Choice, dict[str, Ranking]]:
         """Rank the passages that systems found anew, with the setting that ranks those of the dev queries best.
 
@@ -88,8 +84,7 @@ class DevQueries:
             candidates: split -> its candidates; `dev` is among the splits.
             settings: what to try; of equally good ones the first is taken.
             depth: passages per query.
-            facts: what is written beside the choice, after the facts that the candidates tell.
-            limits: values that end their list because there is none beyond.
+            facts: what is written beside the choice.
 
         Returns:
             The choice, and split -> ranking of all its queries.
@@ -97,9 +92,8 @@ class DevQueries:
         dev = candidates["dev"]
         passages = dev.passages[self.rows]
         tops = (best(passages, dev.scores(setting)[self.rows], self.depth)[0] for setting in settings)
-        choice = self.choose(settings, tops)
-        choice = replace(choice, facts={**dev.facts(choice.setting, self.depth), **facts})
-        choice.tell(system, limits)
+        choice = replace(self.choose(settings, tops), facts=facts)
+        choice.tell(system)
         rankings = {split: best(of.passages, of.scores(choice.setting), depth) for split, of in candidates.items()}
         return choice, rankings
 

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from gnn_encoder.baselines.choice import Choice, Limits, Setting, read_choice
+from gnn_encoder.baselines.choice import Choice, Setting, read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import NOTHING, Ranking, best, taken, union
@@ -21,7 +21,6 @@ from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.search import PassageIndex
 
 SCORES, RANKS = "scores", "reciprocal ranks"
-LIMITS: Limits = {"weight": (0.0, 1.0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +62,6 @@ class Fusion:
             k = np.float32(setting["k"])
             fused = 1 / (k + self.dense_ranks) + 1 / (k + self.lexical_ranks)
         return np.where(self.passages < 0, NOTHING, fused).astype(np.float32)
-
-    def facts(self, setting: Setting, depth: int) -> Setting:
-        """Nothing."""
-        return {}
 
 
 def settings(section: Baselines) -> list[Setting]:
@@ -175,7 +170,7 @@ class HybridIndex:
         setting = {name.removeprefix("log_"): value for name, value in facts.items() if name.startswith("log_")}
         given = log.look_up(query, int(setting["neighbours"]))
         there = replace(given, passages=np.where(given.passages < 0, -1, self.dense_rows[given.passages]))
-        bonus = with_neighbours(found, there, corpus=self.dense.passages, unit=float(setting["unit"]))
+        bonus = with_neighbours(found, there, unit=float(setting["unit"]))
         return best(bonus.passages, bonus.scores(setting), depth)
 
     def _lexical(self, lexical: BM25Index, text: str, depth: int) -> Ranking:

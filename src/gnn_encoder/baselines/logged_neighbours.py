@@ -8,15 +8,14 @@ negative. Online it costs a second look-up.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 import polars as pl
 
-from gnn_encoder.baselines.bonus import Bonus, last_scores
-from gnn_encoder.baselines.choice import Limits, Setting, plainest_first
+from gnn_encoder.baselines.bonus import Bonus
+from gnn_encoder.baselines.choice import Setting, plainest_first
 from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import Ranking, of_length_1, taken, union
 from gnn_encoder.core.errors import not_built
@@ -136,12 +135,7 @@ def settings(section: Baselines) -> list[Setting]:
     ]
 
 
-def limits(section: Baselines) -> Limits:
-    """The numbers of neighbours that need no further trial: with all queries it is nearly the system `label_prior`."""
-    return {"neighbours": (1, max(section.neighbours))}
-
-
-def with_neighbours(run: Ranking, given: Given, *, corpus: int, unit: float) -> Bonus:
+def with_neighbours(run: Ranking, given: Given, *, unit: float) -> Bonus:
     """Candidates: the passages of M_de's run and the labelled ones of the neighbours, with what they get.
 
     A passage that the run does not have counts as its last one, which it is at most.
@@ -149,19 +143,11 @@ def with_neighbours(run: Ranking, given: Given, *, corpus: int, unit: float) -> 
     Args:
         run: *Shape:* (n, k) both.
         given: the labelled passages of each query's neighbours.
-        corpus: number of passages.
     """
     passages, in_run, in_log = union(run[0], given.passages)
-    last = last_scores(*run, corpus)
-    return Bonus(
-        passages=passages,
-        base=taken(in_run, run[1], last),
-        bonus=partial(_taken, given, in_log),
-        last=last,
-        elsewhere=0.0,
-        unit=unit,
-    )
+    last = np.where(run[0] >= 0, run[1], np.inf).min(axis=1, initial=np.inf).astype(np.float32)
 
+    def bonus(setting: Setting) -> Scores:
+        return taken(in_log, given.values(setting), np.zeros(len(passages), dtype=np.float32))
 
-def _taken(given: Given, columns: Rows, setting: Setting) -> Scores:
-    return taken(columns, given.values(setting), np.zeros(len(columns), dtype=np.float32))
+    return Bonus(passages=passages, base=taken(in_run, run[1], last), bonus=bonus, unit=unit)

@@ -12,7 +12,7 @@ from gnn_encoder.baselines.choice import Choice, write_choice
 from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import labelled_rows, write_ranking
-from gnn_encoder.baselines.shifting import MEAN, shifts
+from gnn_encoder.baselines.shifting import shifts
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.arrays import Origin, open_matrix
@@ -77,8 +77,7 @@ class Labelled:
         )
         dtype = params.cache_passages.dtype
         choice = choose_shift(tried, self.asked, self.others, self.dev, dtype=dtype)
-        ends = {} if method == MEAN else choice.setting  # the others' lists end where there is none beyond
-        choice.tell(system, {name: (value,) for name, value in ends.items() if not isinstance(value, str)})
+        choice.tell(system)
         moved = rounded(next(moved for setting, moved in tried if setting == choice.setting)(), dtype)
         write_choice(folder, choice)
         for split, others in self.splits.items():

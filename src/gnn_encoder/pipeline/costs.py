@@ -12,7 +12,7 @@ from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, w
 from gnn_encoder.baselines.rankings import Ranking, best
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix
-from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.costs import DEPTH, Costs, LookUp, measure_costs
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
@@ -42,11 +42,11 @@ def costs_with_labelled_queries(system: str, params: Params) -> Costs:
     """Costs of searching the passages, then the labelled queries, and of adding what their passages get."""
     base, folder = registry().systems[system].base, project.runs(system)
     choice, known = read_choice(folder), LabelledQueries.open(folder / LABELLED)
-    unit, corpus = float(choice.facts["unit"]), count_rows(project.PASSAGES)
+    unit = float(choice.facts["unit"])
 
     def look_up(text: str, query: Matrix, found: Ranking) -> object:
         given = known.look_up(query, int(choice.setting["neighbours"]))
-        bonus = with_neighbours(found, given, corpus=corpus, unit=unit)
+        bonus = with_neighbours(found, given, unit=unit)
         return best(bonus.passages, bonus.scores(choice.setting), DEPTH)
 
     return costs_of(base, params, look_up=look_up, look_up_bytes=known.bytes)

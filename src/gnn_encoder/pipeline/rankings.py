@@ -9,7 +9,7 @@ import numpy as np
 
 from gnn_encoder.baselines import hybrid, logged_neighbours
 from gnn_encoder.baselines.bonus import prior, unit
-from gnn_encoder.baselines.choice import Choice, Limits, Setting, plainest_first, write_choice
+from gnn_encoder.baselines.choice import Choice, Setting, plainest_first, write_choice
 from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
@@ -25,11 +25,10 @@ from gnn_encoder.pipeline.systems import HYBRID, LEXICAL
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way to rank: split -> candidates, the settings to try, where they end, and what else to tell of the choice."""
+    """A way to rank: split -> candidates, the settings to try, and what else to tell of the choice."""
 
     candidates: Mapping[str, Candidates]
     tried: list[Setting]
-    limits: Limits = field(default_factory=dict)
     facts: Setting = field(default_factory=dict)
 
 
@@ -52,7 +51,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
 def write_best(folder: Path, system: str, way: Way, dev: DevQueries, params: Params) -> None:
     """Write what is best on dev of a way to rank, and its runs, into an unfinished artifact."""
     depth = params.retrieve.depth
-    choice, rankings = dev.rank(system, way.candidates, way.tried, depth=depth, facts=way.facts, limits=way.limits)
+    choice, rankings = dev.rank(system, way.candidates, way.tried, depth=depth, facts=way.facts)
     write_choice(folder, choice)
     for split, ranking in rankings.items():
         target = folder / project.run_file(system, split).name
@@ -68,7 +67,7 @@ def favour(runs: Path, params: Params) -> Way:
     return Way(
         candidates={split: prior(of, labelled, scale) for split, of in found.items()},
         tried=[{"weight": weight} for weight in plainest_first(params.baselines.label_prior)],
-        facts={"labelled_passages": int(labelled.sum())},
+        facts={"unit": scale, "labelled_passages": int(labelled.sum())},
     )
 
 
@@ -80,15 +79,14 @@ def neighbours(base: str, runs: Path, folder: Path, params: Params) -> Way:
     known = LabelledQueries.of(labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
     known.save(folder / LABELLED)
     found = {split: read_ranked(runs, split) for split in project.JUDGED}
-    scale, candidates, corpus = unit(*found["dev"]), {}, count_rows(project.PASSAGES)
+    scale, candidates = unit(*found["dev"]), {}
     for split, of in found.items():
         given = known.look_up(embed_rows(encoder, project.queries(split), params.encoder), max(section.neighbours))
-        candidates[split] = with_neighbours(of, given, corpus=corpus, unit=scale)
+        candidates[split] = with_neighbours(of, given, unit=scale)
     return Way(
         candidates=candidates,
         tried=logged_neighbours.settings(section),
-        limits=logged_neighbours.limits(section),
-        facts={"logged_queries": len(known.vectors)},
+        facts={"unit": scale, "logged_queries": len(known.vectors)},
     )
 
 
@@ -96,7 +94,7 @@ def fuse(dense: Mapping[str, Ranking], params: Params) -> Way:
     """What a dense system found in each split, fused with what BM25 found."""
     lexical = project.runs(LEXICAL)
     found = {split: Fusion.of(of, read_ranked(lexical, split)) for split, of in dense.items()}
-    return Way(candidates=found, tried=hybrid.settings(params.baselines), limits=hybrid.LIMITS)
+    return Way(candidates=found, tried=hybrid.settings(params.baselines))
 
 
 def write_hybrid(
