@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from .conftest import serving
+from .test_dag import started
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 SECTION = "## A dual-encoder system"
@@ -61,9 +62,9 @@ def read_steps(page: str) -> list[Step]:
 
 
 @pytest.fixture
-def extended(fresh: Any, copy_of: Callable[..., Any]) -> Any:
-    """A copy of the project in which nothing has run, with the page applied to it."""
-    project = copy_of(fresh)
+def extended(reproduced: tuple[Any, Any], copy_of: Callable[..., Any]) -> Any:
+    """A copy of the project in which everything has run, with the page applied to it."""
+    project = copy_of(reproduced[0])
     for step in read_steps(PAGE.read_text()):
         step.apply(project.folder)
     return project
@@ -93,11 +94,12 @@ def test_its_code_passes_the_checks(extended: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_evaluation_has_its_row(extended: Any, tmp_path: Path) -> None:
-    """In forks of a process that has loaded the extended source."""
+    """In forks of a process that has loaded the extended source; no other system runs again."""
     project = replace(extended, environment=extended.environment | {"FORKS": str(tmp_path / "socket")})
     with serving(project.folder, project.environment):
         ran = project.dvc("repro", "pipelines/foo/dvc.yaml")
     assert ran.status == 0, ran.output[-5000:]
+    assert started(ran) == ["train_foo", "cache_passages@foo", "build_index@foo", "evaluate@foo"]
     metrics = extended.folder / "metrics" / "foo"
     means = json.loads((metrics / "test.json").read_text())
     assert list(means) == ["dual_encoder", "foo"]

@@ -19,7 +19,7 @@ from .conftest import Project, Ran, wait_for
 from .test_dag import outputs
 
 HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
-BRANCH = "evaluate@gnn_encoder"
+BRANCH = "encode_corpus@gnn_encoder"  # with all that it needs
 KILLS = 4
 SECONDS = (0.5, 7.0)  # after which DVC is killed: it needs about two to start, a tiny stage one
 
