@@ -10,7 +10,7 @@ from gnn_encoder.training.loop import write_history
 def main(stage: Stage) -> None:
     """Train the control and save its best weights."""
     given = open_given(registry().systems[MAIN].base, stage.params)
-    history = train_control(given, stage.params.train_no_gnn.learning_rate, stage.work, title=title_of("no_gnn"))
+    history = train_control(given, stage.params.train_no_gnn, stage.work, title=title_of("no_gnn"))
     given.encoder.save(stage.scratch)
     write_history(stage.scratch / "history.csv", history)
 

@@ -31,10 +31,10 @@ EVERYWHERE = {
     "mgt.edge_features": "cross_encoder",
     "mgt.masking": "mgt",
     "mgt.beta": 0.05,
-    "mgt.epochs": 5,
-    "mgt.batch_size": 1024 * 4,
-    "mgt.encoder_learning_rate": 2e-6,
-    "mgt.joint_gnn_learning_rate": 5e-5,
+    "mgt.joint.epochs": 5,
+    "mgt.joint.batch_size": 1024 * 4,
+    "mgt.joint.encoder_learning_rate": 2e-6,
+    "mgt.joint.gnn_learning_rate": 5e-5,
     # PAIR, section 4.2 and Table 5.
     "pair.s_pos": 0.9,
     "pair.s_neg": 0.1,
@@ -102,7 +102,7 @@ def test_the_paper_s_graph_is_of_the_training_queries() -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_hyper_parameter_of_the_papers_names_its_source(name: str) -> None:
     lines = (CONFIGS / f"{name}.yaml").read_text().splitlines()
-    for key in ("k", "beta", "encoder_learning_rate", "joint_gnn_learning_rate", "query_length", "positive_threshold"):
+    for key in ("k", "beta", "encoder_learning_rate", "gnn_learning_rate", "query_length", "positive_threshold"):
         found = [line for line in lines if line.strip().startswith(f"{key}: ") and "  # " in line]
         assert found
         assert all(any(paper in line.partition("#")[2] for paper in ("G ", "P ", "R's")) for line in found)

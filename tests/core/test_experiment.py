@@ -69,12 +69,13 @@ def test_a_config_and_values_which_win_over_it() -> None:
 
 def test_a_reason_replaces_the_comment_beside_a_value_and_leaves_what_is_below() -> None:
     Path("params.yaml").write_text(DEFAULT.replace("  beta: 0.05  ", "  # mine\n  beta: 0.05  "))
-    chosen = [Change("mgt.graph", "full", why="all edges"), Change("report.passages", 4, why="few")]
-    assert write(["seed=13"], chosen=chosen, by="--data beir") == ["report.passages: 5 -> 4"]
+    chosen = [Change("mgt.graph", "full", why="all edges"), Change("rerank.depth", 4, why="few")]
+    assert write(["seed=13"], chosen=chosen, by="--data beir") == ["rerank.depth: 30 -> 4"]
     at = lines().index("  graph: full              # all edges")
     assert lines()[at + 1] == "  # mine"
-    assert lines()[-1] == "  passages: 4              # few" and lines()[0] == f"{HEADER}--data beir"
-    assert lines()[-3].startswith("report:  ") and lines()[-2] == "  queries: 10"
+    at = lines().index("  depth: 4                 # few")
+    assert lines()[at - 1].startswith("rerank:  ") and lines()[at + 1] == "  queries: 300"
+    assert lines()[0] == f"{HEADER}--data beir"
     assert lines().count("") == DEFAULT.splitlines().count("")
 
 

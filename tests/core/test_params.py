@@ -70,7 +70,12 @@ def message(values: object, folder: Path) -> str:
             "evaluate.by is 'document', but data.passages is null: each passage is a document; set one of the two",
         ),
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
-        ("mgt", "gnn_learning_rate", float("inf"), "mgt.gnn_learning_rate is inf: input should be a finite number"),
+        (
+            "train_no_gnn",
+            "learning_rate",
+            float("inf"),
+            "train_no_gnn.learning_rate is inf: input should be a finite number",
+        ),
         (
             "encoder",
             "query_prefix",
@@ -186,10 +191,10 @@ def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
 def test_a_rate_set_by_dvc_exp_run(values: dict[str, Any], tmp_path: Path, rate: str) -> None:
     """DVC writes numbers as YAML 1.2 has them, 2e-05 without a point, which YAML 1.1 reads as text."""
     expected = load(values, tmp_path)
-    apply_overrides(tmp_path / "params.yaml", [f"mgt.encoder_learning_rate={rate}"])
+    apply_overrides(tmp_path / "params.yaml", [f"mgt.joint.encoder_learning_rate={rate}"])
     changed = load_params(tmp_path / "params.yaml")
-    assert changed.mgt.encoder_learning_rate == float(rate)
-    mgt = changed.mgt.model_copy(update={"encoder_learning_rate": expected.mgt.encoder_learning_rate})
+    assert changed.mgt.joint.encoder_learning_rate == float(rate)
+    mgt = changed.mgt.model_copy(update={"joint": expected.mgt.joint})
     assert changed.model_copy(update={"mgt": mgt}) == expected
 
 

@@ -1,6 +1,7 @@
 """What each system of the evidence is made of."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,14 @@ def changed(name: str, params: Params) -> dict[str, object]:
     """What of the experiment a trial changes: values of `mgt`, and nothing else."""
     made = params.of_trial(params.evidence.trials[name])
     assert made.model_copy(update={"mgt": params.mgt}) == params
-    own = params.mgt.model_dump()
-    return {key: value for key, value in made.mgt.model_dump().items() if value != own[key]}
+    own = flat(params.mgt.model_dump())
+    return {key: value for key, value in flat(made.mgt.model_dump()).items() if value != own[key]}
+
+
+def flat(section: dict[str, Any]) -> dict[str, object]:
+    """A section with the keys of its phases beside its own."""
+    phases = {f"{name}.{key}": value for name in ("alone", "joint") for key, value in section.pop(name).items()}
+    return section | phases
 
 
 def inputs(name: str) -> list[Path]:
@@ -36,7 +43,7 @@ ABLATIONS: dict[str, dict[str, object]] = {
     "no_mgt": {"masking": "drop_labelled"},
     "self_loops": {"graph": "self_loops"},
     "no_gnn": {},
-    "joint_2e5": {"epochs": 1, "encoder_learning_rate": 2.0e-5},
+    "joint_2e5": {"joint.epochs": 1, "joint.encoder_learning_rate": 2.0e-5},
 }
 
 

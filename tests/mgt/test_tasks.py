@@ -18,7 +18,7 @@ from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
-from gnn_encoder.mgt.params import MGT
+from gnn_encoder.mgt.params import MGT, Joint
 from gnn_encoder.mgt.tasks import FACTORS, CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
@@ -64,7 +64,7 @@ class World:
             dev_pairs=pl.DataFrame(),
             answered=None,
             dev=Dev.model_construct(),
-            mgt=MGT.model_construct(chunk_size=3),
+            mgt=MGT.model_construct(joint=Joint.model_construct(chunk_size=3)),
             seed=1,
             frozen_layers=0,
             batch_tokens=64,

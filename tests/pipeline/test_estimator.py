@@ -35,7 +35,12 @@ def test_against_train_mgt_and_encode_corpus(
 ) -> None:
     """As in the paper, and with what the estimator adds by default."""
     monkeypatch.chdir(stages.folder)
-    change(lambda params: params["mgt"].update(edge_features="product", epochs=0, **added))
+
+    def changed(params: dict[str, Any]) -> None:
+        params["mgt"] |= {"edge_features": "product", "sums": added["sums"]}
+        params["mgt"]["alone"]["softmax"], params["mgt"]["joint"]["epochs"] = added["softmax"], 0
+
+    change(changed)
     params = load_params()
     passages, pairs = open_matrix(project.embeddings(BASE)), {split: labels(split) for split in ("train", "dev")}
     encoder = DualEncoder.load(project.encoder(BASE), precision=params.encoder.precision).for_inference()
@@ -44,14 +49,12 @@ def test_against_train_mgt_and_encode_corpus(
         for split in pairs
     }
     mgt = params.mgt
-    shared = {name: getattr(mgt, name) for name in ("beta", "batch_size", "negatives", "evaluate_every", "patience")}
+    shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives, "sums": mgt.sums}
     gnn = GNNEncoder(
         k=params.build_graph.k,
-        epochs=mgt.gnn_epochs,
-        learning_rate=mgt.gnn_learning_rate,
         dev_queries=params.dev.cached_queries,
         seed=params.seed,
-        **(shared | added),
+        **shared,
     )
     gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
     np.testing.assert_array_equal(gnn.graph_.passages, GraphArtifacts(name=SYSTEM).open().passages)

@@ -69,8 +69,9 @@ def test_the_gnn_gets_enough_steps(queries: int, fewest: int) -> None:
     for minutes in (30, None):
         choice = choose(make_facts(passages=2000, queries=queries), make_machine(10), minutes)
         params = choice.plan.params
-        steps = params.mgt.gnn_epochs * mgt_steps(params, choice.plan.facts.train)[0]
-        assert steps >= fewest and params.mgt.evaluate_every * params.mgt.patience == pytest.approx(steps, abs=5)
+        alone = params.mgt.alone
+        steps = alone.epochs * mgt_steps(params, alone, choice.plan.facts.train)[0]
+        assert steps >= fewest and alone.evaluate_every * alone.patience == pytest.approx(steps, abs=5)
         assert queries * params.mgt.beta >= 24
 
 
@@ -87,21 +88,23 @@ def test_sizes_are_within_a_tiny_corpus() -> None:
     values = chosen(choose(make_facts(passages=12, queries=9), make_machine(), 30))
     assert values["mine_candidates.depth"] <= 12 and values["bm25.depth"] <= 12 and values["build_graph.k"] >= 1
     assert values["denoise.range_min"] < values["denoise.range_max"] <= values["mine_candidates.depth"]
-    assert values["train_retriever.batch_size"] >= 2 and values["mgt.batch_size"] >= 2
+    assert values["train_retriever.batch_size"] >= 2 and values["mgt.alone.batch_size"] >= 2
 
 
 def test_what_the_user_set_is_planned_with() -> None:
     """Training with all queries, shorter passages, larger folds and batches, and a teacher of PAIR's own."""
-    set_ = {"data": {"train_queries": None}, "encoder": {"passage_length": 64}, "mgt": {"beta": 0.25, "batch_size": 32}}
+    set_ = {"data": {"train_queries": None}, "encoder": {"passage_length": 64}, "mgt": {"beta": 0.25}}
     changed = {name: BASE.value(name).model_copy(update=values) for name, values in set_.items()}
+    alone = BASE.mgt.alone.model_copy(update={"batch_size": 32})
+    changed["mgt"] = changed["mgt"].model_copy(update={"alone": alone})
     base = BASE.model_copy(update=changed)
-    fixed = ("data.train_queries", "encoder.passage_length", "mgt.beta", "mgt.batch_size", "pair")
+    fixed = ("data.train_queries", "encoder.passage_length", "mgt.beta", "mgt.alone.batch_size", "pair")
     choice = choose(make_facts(), make_machine(), 5, base, fixed)
     values, params = chosen(choice), choice.plan.params
     assert choice.plan.minutes > 5 and not values.keys() & {*fixed, "pair.depth"}
     assert (choice.plan.facts.train, params.encoder.passage_length) == (12_889, 64)
     # 4 folds of 3,222 queries are 101 batches each, with 3 evaluations.
-    assert (values["mgt.gnn_epochs"], values["mgt.evaluate_every"]) == (1, 135)
+    assert (values["mgt.alone.epochs"], values["mgt.alone.evaluate_every"]) == (1, 135)
     assert values["train_dual_encoder.epochs"] == 0.1  # 20 of 201 steps
 
 

@@ -33,7 +33,7 @@ from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.index.exact import array_top_k
 from gnn_encoder.mgt.given import draw_dev
-from gnn_encoder.mgt.params import MGT
+from gnn_encoder.mgt.params import MGT, Alone
 from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise, train_on_embeddings
 from gnn_encoder.models.device import device
 from gnn_encoder.training.examples import Examples, examples_from_candidates, to_examples
@@ -42,6 +42,8 @@ from gnn_encoder.training.loop import History
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
 EDGES_AT_A_TIME = 65_536  # whose features are asked for together
 Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
+NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "gnn_learning_rate": 0.0}
+NO_PHASE_TWO |= {"encoder_learning_rate": 0.0, "dropout": 0.0, "chunk_size": 1}
 
 
 @dataclass(kw_only=True)
@@ -70,7 +72,7 @@ class GNNEncoder:
     True
 
     The defaults add two things to the paper, sums of labelled queries and a softmax over the corpus, which the
-    pipeline has under `mgt.sums` and `mgt.softmax`; `paper` has the paper's settings.
+    pipeline has under `mgt.sums` and `mgt.alone.softmax`; `paper` has the paper's settings.
 
     Args:
         k: passages of a query.
@@ -87,7 +89,7 @@ class GNNEncoder:
         batch_size: queries.
         softmax: of the loss, over the passages of the "batch" (Eq. 12), or of the "corpus".
         negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
-        learning_rate, warmup: of AdamW; the share of the steps over which the rate rises.
+        learning_rate, warmup, decay: of AdamW; the share of the steps in which the rate rises; whether it decays then.
         evaluate_every, patience: steps between dev scores; how many without a better one end the training.
         similarity: "cosine", for vectors of length 1, or "dot".
         temperature: the loss divides scores by it; 1 with "dot".
@@ -119,6 +121,7 @@ class GNNEncoder:
     negatives: int = 1
     learning_rate: float = 1e-3
     warmup: float = 0.1
+    decay: bool = True
     evaluate_every: int = 5
     patience: int = 8
     similarity: Literal["cosine", "dot"] = "cosine"
@@ -222,7 +225,7 @@ class GNNEncoder:
             self.history_: History = train_on_embeddings(
                 self.gnn_,
                 graphs,
-                supervise(examples, sample, nodes, mgt, self.seed),
+                supervise(examples, sample, nodes, mgt, mgt.alone, self.seed),
                 queries=h_q[: len(asked)],
                 node_queries=h_q,
                 dev_queries=torch.from_numpy(dev_asked[sample.queries]),
@@ -315,15 +318,15 @@ class GNNEncoder:
 
     def _section(self, own_features: bool) -> MGT:
         """The parameters as section `mgt`, which checks them."""
-        phase_two = {"epochs": 0, "joint_gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0}
-        shared = {name: value for name, value in asdict(self).items() if name in MGT.model_fields}
-        renamed = {"gnn_epochs": self.epochs, "gnn_learning_rate": self.learning_rate}
+        given = asdict(self)
+        shared, alone = ({name: given[name] for name in of.model_fields if name in given} for of in (MGT, Alone))
         kind = "cross_encoder" if own_features else self.edge_features
-        fixed = {"masking": "mgt", "graph": "full", "chunk_size": 1, "edge_features": kind}
+        fixed = {"masking": "mgt", "graph": "full", "edge_features": kind, "targets": "labels", "teacher_weight": 1.0}
         try:
-            return MGT.model_validate(shared | phase_two | renamed | fixed)
+            return MGT.model_validate(shared | fixed | {"alone": alone, "joint": NO_PHASE_TWO})
         except ValidationError as error:
-            raise UserError("; ".join(describe(problem) for problem in error.errors())) from error
+            told = "; ".join(describe(problem) for problem in error.errors())
+            raise UserError(told.replace("alone.", "")) from error
 
     def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""

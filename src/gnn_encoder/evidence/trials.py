@@ -77,7 +77,7 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
     partial = folder / "model.partial"
     given, work = open_given(source.base, params), folder / WORK
     if control:
-        train_control(given, params.train_no_gnn.learning_rate, work, title=title_of("no_gnn"))
+        train_control(given, params.train_no_gnn, work, title=title_of("no_gnn"))
     else:
         data, nodes = source.data(params.mgt.edge_features), open_queries(source.queries, given.encoder)
         labels = {"labelled": params.build_graph.labelled, "labelled_edges": params.encode_corpus.labelled_edges}

@@ -6,6 +6,34 @@ from pydantic import Field
 
 from gnn_encoder.core.section import Count, Gate, Rate, Section
 
+Epochs = Annotated[int, Field(ge=0)]
+
+
+class Phase(Section):
+    """What both phases have. An epoch is a pass over the queries."""
+
+    epochs: Epochs
+    batch_size: Annotated[int, Field(ge=2)]
+    evaluate_every: Count  # steps
+    patience: Count  # evaluations without a better score before training stops
+
+
+class Alone(Phase):
+    """Phase one: the GNN alone on cached embeddings."""
+
+    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
+    learning_rate: Rate
+    decay: bool  # whether the rate decays to 0 after its warm-up, or stays
+
+
+class Joint(Phase):
+    """Phase two: encoder and GNN together, as in the paper."""
+
+    gnn_learning_rate: Rate
+    encoder_learning_rate: Rate
+    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder
+    chunk_size: Count
+
 
 class MGT(Section):
     """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
@@ -14,29 +42,21 @@ class MGT(Section):
     heads: Count
     gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
+    sums: bool  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
     masking: Literal["mgt", "drop_labelled"]
     graph: Literal["full", "self_loops"]
     beta: Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
-    gnn_epochs: Annotated[int, Field(ge=0)]  # phase one: the GNN alone on cached embeddings
-    epochs: Annotated[int, Field(ge=0)]  # phase two: encoder and GNN together
-    sums: bool = False  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
-    softmax: Literal["batch", "corpus"] = "batch"  # of phase one's loss: over the batch's passages (Eq. 12), or all
-    targets: Literal["labels", "teacher"] = "labels"  # of both phases, and of the control
-    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 0.7  # as in section distil
-    batch_size: Annotated[int, Field(ge=2)]
+    targets: Literal["labels", "teacher"]  # of both phases, and of the control
+    teacher_weight: Annotated[float, Field(gt=0, le=1)]  # as in section distil
     negatives: Annotated[int, Field(ge=0)]
-    gnn_learning_rate: Rate  # phase one
-    joint_gnn_learning_rate: Rate  # phase two
-    encoder_learning_rate: Rate  # phase two
-    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder, in phase two and in the control
     warmup: Annotated[float, Field(ge=0, le=1)]
-    chunk_size: Count
-    evaluate_every: Count  # steps
-    patience: Count  # evaluations without a better score before training stops
+    alone: Alone
+    joint: Joint
 
 
 class TrainNoGNN(Section):
-    """The control: M_de trained on with GNN-encoder's batches, without the graph."""
+    """The control: M_de trained on without the graph, in batches of `mgt.joint`."""
 
+    epochs: Epochs
     learning_rate: Rate

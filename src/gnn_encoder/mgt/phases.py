@@ -1,6 +1,7 @@
 """Training GNN-encoder in two phases, and its control."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
-from gnn_encoder.mgt.params import MGT
+from gnn_encoder.mgt.params import MGT, Phase, TrainNoGNN
 from gnn_encoder.mgt.start import choose_start, closed_form
 from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
@@ -45,8 +46,9 @@ def train_gnn_encoder(
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     one = given.sample(whole=given.dev.cached_passages, queries=given.dev.cached_queries)
     two = given.sample(whole=given.dev.passages, queries=given.dev.queries)
-    history = _train_alone(given, gnn, graphs, supervise(given.examples, one, data.nodes, mgt, seed), nodes, folder)
-    joint = supervise(given.examples, two, data.nodes, mgt, seed, epochs=mgt.epochs, after=mgt.gnn_epochs)
+    alone = supervise(given.examples, one, data.nodes, mgt, mgt.alone, seed)
+    history = _train_alone(given, gnn, graphs, alone, nodes, folder)
+    joint = supervise(given.examples, two, data.nodes, mgt, mgt.joint, seed, after=mgt.alone.epochs)
     return gnn, history + _train_jointly(given, gnn, graphs, joint, nodes, folder)
 
 
@@ -109,18 +111,19 @@ def train_on_embeddings(
         folder: where what a killed run resumes from is kept.
     """
     embeddings = queries, node_queries, dev_queries.to(device())
-    kind = CorpusTask if mgt.softmax == "corpus" else GNNTask
+    kind = CorpusTask if mgt.alone.softmax == "corpus" else GNNTask
     task = kind(gnn, graphs, supervision, *embeddings, scale=scale)
     if gnn.config.labelled or gnn.config.sums:
         cosine = gnn.config.similarity == "cosine"
         closed = closed_form(graphs[1], node_queries, dev_queries, supervision.dev, cosine=cosine)
         choose_start(gnn, task.reciprocal_ranks, closed)
-    groups = gnn.groups(mgt.gnn_learning_rate)
+    groups = gnn.groups(mgt.alone.learning_rate)
     if isinstance(task, CorpusTask) and len(task):
         task.calibrate()
-        groups.append(parameter_group(task.scale, SCALE_RATE * mgt.gnn_learning_rate))
+        groups.append(parameter_group(task.scale, SCALE_RATE * mgt.alone.learning_rate))
     _log_rounds("GNN alone", supervision)
-    return fit(task, groups, _settings("gnn", "GNN alone", mgt, supervision.seed), folder)
+    how = _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed)
+    return fit(task, groups, replace(how, decay=mgt.alone.decay), folder)
 
 
 def _train_jointly(
@@ -138,24 +141,24 @@ def _train_jointly(
     encoder.freeze_lower(given.frozen_layers)
     task = JointTask(given, nodes, gnn, graphs, supervision)
     _log_rounds("encoder and GNN", supervision)
-    groups = [parameter_group(encoder, mgt.encoder_learning_rate), *gnn.groups(mgt.joint_gnn_learning_rate)]
-    return fit(task, groups, _settings("joint", "encoder and GNN", mgt, given.seed), folder / "joint")
+    groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *gnn.groups(mgt.joint.gnn_learning_rate)]
+    return fit(task, groups, _settings("joint", "encoder and GNN", mgt, mgt.joint, given.seed), folder / "joint")
 
 
-def train_control(given: Given, learning_rate: float, folder: Path, *, title: str) -> History:
-    """The control: M_de trained further without a graph, on the batches of both phases of GNN-encoder in turn.
+def train_control(given: Given, section: TrainNoGNN, folder: Path, *, title: str) -> History:
+    """The control: M_de trained further without a graph, on batches as `mgt.joint` has them.
 
     Args:
         title: what the log calls it.
     """
     mgt, encoder = given.mgt, given.encoder
     dev = given.sample(whole=given.dev.passages, queries=given.dev.queries)
-    epochs = mgt.gnn_epochs + mgt.epochs
-    supervision = supervise(given.examples, dev, NO_NODES, mgt, given.seed, epochs=epochs, masked=False)
+    phase = mgt.joint.model_copy(update={"epochs": section.epochs})
+    supervision = supervise(given.examples, dev, NO_NODES, mgt, phase, given.seed, masked=False)
     encoder.freeze_lower(given.frozen_layers)
     task = NoGNNTask(given, supervision)
-    groups = [parameter_group(encoder, learning_rate)]
-    return fit(task, groups, _settings("no_gnn", title, mgt, given.seed), folder / "no_gnn")
+    groups = [parameter_group(encoder, section.learning_rate)]
+    return fit(task, groups, _settings("no_gnn", title, mgt, phase, given.seed), folder / "no_gnn")
 
 
 def new_gnn(
@@ -190,17 +193,17 @@ def supervise(
     dev: DevSample,
     nodes: Nodes,
     mgt: MGT,
+    phase: Phase,
     seed: int,
     *,
-    epochs: int | None = None,
     after: int = 0,
     masked: bool | None = None,
 ) -> Supervision:
-    """The steps of some epochs, of phase one by default, with what they train on. Arguments: `MaskedSchedule`."""
+    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule`."""
     schedule = MaskedSchedule(
         len(examples),
-        epochs=mgt.gnn_epochs if epochs is None else epochs,
-        batch_size=mgt.batch_size,
+        epochs=phase.epochs,
+        batch_size=phase.batch_size,
         beta=mgt.beta,
         seed=seed,
         after=after,
@@ -209,9 +212,15 @@ def supervise(
     return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
 
 
-def _settings(name: str, title: str, mgt: MGT, seed: int) -> Settings:
-    limits = {"evaluate_every": mgt.evaluate_every, "patience": mgt.patience}
-    return Settings(name=name, title=title, warmup=mgt.warmup, seed=seed, **limits)
+def _settings(name: str, title: str, mgt: MGT, phase: Phase, seed: int) -> Settings:
+    return Settings(
+        name=name,
+        title=title,
+        warmup=mgt.warmup,
+        seed=seed,
+        evaluate_every=phase.evaluate_every,
+        patience=phase.patience,
+    )
 
 
 def _log_rounds(name: str, supervision: Supervision) -> None:

@@ -226,7 +226,7 @@ class JointTask:
         """Forward and backward of one batch by Algorithm 1, lines 7-11."""
         batch, masked = self._supervision.batch(number)
         subgraph, position = subgraph_of(self._neighbourhood, batch.passages, masked)
-        encoder, texts, size = self._given.encoder, self._texts, self._given.mgt.chunk_size
+        encoder, texts, size = self._given.encoder, self._texts, self._given.mgt.joint.chunk_size
         queries = represent_queries(encoder, texts, batch.queries, size)
         passages = represent_passages(encoder, texts, subgraph.passages, size)
         sides = [queries, passages]
@@ -272,7 +272,7 @@ class NoGNNTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
         (batch, _), given = self._supervision.batch(number), self._given
-        return contrastive_step(given.encoder, self._texts, batch, given.examples, given.mgt.chunk_size)
+        return contrastive_step(given.encoder, self._texts, batch, given.examples, given.mgt.joint.chunk_size)
 
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""

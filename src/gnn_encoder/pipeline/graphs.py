@@ -87,7 +87,7 @@ class GraphArtifacts:
 def open_given(base: str, params: Params) -> Given:
     """What GNN-encoder and its control start from: M_de, which is the system `base`, and the training data."""
     mgt, n_passages, dev = params.mgt, count_rows(project.PASSAGES), project.queries("dev")
-    encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision, dropout=mgt.dropout)
+    encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision, dropout=mgt.joint.dropout)
     check_shape(project.embeddings(base), (n_passages, encoder.dimension))
     counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
     hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)

@@ -65,8 +65,14 @@ class Params(Section):
     evidence: Evidence
 
     def of_trial(self, trial: Trial) -> Self:
-        """This experiment with the trial's changes of `mgt`."""
-        return self.model_copy(update={"mgt": MGT.model_validate(self.mgt.model_dump() | trial.mgt)})
+        """This experiment with the trial's changes of `mgt` and `train_no_gnn`."""
+        control = {} if trial.epochs is None else {"epochs": trial.epochs}
+        return self.model_copy(
+            update={
+                "mgt": MGT.model_validate(_merged(self.mgt.model_dump(), trial.mgt)),
+                "train_no_gnn": self.train_no_gnn.model_copy(update=control),
+            }
+        )
 
     @model_validator(mode="after")
     def _documents_are_cut(self) -> Self:
@@ -112,6 +118,14 @@ class Params(Section):
             if (trial.table == "k") != (trial.k is not None) or (trial.table == "beta" and "beta" not in trial.mgt):
                 raise ValueError(f"evidence.trials.{name}: a trial of table k has a k, one of table beta has mgt.beta")
         return self
+
+
+def _merged(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """A section's values with some others in their places."""
+    return values | {
+        name: _merged(values[name], value) if isinstance(value, dict) and name in values else value
+        for name, value in others.items()
+    }
 
 
 def load_params(path: Path = Path("params.yaml")) -> Params:

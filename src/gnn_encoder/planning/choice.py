@@ -163,7 +163,7 @@ class Chooser:
             yield Change(f"{section}.epochs", passes, f"{taken} steps")
             yield Change(f"{section}.batch_size", batch, "queries of a step")
         yield Change(f"{M_CE}.negatives", TEACHER_NEGATIVES, "passages beside a relevant one")
-        for section in (DPR, M_DE, "mgt"):
+        for section in (DPR, M_DE, "mgt.joint"):
             yield Change(f"{section}.chunk_size", self._chunk(wish), "texts encoded at a time, as memory allows")
 
     def _candidates(self, wish: Wish) -> Iterator[Change]:
@@ -182,9 +182,9 @@ class Chooser:
     def _graph(self, wish: Wish) -> Iterator[Change]:
         n = wish[QUERIES]
         rounds = fold_count(self._own("mgt.beta", 1 / max(2, min(MOST_FOLDS, n // FOLD))))
-        batch = self._own("mgt.batch_size", max(2, min(GNN_BATCH, n // rounds)))
+        batch = self._own("mgt.alone.batch_size", max(2, min(GNN_BATCH, n // rounds)))
         each = rounds * max(1, round(n / rounds / batch))
-        passes = self._own("mgt.gnn_epochs", max(1, ceil(ABOUT * wish["steps.mgt"] / each)))
+        passes = self._own("mgt.alone.epochs", max(1, ceil(ABOUT * wish["steps.mgt"] / each)))
         every = max(1, round(passes * each / wish["evaluations"]))
         dear, few = wish[FEATURES] == "cross_encoder", n < 2000
         features = "M_ce's, as in the paper" if dear else "needs no M_ce, and is as good as one that trains briefly"
@@ -192,12 +192,14 @@ class Chooser:
         yield Change("build_graph.labelled", True, "labels are edges too")
         yield Change(FEATURES, wish[FEATURES], features)
         yield Change("mgt.beta", round(1 / rounds, 3), f"{rounds} folds of about {n // rounds} queries")
-        yield Change("mgt.gnn_epochs", passes, f"{passes * each} steps; about 100 are wanted")
-        yield Change("mgt.epochs", 0, "no joint training: it takes many times as long for half a point")
-        yield Change("mgt.batch_size", batch, "queries of a step, at most a fold")
-        yield Change("mgt.gnn_learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
-        yield Change("mgt.evaluate_every", every, f"steps, of {passes * each}")
-        yield Change("mgt.patience", wish["evaluations"], "evaluations: it does not stop early")
+        yield Change("mgt.alone.epochs", passes, f"{passes * each} steps; about 100 are wanted")
+        yield Change("mgt.alone.learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
+        yield Change("mgt.joint.epochs", 0, "no joint training: it takes many times as long for half a point")
+        yield Change("train_no_gnn.epochs", passes, "the control's, as the GNN's")
+        for phase in ("mgt.alone", "mgt.joint"):
+            yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
+            yield Change(f"{phase}.evaluate_every", every, f"steps, of {passes * each}")
+            yield Change(f"{phase}.patience", wish["evaluations"], "evaluations: it does not stop early")
 
     def _other_branches(self, wish: Wish) -> Iterator[Change]:
         """What PAIR and Dual-Cross-Encoder need, so that they fit the same data."""

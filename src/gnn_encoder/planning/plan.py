@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE
 from gnn_encoder.mgt.masking import fold_count
+from gnn_encoder.mgt.params import Alone, Joint
 from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
@@ -97,10 +99,10 @@ class Setting:
         return [("read", self.queries(queries)), ("search", queries * self.facts.passages)]
 
 
-def mgt_steps(params: Params, queries: int) -> tuple[int, int]:
+def mgt_steps(params: Params, phase: Alone | Joint, queries: int) -> tuple[int, int]:
     """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
     rounds = fold_count(params.mgt.beta)
-    batches = max(1, round(queries / rounds / params.mgt.batch_size))
+    batches = max(1, round(queries / rounds / phase.batch_size))
     return rounds * batches, max(1, round(queries / rounds / batches))
 
 
@@ -136,7 +138,7 @@ def count(stage: Declared, at: Setting) -> Steps:
         case "train_mgt":
             return _train_mgt(at)
         case "encode_corpus":
-            again = at.passages(facts.passages) if params.mgt.epochs else 0.0  # the encoder has changed
+            again = at.passages(facts.passages) if params.mgt.joint.epochs else 0.0  # the encoder has changed
             forward = (2 * at.edges + at.nodes + facts.passages) / 3
             return [("read", at.queries(at.nodes) + again), ("gnn", forward)]
         case "build_index":
@@ -152,19 +154,21 @@ def count(stage: Declared, at: Setting) -> Steps:
 def _train_dual_encoder(at: Setting, section: Any) -> Steps:
     batches = max(1, round(at.facts.train / section.batch_size))
     steps, size = steps_of(section.epochs, batches), -(-at.facts.train // batches)
-    return _contrastive(at, section, steps, size) + at.evaluations(at.params.dev.evaluations)
+    return _contrastive(at, section.negatives, section.chunk_size, steps, size) + at.evaluations(
+        at.params.dev.evaluations
+    )
 
 
-def _contrastive(at: Setting, section: Any, steps: int, queries: int, around: float = 0.0) -> Steps:
+def _contrastive(at: Setting, negatives: int, chunk: int, steps: int, queries: int, around: float = 0.0) -> Steps:
     """Contrastive training; GradCache encodes once more where a batch has more texts than a chunk.
 
     Args:
         queries: of a batch.
         around: queries more that a step encodes, besides those of its batch.
     """
-    passages = queries * (1 + section.negatives)
+    passages = queries * (1 + negatives)
     asked, read = at.queries(queries + around), at.passages(passages)
-    again = sum(tokens for texts, tokens in ((queries, asked), (passages, read)) if texts > section.chunk_size)
+    again = sum(tokens for texts, tokens in ((queries, asked), (passages, read)) if texts > chunk)
     return [("train", steps * (asked + read)), ("read", steps * again)]
 
 
@@ -178,14 +182,15 @@ def _train_cross_encoder(at: Setting) -> Steps:
 def _train_no_gnn(at: Setting) -> Steps:
     """Counted to its end; where it gains nothing on dev, it stops early."""
     mgt = at.params.mgt
-    batches, size = mgt_steps(at.params, at.facts.train)
-    steps = (mgt.gnn_epochs + mgt.epochs) * batches
-    return _contrastive(at, mgt, steps, size) + at.evaluations(steps // mgt.evaluate_every + 2)
+    batches, size = mgt_steps(at.params, mgt.joint, at.facts.train)
+    steps = at.params.train_no_gnn.epochs * batches
+    trained = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, steps, size)
+    return trained + at.evaluations(steps // mgt.joint.evaluate_every + 2)
 
 
 def _train_mgt(at: Setting) -> Steps:
+    """Both phases; with a softmax over the corpus, a step of phase one informs many passages."""
     mgt, facts, k = at.params.mgt, at.facts, at.params.build_graph.k
-    batches, size = mgt_steps(at.params, facts.train)
     share = at.edges / max(1, min(facts.passages, at.edges))  # edges of a passage that has any
     share = min(share, mgt.max_neighbours or share)
 
@@ -193,9 +198,19 @@ def _train_mgt(at: Setting) -> Steps:
         """Those of both layers around so many passages."""
         return passages * share + min(passages * share, at.nodes) * (k + 1)
 
-    steps, joint, passages = mgt.gnn_epochs * batches, mgt.epochs * batches, size * (1 + mgt.negatives)
-    scored = (steps + joint) // mgt.evaluate_every + 2
-    forward = scored * edges(at.pool(at.params.dev.cached_passages)) / 3
-    work = [("gnn", (steps + joint) * edges(passages) + forward), ("read", at.queries(at.nodes + facts.dev))]
-    trained = _contrastive(at, mgt, joint, size, min(passages * share, at.nodes))
+    def phase(of: Alone | Joint) -> tuple[int, int, int]:
+        batches, size = mgt_steps(at.params, of, facts.train)
+        return of.epochs * batches, size, size * (1 + mgt.negatives)
+
+    (alone, size, passages), (joint, together, of_both) = phase(mgt.alone), phase(mgt.joint)
+    if mgt.alone.softmax == "corpus":
+        passages = facts.passages if facts.passages <= WHOLE else SAMPLE + size * k
+    scored = joint // mgt.joint.evaluate_every + 2
+    seen = (alone // mgt.alone.evaluate_every + 2 + scored) * edges(at.pool(at.params.dev.cached_passages)) / 3
+    work = [
+        ("gnn", alone * edges(passages) + joint * edges(of_both) + seen),
+        ("read", at.queries(at.nodes + facts.dev)),
+    ]
+    around = min(of_both * share, at.nodes)
+    trained = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, joint, together, around)
     return work + trained + at.evaluations(scored if joint else 0)
