@@ -69,6 +69,12 @@ def test_malformed_lines_are_named(tmp_path: Path, text: str, message: str) -> N
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_id(tmp_path: Path) -> None:
+    path = tmp_path / "run.trec"
+    path.write_text("q Q0 p 1 3 t\n", encoding="utf-8-sig")
+    assert read_run(path)["qid"].to_list() == ["q"]
+
+
 def test_invalid_utf8_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bad.trec"
     path.write_bytes(b"q Q0 p 1 3 t\nq Q0 \xff 2 2 t\n")

@@ -1,9 +1,9 @@
 """TREC runs: one line a retrieved passage, `qid Q0 pid rank score tag`, gzip."""
 
 import gzip
-import io
+import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from gnn_encoder.core.errors import UserError
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
-HEADER = "qid Q0 pid rank score tag more"  # what a line has; no line has `more`
+HEADER = b"qid Q0 pid rank score tag more"  # what a line has; no line has `more`
+UNEVEN = re.compile(rb"[\t\r\v\f]|  | \n|\n |\n\n|^ ")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite score"
 
 
@@ -103,8 +105,28 @@ def read_scored_run(path: Path) -> pl.DataFrame:
     return frame.with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("qid"))
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line) of a text file, plain or gzip; lines of white space alone are left out.
+def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
+    """Read a run; `rank` makes the column rank from what the file has there."""
+    data = _plain(path)
+    if UNEVEN.search(data):  # more than one blank between fields, or lines without any: then line by line
+        data = b"\n".join(b" ".join(line.split()) for line in data.split(b"\n") if line.strip())
+    fields = pl.read_csv(
+        HEADER + b"\n" + data, separator=" ", quote_char=None, infer_schema=False, truncate_ragged_lines=True
+    )
+    frame = fields.select("qid", "pid", rank, pl.col("score").cast(pl.Float64, strict=False))
+    right = pl.all_horizontal(pl.all().is_not_null(), pl.col("rank") >= 1, pl.col("score").is_finite())
+    six = fields.select(pl.col("tag").is_not_null() & pl.col("more").is_null()).to_series()
+    wrong = (~(six & frame.select(right.fill_null(False)).to_series())).arg_true()
+    if len(wrong):
+        lines = ((number, line) for number, line in enumerate(_plain(path).split(b"\n"), 1) if line.strip())
+        number, line = next(islice(lines, wrong[0], None))
+        raise UserError(f"{path}, line {number} is {line.decode()!r}; {FORM}; write the run again")
+    _refuse_twice(path, frame, "pid")
+    return frame
+
+
+def _plain(path: Path) -> bytes:
+    """The bytes of a text file in UTF-8, plain or gzip, without a byte order mark.
 
     Raises:
         UserError: the file is missing or truncated, or is not in UTF-8.
@@ -112,7 +134,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
-        text = data.decode()
+        data.decode()
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file; correct its path") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -120,23 +142,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         number = data[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from error
-    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-
-
-def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
-    """Read a run; `rank` makes the column rank from what the file has there."""
-    text = "\n".join([HEADER, *(" ".join(line.split()) for _, line in numbered_lines(path))])
-    fields = pl.read_csv(
-        io.BytesIO(text.encode()), separator=" ", quote_char=None, infer_schema=False, truncate_ragged_lines=True
-    )
-    frame = fields.select("qid", "pid", rank, pl.col("score").cast(pl.Float64, strict=False))
-    right = pl.all_horizontal(pl.all().is_not_null(), pl.col("rank") >= 1, pl.col("score").is_finite())
-    six = fields.select(pl.col("tag").is_not_null() & pl.col("more").is_null()).to_series()
-    wrong = (~(six & frame.select(right.fill_null(False)).to_series())).arg_true()
-    for number, line in islice(numbered_lines(path), wrong[0], wrong[0] + 1) if len(wrong) else ():
-        raise UserError(f"{path}, line {number} is {line!r}; {FORM}; write the run again")
-    _refuse_twice(path, frame, "pid")
-    return frame
+    return data.removeprefix(BYTE_ORDER_MARK)
 
 
 def _lines(
