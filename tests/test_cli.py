@@ -152,7 +152,9 @@ def test_bytes_that_are_no_text_are_told(root: Path) -> None:
 @pytest.fixture
 def hybrid(root: Path) -> Path:
     """The project with BM25's index and a fusion: BM25 and gnn_encoder equally, each with all three passages."""
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
+        project.index("bm25")
+    )
     half = Tried(setting={"by": "scores", "weight": 0.5}, value=0.5)
     facts: Setting = {"dense": "gnn_encoder", "depth": 3}
     write_choice(project.RUNS / "hybrid", Choice(measure="RR@10", queries=1, chosen=half, tried=[half], facts=facts))
@@ -179,7 +181,7 @@ def test_what_is_not_built_is_told_with_one_cure(root: Path, hybrid: Path, missi
 def test_bm25_s_index_of_other_passages(hybrid: Path) -> None:
     other = Path("other.parquet")
     write_table(other, PASSAGES, [pa.table([["p0"], [""], ["one word"]], schema=PASSAGES)])
-    BM25Index.build(other, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    BM25Index.build(other, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(project.index("bm25"))
     code, _, err = call("search", "life", "--hybrid")
     assert code == 2 and err.startswith("error: data/indexes/bm25: holds 1 passages, data/indexes/gnn_encoder has 3")
 

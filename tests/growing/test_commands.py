@@ -185,7 +185,9 @@ def test_a_damaged_version(root: Path) -> None:
 
 def test_hybrid(root: Path) -> None:
     """BM25's index is of the built passages: deleted ones do not come back; added ones come by their vectors."""
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
+        project.index("bm25")
+    )
     half = Tried(setting={"by": "scores", "weight": 0.5}, value=0.5)
     facts: Setting = {"dense": SYSTEM, "depth": 5}
     write_choice(project.RUNS / "hybrid", Choice(measure="RR@10", queries=1, chosen=half, tried=[half], facts=facts))
@@ -199,7 +201,9 @@ def test_hybrid(root: Path) -> None:
 
 def test_a_hybrid_that_asks_the_log(root: Path) -> None:
     """The labels of the log name built passages: deleted ones do not come back."""
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
+        project.index("bm25")
+    )
     alone = Tried(setting={"by": "scores", "weight": 0.0}, value=0.5)
     facts: Setting = {"dense": SYSTEM, "depth": 5, "log_weight": 100.0, "log_neighbours": 1, "log_temperature": 1.0}
     choice = Choice(measure="RR@10", queries=1, chosen=alone, tried=[alone], facts=facts | {"log_unit": 1.0})

@@ -16,6 +16,7 @@ from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index, top, write_bm25_run
 from gnn_encoder.index.params import BM25
+from gnn_encoder.index.words import splitter
 
 TEXTS = [
     ("Ash", "The ash is a tree with black buds and grey bark"),
@@ -68,7 +69,9 @@ def oracle(query: str, k1: float, b: float) -> list[float]:
 @pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.5, 0.75), (0.0, 0.0), (1.2, 1.0)])
 @pytest.mark.parametrize("query", ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood"])
 def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: float) -> None:
-    rows, scores = BM25Index.build(passages, BM25(k1=k1, b=b, depth=5)).search([query], depth=6)
+    rows, scores = BM25Index.build(passages, BM25(k1=k1, b=b, depth=5, stop_words="english", stemmer=None)).search(
+        [query], depth=6
+    )
     expected = oracle(query, k1, b)
     order = sorted((i for i, score in enumerate(expected) if score > 0), key=lambda i: (-round(expected[i], 9), i))
     assert rows[0].tolist() == order + [-1] * (6 - len(order))
@@ -78,7 +81,9 @@ def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: floa
 
 def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
     texts = [("", f"same words everywhere number{i}") for i in range(50)]
-    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5))
+    index = BM25Index.build(
+        write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)
+    )
     rows, _ = index.search(["same words"], depth=7)
     assert rows.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
 
@@ -95,13 +100,19 @@ def test_top_equals_a_full_sort() -> None:
 def test_run_file(passages: Path, tmp_path: Path) -> None:
     queries = write_queries(tmp_path / "q.parquet", ["xylophone", "smooth bark"])
     path = tmp_path / "dev.trec.gz"
-    write_bm25_run(BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2)), queries, passages, 2, path)
+    write_bm25_run(
+        BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2, stop_words="english", stemmer=None)),
+        queries,
+        passages,
+        2,
+        path,
+    )
     lines = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
     assert [(line[0], line[2], line[5]) for line in lines] == [("q1", "p2", "bm25"), ("q1", "p4", "bm25")]
 
 
 def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
-    built = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5))
+    built = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None))
     built.save(tmp_path / "index")
     opened = BM25Index.open(tmp_path / "index")
     assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
@@ -118,14 +129,42 @@ def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None
     ],
 )
 def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
-    BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5)).save(tmp_path / "index")
+    BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(tmp_path / "index")
     change(tmp_path / "index" / "vocab.index.json")
     with pytest.raises(UserError, match=message) as caught:
         BM25Index.open(tmp_path / "index")
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Halloumi is made of milk", ["halloumi", "made", "milk"]),
+        ("Cafe\u0301", ["café"]),
+        ("İstanbul", ["istanbul"]),
+        ("ＡＢＣ １２", ["abc", "12"]),
+        ("co\u00adoperate", ["cooperate"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("2023年北京", ["2023", "年北", "北京"]),
+        ("ไทย", ["ไท", "ทย"]),
+        ("ที่นี่", ["ที่นี่"]),
+        ("カード", ["カー", "ード"]),
+        ("京", ["京"]),
+    ],
+)
+def test_words_of_any_script(text: str, expected: list[str]) -> None:
+    assert splitter("english", None)(text) == expected
+
+
+def test_stop_words_and_stems_of_a_language(tmp_path: Path) -> None:
+    section = BM25(k1=0.9, b=0.4, depth=5, stop_words="russian", stemmer="russian")
+    texts = [("", "столицы и города"), ("", "реки")]
+    BM25Index.build(write_passages(tmp_path / "p.parquet", texts), section).save(tmp_path / "index")
+    rows, _ = BM25Index.open(tmp_path / "index").search(["столица", "и"], 2)
+    assert rows.tolist() == [[0, -1], [-1, -1]], "the index knows how its words were cut"
+
+
 def test_a_corpus_without_words(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
     with pytest.raises(UserError, match="no passage has a word besides stop words"):
-        BM25Index.build(path, BM25(k1=0.9, b=0.4, depth=2))
+        BM25Index.build(path, BM25(k1=0.9, b=0.4, depth=2, stop_words="english", stemmer=None))

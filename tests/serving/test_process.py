@@ -199,7 +199,9 @@ def test_hybrid(root: Path) -> None:
     from gnn_encoder.index.params import BM25
     from gnn_encoder.serving.app import create_app
 
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5)).save(project.index("bm25"))
+    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
+        project.index("bm25")
+    )
     words = Tried(setting={"by": "scores", "weight": 1.0}, value=0.5)
     choice = Choice(
         measure="RR@10", queries=1, chosen=words, tried=[words], facts={"dense": "gnn_encoder", "depth": 20}

@@ -89,7 +89,7 @@ class GNNEncoder:
         batch_size: queries.
         softmax: of the loss, over the passages of the "batch" (Eq. 12), or of the "corpus".
         negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
-        learning_rate, warmup, decay: of AdamW; the share of the steps in which the rate rises; whether it decays then.
+        learning_rate, warmup: of AdamW; the share of the steps over which the rate rises.
         evaluate_every, patience: steps between dev scores; how many without a better one end the training.
         similarity: "cosine", for vectors of length 1, or "dot".
         temperature: the loss divides scores by it; 1 with "dot".
@@ -121,7 +121,6 @@ class GNNEncoder:
     negatives: int = 1
     learning_rate: float = 1e-3
     warmup: float = 0.1
-    decay: bool = True
     evaluate_every: int = 5
     patience: int = 8
     similarity: Literal["cosine", "dot"] = "cosine"

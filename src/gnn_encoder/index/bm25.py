@@ -1,15 +1,15 @@
 """BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
 
-A word is two or more letters or digits, in lower case; English stop words are left out; nothing is stemmed. A passage d
-scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
+What a word is says `words`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """
 
+import json
 import logging
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -22,16 +22,32 @@ from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.runs import write_run
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts, read_column
-from gnn_encoder.index.params import BM25
+from gnn_encoder.index.params import BM25, Stemmer, StopWords
+from gnn_encoder.index.words import splitter
 
+ANALYSIS = "analysis.json"
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """How texts are cut into words; see `splitter`."""
+
+    stop_words: StopWords | None
+    stemmer: Stemmer | None
+
+    def tokenizer(self) -> Tokenizer:
+        """bm25s's numbering of these words."""
+        return Tokenizer(lower=False, splitter=splitter(self.stop_words, self.stemmer), stopwords=None)
 
 
 @dataclass(frozen=True)
 class BM25Index:
     """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it."""
 
+    analysis: Analysis
     tokenizer: Tokenizer
     index: bm25s.BM25
 
@@ -45,22 +61,24 @@ class BM25Index:
 
         Args:
             passages: passages.parquet.
-            section: k1 and b.
+            section: k1, b, stop words and stemmer.
 
         Raises:
             UserError: no passage has a word that can be indexed.
         """
-        tokenizer = Tokenizer(stopwords="en")
+        how = Analysis(stop_words=section.stop_words, stemmer=section.stemmer)
+        tokenizer = how.tokenizer()
         words = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
         if not tokenizer.word_to_id:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
         index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
         index.index((words, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
-        return cls(tokenizer, index)
+        return cls(how, tokenizer, index)
 
     def save(self, folder: Path) -> None:
-        """Write the index in bm25s's own form: arrays that can be mapped, and the words as JSON."""
+        """Write the index in bm25s's own form, arrays to map and the words as JSON; and how words are cut."""
         self.index.save(folder, show_progress=False)
+        write_json(folder / ANALYSIS, asdict(self.analysis))
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -71,13 +89,14 @@ class BM25Index:
         """
         try:
             index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+            how = Analysis(**json.loads((folder / ANALYSIS).read_text(encoding="utf-8")))
         except FileNotFoundError as error:
             raise not_built(error.filename) from error
-        except (ValueError, EOFError) as error:  # of JSON and of numpy
+        except (ValueError, TypeError, EOFError) as error:  # of JSON and of numpy
             raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
-        tokenizer = Tokenizer(stopwords="en")
+        tokenizer = how.tokenizer()
         tokenizer.word_to_id = index.vocab_dict
-        return cls(tokenizer, index)
+        return cls(how, tokenizer, index)
 
     @property
     def passages(self) -> int:

@@ -23,7 +23,6 @@ class Alone(Phase):
 
     softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
     learning_rate: Rate
-    decay: bool  # whether the rate decays to 0 after its warm-up, or stays
 
 
 class Joint(Phase):

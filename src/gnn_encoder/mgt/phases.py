@@ -1,7 +1,6 @@
 """Training GNN-encoder in two phases, and its control."""
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,8 +121,7 @@ def train_on_embeddings(
         task.calibrate()
         groups.append(parameter_group(task.scale, SCALE_RATE * mgt.alone.learning_rate))
     _log_rounds("GNN alone", supervision)
-    how = _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed)
-    return fit(task, groups, replace(how, decay=mgt.alone.decay), folder)
+    return fit(task, groups, _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed), folder)
 
 
 def _train_jointly(

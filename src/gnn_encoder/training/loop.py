@@ -61,7 +61,6 @@ class Settings:
     evaluate_every: int | None = None  # steps between evaluations; None: never, and the last weights are the result
     patience: int = 1  # evaluations without a better score before training stops
     title: str  # what is trained, in the log
-    decay: bool = True  # whether the learning rate decays to 0 after its warm-up, or stays
 
 
 def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
@@ -69,12 +68,12 @@ def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
     return {"params": [p for p in module.parameters() if p.requires_grad], "lr": learning_rate}
 
 
-def rate_factor(step: int, steps: int, warmup: float, *, decay: bool = True) -> float:
+def rate_factor(step: int, steps: int, warmup: float) -> float:
     """Factor of the learning rate: linear warm-up over `warmup * steps` steps, then linear decay to zero at `steps`."""
     rising = warmup * steps
     if step < rising:
         return (step + 1) / (rising + 1)
-    return (steps - step) / max(1.0, steps - rising) if decay else 1.0
+    return (steps - step) / max(1.0, steps - rising)
 
 
 def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Path) -> History:
@@ -99,7 +98,7 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
         while run.step < len(task) and not run.stopped:
             _seed(settings.seed, run.step)
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup, decay=settings.decay)
+                group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup)
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
             _check(loss, settings.title, run.step)
