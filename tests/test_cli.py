@@ -36,6 +36,9 @@ VECTORS = np.array([[1, 0, 0], [0, 2, 0], [0, 0.5, 1]], dtype=np.float32)
 class FakeEncoder:
     """Looks for three words."""
 
+    def truncates(self, text: str) -> bool:
+        return len(text) > 100
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return np.array([[float(word in text) for word in ("medicare", "life", "car")] for text in texts], np.float32)
 
@@ -85,8 +88,14 @@ def test_search_prints_rank_score_id_title_and_wrapped_text(root: Path) -> None:
 def test_json(root: Path) -> None:
     code, out, _ = call("search", "life", "--top", "1", "--json")
     answer = json.loads(out)
-    assert code == 0 and answer["query"] == "life" and answer["milliseconds"] >= 0
+    assert code == 0 and answer["query"] == "life" and answer["milliseconds"] >= 0 and not answer["truncated"]
     assert answer["hits"] == [{"rank": 1, "score": 2.0, "pid": "p1", "title": "Lives", "text": TEXTS[1]}]
+
+
+def test_a_query_that_is_not_read_whole(root: Path) -> None:
+    _, _, err = call("search", "life " * 30)
+    assert "the query is longer than the encoder reads" in err
+    assert json.loads(call("search", "life " * 30, "--json")[1])["truncated"]
 
 
 def test_a_passage_of_several_views_is_found_once_by_its_best(root: Path) -> None:

@@ -69,7 +69,10 @@ def search(
         for text in _queries(query, interactive):
             began = time.perf_counter()
             hits = searcher.search(text, top)
-            _print_hits(text, hits, 1000 * (time.perf_counter() - began), as_json=as_json, timed=interactive)
+            milliseconds, truncated = 1000 * (time.perf_counter() - began), searcher.encoder.truncates(text)
+            if truncated and not as_json:
+                _warn("the query is longer than the encoder reads (encoder.query_length): its end counts for nothing")
+            _print_hits(text, hits, milliseconds, truncated=truncated, as_json=as_json, timed=interactive)
         _tell_other_data()
 
 
@@ -463,10 +466,12 @@ def _warn(line: str, *, err: bool = True) -> None:
     typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=err)
 
 
-def _print_hits(query: str, hits: list[Hit], milliseconds: float, *, as_json: bool, timed: bool) -> None:
+def _print_hits(
+    query: str, hits: list[Hit], milliseconds: float, *, truncated: bool, as_json: bool, timed: bool
+) -> None:
     if as_json:
         found = [asdict(hit) for hit in hits]
-        answer = {"query": query, "milliseconds": round(milliseconds, 1), "hits": found}
+        answer = {"query": query, "milliseconds": round(milliseconds, 1), "truncated": truncated, "hits": found}
         typer.echo(json.dumps(answer, ensure_ascii=False))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))

@@ -86,6 +86,7 @@ def test_equals_the_dual_encoder(tmp_path: Path, kind: str, pooling: str, simila
     assert found.dtype == np.float32 and np.abs(expected[0] - expected[1]).max() > 0.01
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose(encoder.embed_queries(TEXTS[:1]), expected[:1], atol=1e-5)
+    assert [encoder.truncates(text) for text in TEXTS[:4]] == [False, False, False, True]
 
 
 def test_a_graph_is_made_once_and_follows_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

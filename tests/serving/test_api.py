@@ -50,6 +50,7 @@ def test_search_finds_what_the_searcher_finds(client: Client) -> None:
         ]
         assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.score for hit in expected], abs=1e-5)
     usual = app.get("/search", params={"query": QUERY}).json()
+    assert not usual["truncated"] and app.get("/search", params={"query": f"{QUERY} " * 20}).json()["truncated"]
     assert usual["system"] == "gnn_encoder" and len(usual["hits"]) == 10
 
 

@@ -61,6 +61,10 @@ class QueryEncoder:
         prefix = json.loads(_present(model / SETTINGS).read_text(encoding="utf-8")).get("query_prefix", "")
         return cls(graph_of(model, cache), query_tokenizer(model), prefix=prefix)
 
+    def truncates(self, text: str) -> bool:
+        """Whether a query has more tokens than are read."""
+        return bool(self._tokenizer.encode(self._prefix + text).overflowing)
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed queries. *Shape:* (n, d)."""
         encoded = self._tokenizer.encode_batch_fast([self._prefix + text for text in texts])

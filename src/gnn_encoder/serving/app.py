@@ -39,10 +39,14 @@ class SearchRequest(BaseModel):
 
 
 class SearchAnswer(BaseModel):
-    """The passages found, best first; `milliseconds` passed from the request's arrival to its result."""
+    """The passages found, best first.
+
+    `milliseconds` passed from the request's arrival to its result; `truncated`: the query's end was not read.
+    """
 
     system: str
     milliseconds: float
+    truncated: bool
     hits: list[Hit]
 
 
@@ -123,7 +127,9 @@ def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: 
             hits = await system.batches.submit((request.query, request.k))
         except QueueFull:
             raise HTTPException(503, "too many queries wait: try again", {"Retry-After": "1"}) from None
-        return SearchAnswer(system=system.name, milliseconds=1e3 * (time.perf_counter() - began), hits=hits)
+        milliseconds = 1e3 * (time.perf_counter() - began)
+        truncated = system.searcher.encoder.truncates(request.query)
+        return SearchAnswer(system=system.name, milliseconds=milliseconds, truncated=truncated, hits=hits)
 
     @app.get("/explain")
     async def explain(pid: str, system: str | None = None) -> Any:

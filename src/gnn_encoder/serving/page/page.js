@@ -41,7 +41,8 @@ async function search() {
     const found = await Promise.all(chosen().map((system) => ask("search", { query: asked, k: K, system })));
     if (number !== latest) return;
     columns.replaceChildren(...found.map((one, place) => column(one, found[1 - place], place === 0, asked)));
-    status.textContent = found.map((one) => `${titleOf(one.system)} in ${one.milliseconds.toFixed(0)} ms`).join(", ");
+    const times = found.map((one) => `${titleOf(one.system)} in ${one.milliseconds.toFixed(0)} ms`).join(", ");
+    status.textContent = found.some((one) => one.truncated) ? `${times}. The end of the query is not read: it is too long.` : times;
   } catch (error) {
     if (number === latest) status.textContent = error.message;
   }
