@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gnn-encoder",
-    help="Query-informed dense passage retrieval. Run in the project's root; `dvc repro` makes what is searched.",
+    help="Query-informed dense passage retrieval. Run in the project's root (`inform`: anywhere), after `dvc repro`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -102,7 +102,7 @@ def init(
 ) -> None:
     """Write params.yaml for your data, a config, or other values.
 
-    With --data it reads the data, measures this machine for some seconds, and chooses lengths, steps and sizes; each
+    With --data it reads the data, measures this machine for up to a minute, and chooses lengths, steps and sizes; each
     value that it writes has a comment that says why. Without --minutes it takes what quality asks for. Without --data
     it lays a config, and then single values, over params.yaml.
 

@@ -63,13 +63,27 @@ def test_row_numbers_and_ids_give_the_same(files: dict[str, str], tmp_path: Path
     assert not list(tmp_path.rglob(".*")), "nothing half-written stays"
 
 
+def test_what_may_not_be_meant_is_told(files: dict[str, str], tmp_path: Path) -> None:
+    vectors = DATA.passages.copy()
+    vectors[7] *= 3
+    np.save(files["passages"], vectors)
+    files |= {"dev-queries": files["queries"], "dev-qrels": files["qrels"]}
+    _, told = inform(files)
+    assert "! passage 7 has length 3, not 1: scores are inner products" in told
+    assert f"! {len(DATA.queries)} dev queries have the vector of a training query" in told
+    files["out"] = files["passages"]
+    status, told = inform(files)
+    assert status == 2 and "is read too; give another file" in told
+    np.testing.assert_array_equal(np.load(files["passages"]), vectors)
+
+
 def test_the_best_on_dev_is_written(files: dict[str, str]) -> None:
     """With few labels the passages as they came, or moved by their labels, can be better than what was trained."""
     np.savetxt(files["qrels"], DATA.labels[:20], fmt="%d", delimiter="\t")
     status, told = inform(files)
     found = table(told)
     best = max(ROWS, key=lambda name: found[name])
-    assert status == 0 and told.splitlines()[-1].partition(": ")[2].startswith(f"{best}, the best on dev")
+    assert status == 0 and told.splitlines()[-2].partition(": ")[2] == f"{best}, the best on dev"
     assert reciprocal_rank(np.load(files["out"])) == pytest.approx(found[best] / 100, abs=6e-4)
 
 
@@ -84,8 +98,8 @@ def test_vectors_of_any_length(files: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("qrels", "0\t80\n", "'80' is no row number from 0 to 79"),
-        ("qrels", "0\tp1\n", "'p1' is no row number from 0 to 79"),
+        ("qrels", "0\t80\n", "passage '80' is not in"),
+        ("qrels", "0\tp1\n", "passage 'p1' is not in"),
         ("dev-qrels", "0 0 1 0\n", "no pair"),
         ("queries", "text", "must be .npy, or .parquet with columns `id` and `vector`"),
         ("out", None, "must end in .npy or .parquet"),

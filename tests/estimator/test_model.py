@@ -174,8 +174,8 @@ def nan(rows: Matrix) -> Matrix:
         ({"passages": nan(DATA.passages)}, "passages: row 2 holds NaN or an infinite value"),
         ({"queries": nan(DATA.queries)}, "queries: row 2 holds NaN or an infinite value"),
         ({"passages": 2 * DATA.passages}, "passages: row 0 has length 2; with similarity 'cosine' it must be 1"),
-        ({"queries": DATA.queries[:, :5]}, "queries: 5 columns, but those of fit have 8"),
-        ({"dev": DATA.dev[:, :5]}, "dev queries: 5 columns, but those of fit have 8"),
+        ({"queries": DATA.queries[:, :5]}, "queries: 5 columns, the passages have 8"),
+        ({"dev": DATA.dev[:, :5]}, "dev queries: 5 columns, the passages have 8"),
         ({"labels": []}, "relevant: no pair; at least one query must have a relevant passage"),
         ({"dev_labels": np.empty((0, 2), int)}, "dev relevant: no pair"),
         ({"labels": [[0, 1, 2]]}, r"relevant: shape \(1, 3\) of int64; must be a SciPy sparse matrix"),
@@ -210,7 +210,7 @@ def test_parameters_that_are_refused(params: dict[str, Any], message: str) -> No
 def test_transform_is_checked(fitted: GNNEncoder) -> None:
     with pytest.raises(UserError, match="not fitted; call fit or GNNEncoder.load first"):
         GNNEncoder().transform(DATA.passages)
-    with pytest.raises(UserError, match="passages: 5 columns, but those of fit have 8"):
+    with pytest.raises(UserError, match="passages: 5 columns, the passages have 8"):
         fitted.transform(unit(DATA.passages[:, :5]))
     with pytest.raises(UserError, match=r"out: shape \(3, 8\); must be \(80, 8\)"):
         fitted.transform(DATA.passages, out=np.empty((3, 8), np.float32))

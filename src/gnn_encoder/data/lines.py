@@ -76,7 +76,7 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
     width = None
     for place, line in read_lines(path):
         fields = line.split()
-        if width is None and fields == QRELS_HEADER:
+        if width is None and fields in (QRELS_HEADER, QRELS_HEADER[:2]):
             continue
         width = width or len(fields)
         if len(fields) != width or width not in (2, 3, 4):

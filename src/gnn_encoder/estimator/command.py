@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from gnn_encoder.baselines.choice import shown
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.shifting import FAMILY, MEAN, NUDGE_M, NUDGE_N, shifts
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
-from gnn_encoder.estimator.inputs import LENGTH_ERROR, check_vectors, labelled_pairs
+from gnn_encoder.estimator.inputs import LENGTH_ERROR, check_vectors, labelled_pairs, row_keys
 from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k
 
@@ -51,6 +52,59 @@ class Dev:
         return float(ranks[self.pairs["query"].unique().to_numpy()].mean())
 
 
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What the files hold, checked; labels are pairs of rows, query first.
+
+    `odd` is the first passage whose length is not 1, and its length; None where all have length 1.
+    """
+
+    passages: Vectors
+    queries: Matrix
+    labels: Rows
+    dev: Dev
+    dev_labels: Rows
+    unlabelled: NDArray[Any] | None
+    odd: tuple[int, float] | None
+
+    @classmethod
+    def read(
+        cls, passages: Path, queries: Path, qrels: Path, dev_queries: Path, dev_qrels: Path, unlabelled: Path | None
+    ) -> Self:
+        """Read the files.
+
+        Raises:
+            UserError: one is missing, or they do not fit each other.
+        """
+        found, asking, dev_asking = (Vectors.read(path) for path in (passages, queries, dev_queries))
+        matrix = check_vectors(str(passages), found.matrix)
+        m, columns = matrix.shape
+        of_queries, of_dev = (
+            np.asarray(check_vectors(str(path), one.matrix, columns=columns), dtype=np.float32)
+            for path, one in ((queries, asking), (dev_queries, dev_asking))
+        )
+        labels, dev_labels = read_pairs(qrels, asking, found), read_pairs(dev_qrels, dev_asking, found)
+        pairs = labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m)
+        return cls(
+            passages=found,
+            queries=of_queries,
+            labels=labels,
+            dev=Dev(queries=of_dev, pairs=pairs, m=m),
+            dev_labels=dev_labels,
+            unlabelled=Vectors.read(unlabelled).matrix if unlabelled is not None else None,
+            odd=_not_of_length_1(matrix),
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """What may not be meant."""
+        if self.odd is not None:
+            row, length = self.odd
+            yield f"! passage {row} has length {length:.3g}, not 1: scores are inner products, and NUDGE-N is left out"
+        again = int(np.isin(row_keys(self.dev.queries), row_keys(self.queries)).sum())
+        if again:
+            yield f"! {again} dev queries have the vector of a training query: take others, or the table flatters"
+
+
 def inform(
     passages: Path,
     queries: Path,
@@ -66,38 +120,41 @@ def inform(
     Args:
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all passages have length 1.
     """
-    told, asking, dev_asking = (Vectors.read(path) for path in (passages, queries, dev_queries))
-    check_target(out, told)
-    more = Vectors.read(unlabelled).matrix if unlabelled is not None else None
-    matrix, m = check_vectors("passages", told.matrix), len(told.matrix)
-    unit_length = params.setdefault("similarity", "cosine" if has_length_1(matrix) else "dot") == "cosine"
-    params.setdefault("temperature", 0.05 if unit_length else 1.0)
-    of_queries, of_dev = (
-        np.asarray(check_vectors(str(path), one.matrix, columns=matrix.shape[1]), dtype=np.float32)
-        for path, one in ((queries, asking), (dev_queries, dev_asking))
+    if any(out.exists() and out.samefile(one) for one in (passages, queries, dev_queries, unlabelled) if one):
+        raise UserError(f"--out {out}: is read too; give another file")
+    given = Given.read(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
+    check_target(out, given.passages)
+    matrix, dev, unit_length = given.passages.matrix, given.dev, given.odd is None
+    gnn = GNNEncoder(
+        **({"similarity": "cosine" if unit_length else "dot", "temperature": 0.05 if unit_length else 1.0} | params)
     )
-    labels, dev_labels = read_pairs(qrels, asking, told), read_pairs(dev_qrels, dev_asking, told)
-    pairs = labelled_pairs(str(qrels), labels, len(of_queries), m)
-    dev = Dev(queries=of_dev, pairs=labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m), m=m)
-    gnn = GNNEncoder(**params)
-    why = "" if unit_length else ", since vectors are not of length 1, which NUDGE-N needs"
-    yield f"{m} passages, {pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}{why}; k {gnn.k}"
+    pairs = labelled_pairs(str(qrels), given.labels, len(given.queries), dev.m)
+    yield from given.warnings()
+    yield f"{dev.m} passages, {pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
-    asked, found = Asked.of(matrix, pairs, of_queries), list[Found]()
+    asked, found = Asked.of(matrix, pairs, given.queries), list[Found]()
     for one in labels_alone(matrix, asked, dev, unit_length=unit_length):
         yield line(one.name, one.value, one.setting)
         found.append(one)
     best = max(found, key=lambda one: one.value)
-    gnn.fit(matrix, of_queries, labels, dev=(of_dev, dev_labels), unlabelled=more)
-    with writing(out, told) as informed:
+    gnn.fit(matrix, given.queries, given.labels, dev=(dev.queries, given.dev_labels), unlabelled=given.unlabelled)
+    with writing(out, given.passages) as informed:
         gnn.transform(matrix, out=informed)
-        value = dev.judge(array_top_k(informed, of_dev, min(DEPTH, m))[0])
-        yield line("GNN-encoder", value, "its weights")
-        if best.value > value:
+        value = dev.judge(array_top_k(informed, dev.queries, min(DEPTH, dev.m))[0])
+        yield line("GNN-encoder", value, _trained(gnn))
+        if best.value >= value:  # of equally good ones the plainer one
             for first, block in array_blocks(matrix):
                 informed[first : first + len(block)] = asked.place(first, np.array(block, np.float32), best.moved)
-    written = best.name if best.value > value else "GNN-encoder"
-    yield f"{out}: {written}, the best on dev; index these vectors, queries stay as they are"
+    written = best.name if best.value >= value else "GNN-encoder"
+    yield f"{out}: {written}, the best on dev"
+    yield "Index these vectors as they are, for inner products: what normalises them loses the gain. Queries stay."
+
+
+def _trained(gnn: GNNEncoder) -> str:
+    """Which weights the training kept."""
+    scores = {row["step"]: row["dev_rr10"] for row in gnn.history_ if row["dev_rr10"] is not None}
+    step = max(scores, key=scores.__getitem__, default=0)
+    return f"step {step} of training" if step else "its start: training gained nothing on dev"
 
 
 def line(name: str, value: float, setting: str) -> str:
@@ -121,7 +178,11 @@ def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length:
             yield Found(name=name, value=max(judged), setting=shown(setting), moved=moved())
 
 
-def has_length_1(matrix: NDArray[Any]) -> bool:
-    """Whether all vectors have length 1. *Shape:* (m, d)."""
-    blocks = (block for _, block in array_blocks(matrix))
-    return all(np.abs(np.linalg.norm(block, axis=1) - 1).max() <= LENGTH_ERROR for block in blocks)
+def _not_of_length_1(matrix: NDArray[Any]) -> tuple[int, float] | None:
+    """The first row whose length is not 1, and its length. *Shape:* (m, d)."""
+    for first, block in array_blocks(matrix):
+        lengths = np.linalg.norm(block, axis=1)
+        wrong = np.flatnonzero(np.abs(lengths - 1) > LENGTH_ERROR)
+        if len(wrong):
+            return first + int(wrong[0]), float(lengths[wrong[0]])
+    return None

@@ -25,6 +25,7 @@ COLUMNS = "columns `id` and `vector`, a list of numbers of the same length in ea
 class Vectors:
     """The vectors of a file; `ids` is None for `.npy`, whose ids are row numbers."""
 
+    path: Path
     matrix: NDArray[Any]  # (rows, d)
     ids: pl.Series | None
 
@@ -39,13 +40,13 @@ class Vectors:
             raise UserError(f"{path}: no such file")
         try:
             if path.suffix == ".parquet":
-                return cls(*_read_parquet(path))
-            return cls(np.load(path, mmap_mode="r", allow_pickle=False), None)
+                return cls(path, *_read_parquet(path))
+            return cls(path, np.load(path, mmap_mode="r", allow_pickle=False), None)
         except (ValueError, EOFError, pa.ArrowInvalid) as error:
             raise UserError(f"{path}: must be .npy, or .parquet with {COLUMNS} ({error})") from error
 
-    def rows_of(self, ids: pl.Series, path: Path) -> Rows:
-        """The rows of some ids that the file `path` names.
+    def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
+        """The rows of some ids that another file names; `what` they are, for messages.
 
         Raises:
             UserError: there is no such id.
@@ -58,17 +59,18 @@ class Vectors:
             rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
         if rows.null_count():
             unknown = ids.filter(rows.is_null())[0]
-            last = len(self.matrix) - 1
-            what = f"row number from 0 to {last}" if self.ids is None else "id of the vectors"
-            raise UserError(f"{path}: {unknown!r} is no {what}; correct it")
+            known = f"whose ids are row numbers, 0 to {len(self.matrix) - 1}" if self.ids is None else "by column id"
+            raise UserError(
+                f"{named_in}: {what} {unknown!r} is not in {self.path}, {known}; correct or remove its lines"
+            )
         return rows.to_numpy()
 
 
 def read_pairs(path: Path, queries: Vectors, passages: Vectors) -> Rows:
     """The pairs of a qrels file with a grade above 0, as rows. *Shape:* (pairs, 2)."""
     relevant = read_qrels(path).filter(pl.col("grade") > 0)
-    sides = ((queries, "qid"), (passages, "pid"))
-    return np.stack([side.rows_of(relevant[name], path) for side, name in sides], axis=1)
+    sides = ((queries, "qid", "query"), (passages, "pid", "passage"))
+    return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
 
 
 def check_target(path: Path, like: Vectors) -> None:

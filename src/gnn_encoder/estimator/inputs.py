@@ -31,7 +31,7 @@ def check_vectors(name: str, vectors: Any, *, columns: int | None = None, unit_l
     if not np.issubdtype(matrix.dtype, np.floating):
         raise UserError(f"{name}: type {matrix.dtype}; must be float16, float32 or float64")
     if columns is not None and matrix.shape[1] != columns:
-        raise UserError(f"{name}: {matrix.shape[1]} columns, but those of fit have {columns}: take one encoder for all")
+        raise UserError(f"{name}: {matrix.shape[1]} columns, the passages have {columns}: take one encoder for all")
     for first, block in array_blocks(matrix, name=name):
         lengths = np.linalg.norm(block, axis=1)
         wrong = np.abs(lengths - 1) > LENGTH_ERROR

@@ -189,6 +189,8 @@ class GNNEncoder:
             UserError: an array has another shape than the others ask for, NaN, or labels of no row; a parameter is out
                 of bounds.
         """
+        if not (isinstance(dev, tuple | list) and len(dev) == 2):
+            raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
         mgt, unit = self._section(edge_features is not None), self.similarity == "cosine"
         passages = check_vectors("passages", passages, unit_length=unit)
         m, d = passages.shape

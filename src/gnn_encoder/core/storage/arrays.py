@@ -219,9 +219,9 @@ def array_blocks(
         release(matrix)
         if (bad := row_not_finite(block)) is not None:
             called = name or getattr(matrix, "filename", None) or "embeddings"
+            cure = "" if name else ": train with a lower learning rate or in float32, then make them again"
             raise UserError(
-                f"{called}: row {first + bad} holds NaN or an infinite value; embeddings must be finite: "
-                "train with a lower learning rate or in float32, then make them again"
+                f"{called}: row {first + bad} holds NaN or an infinite value; embeddings must be finite{cure}"
             )
         yield first, block
 
