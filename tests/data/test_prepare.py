@@ -250,7 +250,7 @@ def test_bad_input(beir: Path, tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        (None, "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
+        (None, "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path, or --path of init"),
         ("nowhere", "data.path: nowhere is not a folder; give the one that holds corpus.jsonl"),
     ],
 )

@@ -43,7 +43,8 @@ def _opened(data: Data) -> Source:
 
 def _folder(data: Data, holds: str) -> Path:
     if data.path is None:
-        raise UserError(f"data.path is null: source {data.source} needs the folder that holds {holds}; set data.path, or --path of init")
+        needed = f"source {data.source} needs the folder that holds {holds}"
+        raise UserError(f"data.path is null: {needed}; set data.path, or --path of init")
     return Path(data.path)
 
 
