@@ -18,6 +18,9 @@ from ..small import BUILT, encode, make, vector
 class TextIsVector:
     """Embeds a query as the passage of the same text."""
 
+    def truncates(self, text: str) -> bool:
+        return False
+
     def embed_queries(self, texts: list[str]) -> np.ndarray:
         return np.stack([vector(text) for text in texts])
 
