@@ -57,7 +57,6 @@ CASES = [
     *(Case(name, folder, CHECKPOINT, after, 1, line) for name, (folder, line, after) in TRAINING.items()),
     Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 3, 1, "GNN alone: resuming at step"),
     Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 14, 1, "encoder and GNN: resuming at step"),
-    Case("train_no_gnn", "data/no_gnn", CHECKPOINT, 7, 1, "control without GNN: resuming at step"),
     Case("cache_passages retriever", "data/embeddings/retriever", BLOCK, 3, 0),
     Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
     Case("denoise", "data/examples", SCORES, 2, 1),
@@ -74,8 +73,7 @@ CASES = [
     ),
     Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
-    # A trial's runs follow one another: in the first one's training, and after its model and values.
-    Case("trial full", "data/trials/full", CHECKPOINT, 14, 1, "encoder and GNN: resuming at step"),
+    # A trial's runs follow one another: after the model and the values of the first one.
     Case("trial k_2", "data/trials/k_2", RUN_PARTS, 2, 0),
     Case("evidence", "data/evidence", SCORES, 1, 1),
 ]
