@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from gnn_encoder.pipeline.closed_forms import Labelled
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.rankings import dev_queries, favour, neighbours, write_best, write_hybrid
+from gnn_encoder.pipeline.rankings import Encoded, dev_queries, favour, neighbours, write_best, write_hybrid
 
 from ..project import ROOT
 
@@ -42,15 +43,19 @@ ONE_SETTING |= {"neighbour_temperatures": [0.1], "bm25_weights": [0.5], "recipro
 def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BASE,)) -> None:
     """What the stage `baselines` does for a system on a base, without DVC."""
     target.mkdir(exist_ok=True)
-    dev, runs = dev_queries(params), project.runs(BASE)
+    dev, runs, encoded = dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
     if system in FORMS:
-        labelled = Labelled.of(BASE, dev, params)
+        labelled = Labelled.of(encoded(BASE), dev, params.retrieve.depth)
         choice, moved = labelled.write_best(system, FORMS[system], target, params)
         labelled.write_matrix(target / "matrix", choice, moved, params)
     elif system == "hybrid":
-        write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], dev, params)
+        write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], encoded, dev, params)
     else:
-        way = favour(runs, params) if system == "label_prior" else neighbours(BASE, runs, target, params)
+        way = (
+            favour(runs, params)
+            if system == "label_prior"
+            else neighbours(encoded(BASE), runs, target, params.baselines)
+        )
         write_best(target, system, way, dev, params)
 
 

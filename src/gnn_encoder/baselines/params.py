@@ -16,9 +16,7 @@ class Baselines(Section):
     query_mean: Weights  # lambda of h_p + lambda * mean of the passage's labelled training queries
     label_prior: Weights  # added to labelled passages, in standard deviations of M_de's scores of a query's passages
     neighbours: Annotated[list[Count], Field(min_length=1)]  # logged queries that are looked up for a query
-    neighbour_temperatures: Annotated[
-        list[Annotated[float, Field(gt=0)]], Field(min_length=1)
-    ]  # of the softmax over their cosines
+    neighbour_temperatures: Annotated[list[Temperature], Field(min_length=1)]  # of the softmax over their cosines
     neighbour_weights: Weights  # of what their labelled passages get, in the same unit
     bm25_weights: Annotated[list[Share], Field(min_length=1)]  # BM25's share of the hybrid's score
     reciprocal_ranks: list[Count]  # constants k of 1 / (k + rank), which is tried instead of scores

@@ -17,14 +17,6 @@ METHODS = MEAN, NUDGE_M, NUDGE_N, FAMILY = "mean", "nudge_m", "nudge_n", "closed
 Shift = tuple[Setting, Callable[[], Matrix]]  # a setting, and what gives the labelled passages' vectors *Shape:* (l, d)
 
 
-def mean_shifts(asked: Asked, weights: Iterable[float], *, unit_length: bool) -> list[Shift]:
-    """h_p + w * mean of p's labelled queries, for each w."""
-    return [
-        ({"weight": weight}, partial(asked.plus_mean, weight, unit_length=unit_length))
-        for weight in plainest_first(weights)
-    ]
-
-
 def shifts(
     method: str,
     asked: Asked,
@@ -48,7 +40,8 @@ def shifts(
         unit_length: whether vectors have length 1.
     """
     if method == MEAN:
-        return mean_shifts(asked, weights, unit_length=unit_length)
+        plus = partial(asked.plus_mean, unit_length=unit_length)
+        return [({"weight": weight}, partial(plus, weight)) for weight in plainest_first(weights)]
     if method == NUDGE_N:
         return [({"gamma": gamma}, partial(nudge_n, asked, gamma)) for gamma in (GAMMAS if unit_length else GAMMAS[:1])]
     if method == NUDGE_M:

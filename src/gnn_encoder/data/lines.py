@@ -13,10 +13,10 @@ import polars as pl
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
+from gnn_encoder.core.runs import BYTE_ORDER_MARK
 from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.data.rows import Judgement, Place, check_grade, shorten
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, with white space between them"

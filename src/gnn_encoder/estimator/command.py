@@ -17,7 +17,7 @@ from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
-from gnn_encoder.estimator.inputs import LENGTH_ERROR, check_vectors, labelled_pairs, row_keys
+from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, not_of_length_1, row_keys
 from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k
 
@@ -83,6 +83,8 @@ class Given:
             np.asarray(check_vectors(str(path), one.matrix, columns=columns), dtype=np.float32)
             for path, one in ((queries, asking), (dev_queries, dev_asking))
         )
+        blocks = array_blocks(matrix)
+        odd = next(((first + row[0], row[1]) for first, block in blocks if (row := not_of_length_1(block))), None)
         labels, dev_labels = read_pairs(qrels, asking, found), read_pairs(dev_qrels, dev_asking, found)
         pairs = labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m)
         return cls(
@@ -92,7 +94,7 @@ class Given:
             dev=Dev(queries=of_dev, pairs=pairs, m=m),
             dev_labels=dev_labels,
             unlabelled=Vectors.read(unlabelled).matrix if unlabelled is not None else None,
-            odd=_not_of_length_1(matrix),
+            odd=odd,
         )
 
     def warnings(self) -> Iterator[str]:
@@ -176,13 +178,3 @@ def labels_alone(passages: NDArray[Any], asked: Asked, dev: Dev, *, unit_length:
             judged = [judge(moved()) for _, moved in tried]
             setting, moved = tried[int(np.argmax(judged))]  # of equal ones the first
             yield Found(name=name, value=max(judged), setting=shown(setting), moved=moved())
-
-
-def _not_of_length_1(matrix: NDArray[Any]) -> tuple[int, float] | None:
-    """The first row whose length is not 1, and its length. *Shape:* (m, d)."""
-    for first, block in array_blocks(matrix):
-        lengths = np.linalg.norm(block, axis=1)
-        wrong = np.flatnonzero(np.abs(lengths - 1) > LENGTH_ERROR)
-        if len(wrong):
-            return first + int(wrong[0]), float(lengths[wrong[0]])
-    return None

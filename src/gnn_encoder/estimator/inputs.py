@@ -33,15 +33,19 @@ def check_vectors(name: str, vectors: Any, *, columns: int | None = None, unit_l
     if columns is not None and matrix.shape[1] != columns:
         raise UserError(f"{name}: {matrix.shape[1]} columns, the passages have {columns}: take one encoder for all")
     for first, block in array_blocks(matrix, name=name):
-        lengths = np.linalg.norm(block, axis=1)
-        wrong = np.abs(lengths - 1) > LENGTH_ERROR
-        if unit_length and wrong.any():
-            row = int(np.argmax(wrong))
+        if unit_length and (odd := not_of_length_1(block)) is not None:
             raise UserError(
-                f"{name}: row {first + row} has length {lengths[row]:.3g}; with similarity 'cosine' it must be 1: "
+                f"{name}: row {first + odd[0]} has length {odd[1]:.3g}; with similarity 'cosine' it must be 1: "
                 "divide each row by its length, or take similarity 'dot'"
             )
     return matrix
+
+
+def not_of_length_1(block: Matrix) -> tuple[int, float] | None:
+    """The first row whose length is not 1, and its length; None where there is none. *Shape:* (n, d)."""
+    lengths = np.linalg.norm(block, axis=1)
+    wrong = np.flatnonzero(np.abs(lengths - 1) > LENGTH_ERROR)
+    return (int(wrong[0]), float(lengths[wrong[0]])) if len(wrong) else None
 
 
 def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 from gnn_encoder.baselines.choice import Choice, write_choice
 from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
 from gnn_encoder.baselines.labelled import Asked, Others
-from gnn_encoder.baselines.rankings import labelled_rows, write_ranking
+from gnn_encoder.baselines.rankings import write_ranking
 from gnn_encoder.baselines.shifting import shifts
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix
@@ -20,8 +20,8 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.corpus import transform_corpus
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_rows, load_encoder
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.rankings import Encoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +29,14 @@ class Labelled:
     """The labelled passages of a system whose vectors closed forms move, and the queries that are ranked with them.
 
     Attributes:
-        base: the system.
+        queries: those of the system, by its encoder.
         asked: the labelled passages, and what asks for them.
         others: what the dev queries that choose find among passages without a label.
         splits: split -> the same for all its queries, as deep as a run.
         pairs: relevant pairs of the dev queries that choose, by their place among these.
     """
 
-    base: str
-    encoder: DualEncoder
+    queries: Encoded
     asked: Asked
     others: Others
     splits: Mapping[str, Others]
@@ -45,21 +44,17 @@ class Labelled:
     dev: DevQueries
 
     @classmethod
-    def of(cls, base: str, dev: DevQueries, params: Params) -> Self:
-        """Read the labels, and embed all queries."""
-        matrix = open_matrix(project.embeddings(base))
-        rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
-        encoder, depth = load_encoder(project.encoder(base), params.encoder), min(params.retrieve.depth, len(matrix))
-        asked = Asked.of(matrix, labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
-        queries = {split: embed_rows(encoder, project.queries(split), params.encoder) for split in project.JUDGED}
+    def of(cls, queries: Encoded, dev: DevQueries, depth: int) -> Self:
+        """Search the passages without a label, `depth` deep for the runs."""
+        matrix = open_matrix(project.embeddings(queries.base))
+        asked, depth = Asked.of(matrix, queries.labels, queries.labelled), min(depth, len(matrix))
         relevant = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
         relevant = relevant.filter(pl.col("query").is_in(dev.rows.tolist()))
         return cls(
-            base=base,
-            encoder=encoder,
+            queries=queries,
             asked=asked,
-            others=Others(matrix, asked, queries["dev"][dev.rows], dev.depth),
-            splits={split: Others(matrix, asked, of, depth) for split, of in queries.items()},
+            others=Others(matrix, asked, queries.splits["dev"][dev.rows], dev.depth),
+            splits={split: Others(matrix, asked, of, depth) for split, of in queries.splits.items()},
             pairs=relevant.with_columns(query=pl.Series(np.searchsorted(dev.rows, relevant["query"].to_numpy()))),
             dev=dev,
         )
@@ -71,9 +66,9 @@ class Labelled:
             self.asked,
             self.others,
             self.pairs,
-            open_matrix(project.embeddings(self.base)),
+            open_matrix(project.embeddings(self.queries.base)),
             weights=params.baselines.query_mean,
-            unit_length=self.encoder.settings.similarity == "cosine",
+            unit_length=self.queries.encoder.settings.similarity == "cosine",
         )
         dtype = params.cache_passages.dtype
         choice = choose_shift(tried, self.asked, self.others, self.dev, dtype=dtype)
@@ -87,9 +82,10 @@ class Labelled:
 
     def write_matrix(self, folder: Path, choice: Choice, moved: Matrix, params: Params) -> None:
         """Write the passage matrix with the labelled ones moved."""
-        embeddings, asked = project.embeddings(self.base), self.asked
+        base, asked = self.queries.base, self.asked
+        embeddings = project.embeddings(base)
         made_from = fingerprint(embeddings, *project.tables("train")[:2], **choice.setting)
-        made_by = DualEncoder.fingerprint(project.encoder(self.base))
+        made_by = DualEncoder.fingerprint(project.encoder(base))
         origin = Origin(model_fingerprint=made_by, input_fingerprint=made_from)
         transform_corpus(
             embeddings,

@@ -1,11 +1,13 @@
 """Systems that need no training, made of artifacts where they lie; dev queries choose their settings."""
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
+import polars as pl
 
 from gnn_encoder.baselines import hybrid, logged_neighbours
 from gnn_encoder.baselines.bonus import prior, unit
@@ -13,14 +15,48 @@ from gnn_encoder.baselines.choice import Choice, Setting, plainest_first, write_
 from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
+from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking, write_ranking
 from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Queries by a system's encoder, embedded once for all that need them.
+
+    Attributes:
+        labels: columns query, the place of a labelled training query, and passage.
+        labelled: the labelled training queries. *Shape:* (n, d).
+        splits: split -> its queries. *Shape:* (queries of the split, d) each.
+    """
+
+    base: str
+    encoder: DualEncoder
+    labels: pl.DataFrame
+    labelled: Matrix
+    splits: Mapping[str, Matrix]
+
+    @classmethod
+    def of(cls, base: str, section: Encoder) -> Self:
+        """Embed the queries."""
+        encoder = load_encoder(project.encoder(base), section)
+        rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
+        return cls(
+            base=base,
+            encoder=encoder,
+            labels=labels,
+            labelled=embed_rows(encoder, project.queries("train"), section, rows),
+            splits={split: embed_rows(encoder, project.queries(split), section) for split in project.JUDGED},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,17 +107,14 @@ def favour(runs: Path, params: Params) -> Way:
     )
 
 
-def neighbours(base: str, runs: Path, folder: Path, params: Params) -> Way:
-    """What `base` found, where passages get the shares of near training queries, which are written too."""
-    section = params.baselines
-    rows, labels = labelled_rows(relevant_pairs(*project.tables("train")))
-    encoder = load_encoder(project.encoder(base), params.encoder)
-    known = LabelledQueries.of(labels, embed_rows(encoder, project.queries("train"), params.encoder, rows))
+def neighbours(queries: Encoded, runs: Path, folder: Path, section: Baselines) -> Way:
+    """What a system found, where passages get the shares of near training queries, which are written too."""
+    known = LabelledQueries.of(queries.labels, queries.labelled)
     known.save(folder / LABELLED)
     found = {split: read_ranked(runs, split) for split in project.JUDGED}
     scale, candidates = unit(*found["dev"]), {}
     for split, of in found.items():
-        given = known.look_up(embed_rows(encoder, project.queries(split), params.encoder), max(section.neighbours))
+        given = known.look_up(queries.splits[split], max(section.neighbours))
         candidates[split] = with_neighbours(of, given, unit=scale)
     return Way(
         candidates=candidates,
@@ -98,7 +131,12 @@ def fuse(dense: Mapping[str, Ranking], params: Params) -> Way:
 
 
 def write_hybrid(
-    folder: Path, dense: Mapping[str, Path], bases: Iterable[str], dev: DevQueries, params: Params
+    folder: Path,
+    dense: Mapping[str, Path],
+    bases: Iterable[str],
+    encoded: Callable[[str], Encoded],
+    dev: DevQueries,
+    params: Params,
 ) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
@@ -109,12 +147,13 @@ def write_hybrid(
     Args:
         dense: systems with their folders of runs; of equally good ones the first is taken.
         bases: those of the systems that ask the log.
+        encoded: gives the queries by a system's encoder.
     """
     systems = list[Setting]({"system": system} for system in dense)
     side = dev.choose(systems, (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values()))
     best, asked = str(side.setting["system"]), dict[str, tuple[Choice, dict[str, Ranking]]]()
     for name in dict.fromkeys([best, *bases]):
-        way = neighbours(name, dense[name], folder / name, params)
+        way = neighbours(encoded(name), dense[name], folder / name, params.baselines)
         tell = f"{HYBRID}, log beside {name}"
         asked[name] = dev.rank(tell, way.candidates, way.tried, depth=params.retrieve.depth, facts=way.facts)
     best = max(asked, key=lambda name: asked[name][0].chosen.value)

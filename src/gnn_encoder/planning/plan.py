@@ -7,7 +7,7 @@ from typing import Any
 
 from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE
 from gnn_encoder.mgt.masking import fold_count
-from gnn_encoder.mgt.params import Alone, Joint
+from gnn_encoder.mgt.params import Phase
 from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
@@ -99,7 +99,7 @@ class Setting:
         return [("read", self.queries(queries)), ("search", queries * self.facts.passages)]
 
 
-def mgt_steps(params: Params, phase: Alone | Joint, queries: int) -> tuple[int, int]:
+def mgt_steps(params: Params, phase: Phase, queries: int) -> tuple[int, int]:
     """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
     rounds = fold_count(params.mgt.beta)
     batches = max(1, round(queries / rounds / phase.batch_size))
@@ -198,7 +198,7 @@ def _train_mgt(at: Setting) -> Steps:
         """Those of both layers around so many passages."""
         return passages * share + min(passages * share, at.nodes) * (k + 1)
 
-    def phase(of: Alone | Joint) -> tuple[int, int, int]:
+    def phase(of: Phase) -> tuple[int, int, int]:
         batches, size = mgt_steps(at.params, of, facts.train)
         return of.epochs * batches, size, size * (1 + mgt.negatives)
 
