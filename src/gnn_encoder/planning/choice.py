@@ -26,7 +26,7 @@ CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 PAIR_TOKENS = 256  # most tokens of a pair
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
-GNN_BATCH = 128
+ALONE_BATCH, BATCH = 1024, 128  # of the GNN alone, on cached vectors; of what trains an encoder
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
@@ -182,21 +182,22 @@ class Chooser:
     def _graph(self, wish: Wish) -> Iterator[Change]:
         n = wish[QUERIES]
         rounds = fold_count(self._own("mgt.beta", 1 / max(2, min(MOST_FOLDS, n // FOLD))))
-        batch = self._own("mgt.alone.batch_size", max(2, min(GNN_BATCH, n // rounds)))
-        each = rounds * max(1, round(n / rounds / batch))
-        passes = self._own("mgt.alone.epochs", max(1, ceil(ABOUT * wish["steps.mgt"] / each)))
-        every = max(1, round(passes * each / wish["evaluations"]))
         dear, few = wish[FEATURES] == "cross_encoder", n < 2000
         features = "M_ce's, as in the paper" if dear else "needs no M_ce, and is as good as one that trains briefly"
         yield Change(K, wish[K], "passages per query")
         yield Change("build_graph.labelled", True, "labels are edges too")
         yield Change(FEATURES, wish[FEATURES], features)
+        yield Change("mgt.sums", True, "how often a passage was asked for counts")
         yield Change("mgt.beta", round(1 / rounds, 3), f"{rounds} folds of about {n // rounds} queries")
-        yield Change("mgt.alone.epochs", passes, f"{passes * each} steps; about 100 are wanted")
+        yield Change("mgt.alone.softmax", "corpus", "all passages are negatives: their vectors are cached")
         yield Change("mgt.alone.learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
         yield Change("mgt.joint.epochs", 0, "no joint training: it takes many times as long for half a point")
-        yield Change("train_no_gnn.epochs", passes, "the control's, as the GNN's")
-        for phase in ("mgt.alone", "mgt.joint"):
+        for phase, passes_of, most in (("mgt.alone", "mgt.alone", ALONE_BATCH), ("mgt.joint", "train_no_gnn", BATCH)):
+            batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
+            each = rounds * max(1, round(n / rounds / batch))
+            passes = self._own(f"{passes_of}.epochs", max(1, ceil(ABOUT * wish["steps.mgt"] / each)))
+            every = max(1, round(passes * each / wish["evaluations"]))
+            yield Change(f"{passes_of}.epochs", passes, f"{passes * each} steps; about 100 are wanted")
             yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
             yield Change(f"{phase}.evaluate_every", every, f"steps, of {passes * each}")
             yield Change(f"{phase}.patience", wish["evaluations"], "evaluations: it does not stop early")
