@@ -12,6 +12,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.teaching import teacher_scores
 from gnn_encoder.training.denoise import Ranks, denoise, spread
+from gnn_encoder.training.dev import sample_queries
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +23,11 @@ def main(stage: Stage) -> None:
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
     ranks = Ranks(settings.range_min, settings.range_max, settings.candidates)
-    chosen = spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
+    rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
+    asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
+    chosen = spread(candidates.filter(asked), ranks).select("query", "passage", listed=pl.lit(True))
     # A labelled passage is a positive whatever its score, which `relative` and the soft targets read.
-    labelled = pairs.join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
+    labelled = pairs.filter(asked).join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
     scored = teacher_scores(
         pl.concat([chosen, labelled]).sort("query", "passage"),
         queries,

@@ -24,7 +24,7 @@ def main(stage: Stage) -> None:
     params, title, paired = stage.params, title_of(stage.key), stage.item == "paired"
     start = stage.once("pretrained", lambda folder: pretrain(params, folder, paired=paired, title=title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES))
+    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES), scored=True)
     train(encoder, examples, project.queries("train"), "dual_cross.finetune", params, stage.scratch, title)
 
 

@@ -23,7 +23,8 @@ def main(stage: Stage) -> None:
         encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"shared": shared}))
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES)).weighed(logged_counts(queries))
+    examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), scored=True)
+    examples = examples.weighed(logged_counts(queries))
     if getattr(settings, "targets", "labels") == "teacher":
         examples = examples.taught(Path(item["targets"]), settings.teacher_weight)
     asked, passages = open_queries(queries, encoder), open_passages(encoder)

@@ -35,7 +35,8 @@ def test_it_ends_in_time_where_it_says_so(size: tuple[int, int], speed: float, m
     choice = choose(data, make_machine(speed), minutes)
     values = chosen(choice)
     assert data.passage_tokens.unread(values["encoder.passage_length"]) <= 0.05
-    assert (values["data.train_queries"] or size[1]) >= min(size[1], 1000)
+    assert values["data.train_queries"] is None
+    assert (values["denoise.queries"] or size[1]) >= min(size[1], 1000)
     if choice.plan.minutes > minutes:  # then all is conceded that may be
         assert values["mgt.edge_features"] == "product" and values["denoise.candidates"] == 4
 
@@ -45,7 +46,7 @@ def test_without_a_limit_all_is_used_and_95_percent_are_read_whole_if_the_model_
     data = make_facts(tokens=tokens)
     choice = choose(data, make_machine())
     values = chosen(choice)
-    assert (values["mgt.edge_features"], values["data.train_queries"]) == ("cross_encoder", None)
+    assert (values["mgt.edge_features"], values["denoise.queries"]) == ("cross_encoder", None)
     needed = data.passage_tokens.whole(0.95)
     assert min(256, needed) <= values["encoder.passage_length"] <= min(256, needed + 7)
     section = choice.plan.params.train_dual_encoder
@@ -75,13 +76,15 @@ def test_the_gnn_gets_enough_steps(queries: int, fewest: int) -> None:
         assert queries * params.mgt.beta >= 24
 
 
-def test_labels_are_cut_after_passes_of_training() -> None:
-    """And the queries that training leaves out are nodes of the graph."""
-    many, few = (choose(make_facts(queries=10_000), make_machine(4), minutes) for minutes in (20, 15))
-    assert chosen(many)["data.train_queries"] is None and chosen(many)["train_cross_encoder.epochs"] == 0.15
-    found, values = few.plan.facts, chosen(few)
-    assert found.train == values["data.train_queries"] < 10_000
-    assert found.unlabelled == min(10_000 - found.train, 9_000)
+def test_where_time_is_short_m_ce_scores_candidates_of_fewer_queries() -> None:
+    """After passes of training are cut. Every label stays: M_de takes its steps on the queries that are scored."""
+    many, few = (choose(make_facts(queries=10_000), make_machine(4), minutes) for minutes in (20, 12))
+    assert chosen(many)["denoise.queries"] is None and chosen(many)["train_cross_encoder.epochs"] == 0.15
+    values = chosen(few)
+    assert 1000 <= values["denoise.queries"] < 10_000 and few.plan.facts.train == 10_000
+    section, scored = few.plan.params.train_dual_encoder, values["denoise.queries"]
+    assert section.epochs * round(scored / section.batch_size) == pytest.approx(20, abs=2)
+    assert few.plan.minutes < many.plan.minutes
 
 
 def test_sizes_are_within_a_tiny_corpus() -> None:
@@ -105,7 +108,7 @@ def test_what_the_user_set_is_planned_with() -> None:
     assert (choice.plan.facts.train, params.encoder.passage_length) == (12_889, 64)
     # 4 folds of 3,222 queries are 101 batches each, with 3 evaluations.
     assert (values["mgt.alone.epochs"], values["mgt.alone.evaluate_every"]) == (1, 135)
-    assert values["train_dual_encoder.epochs"] == 0.1  # 20 of 201 steps
+    assert (values["denoise.queries"], values["train_dual_encoder.epochs"]) == (1000, 0.65)  # 20 of 31 steps
 
 
 def test_more_time_is_never_used_for_shorter_texts() -> None:

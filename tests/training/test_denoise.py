@@ -25,7 +25,7 @@ def test_by_hand() -> None:
         (3, 20, 0.97),  # nothing labelled, but found
         (4, 21, 0.60),  # its only candidate is labelled: no negative
     ]
-    pairs = [(0, 10), (1, 10), (4, 21), (5, 22)]  # query 5 has no candidate
+    pairs = [(0, 10), (1, 10), (4, 21), (5, 22)]  # no passage of query 5 is scored
     scored = pl.DataFrame(rows, schema=SCORED, orient="row")
     labelled = pl.DataFrame(pairs, schema={"query": pl.Int32, "passage": pl.Int32}, orient="row")
     table, counts = denoise(scored, labelled, positive_threshold=0.9, negative_threshold=0.1)
@@ -35,13 +35,13 @@ def test_by_hand() -> None:
         (1, [10, 17], [16]),
         (3, [20], []),
         (4, [21], []),
-        (5, [22], []),
+        (5, [22], None),
     ]
     assert counts == {
         "queries": 5,
         "queries_without_positive_left_out": 1,
         "queries_given_their_lowest_candidate_as_negative": 1 + 0,
-        "queries_without_negative": 3,
+        "queries_without_negative": 2,
         "labelled_positives": 4,
         "denoised_positives": 3,  # (0, 11), (1, 17), (3, 20)
         "hard_negatives": 3,  # (0, 13), (0, 14), (2, 19)

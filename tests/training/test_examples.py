@@ -92,6 +92,11 @@ def test_examples_on_disk(tmp_path: Path) -> None:
     known = examples.is_known(np.array([0, 4]), np.array([1, 2, 7]))
     assert known.tolist() == [[True, False, False], [False, True, True]]
     pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "other.parquet")
+    unscored = table.with_columns(negatives=pl.Series([None, [1, 3]], dtype=LISTS["negatives"]))
+    write_table(tmp_path / "some.parquet", EXAMPLES, [unscored.to_arrow()])
+    every, scored = (read_examples(tmp_path / "some.parquet", 10, scored=scored) for scored in (False, True))
+    assert every.queries.tolist() == [0, 4] and every.negatives.offsets.tolist() == [0, 0, 2]
+    assert scored.queries.tolist() == [4] and scored.known.tolist() == every.known.tolist() == [1, 42, 47]
     with pytest.raises(UserError, match=r"other.parquet: columns are query int64, expected query int32, positives"):
         read_examples(tmp_path / "other.parquet", 10)
 

@@ -20,7 +20,8 @@ COUNTS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("count", pa.int
 # `query` and `passage` are row numbers in their tables. Sorted by query, then by rank (0 is the best).
 CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
 
-# What a contrastive model trains on: one row for each training query that has a positive.
+# What a contrastive model trains on: one row for each training query that has a positive. Negatives are null where M_ce
+# has not scored the query's candidates.
 EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
 
 # The teacher's log odds that a passage is relevant, of the labelled passages and the scored candidates of each training

@@ -1,8 +1,9 @@
 """Parameters that fit data, machine and time: first what quality asks for, then concessions until it ends in time.
 
 The rules are what short runs on InsuranceQA and XQuAD showed. What is cut first is passes of training: edge features by
-M_ce gain nothing over products, and steps beyond the first hundred gain little. Labels come late, since the graph and
-the baselines gain with each. Lengths that cut texts come last, since what is not read cannot be found.
+M_ce gain nothing over products, and steps beyond the first hundred gain little. Labels are never cut: the graph and the
+baselines gain with each, and what each costs is the scoring of its candidates, which few queries need. Lengths that cut
+texts come last, since what is not read cannot be found.
 """
 
 from collections.abc import Collection, Iterator
@@ -31,7 +32,7 @@ TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
 MOST_PASSES = 10  # over the queries in one training: further ones learn few queries by heart
-FEWEST_QUERIES = 1000  # to which training queries are cut
+FEWEST_SCORED = 1000  # training queries whose candidates M_ce scores
 LENGTHS = (192, 160, 128, 96, 80, 64, 48)  # to which passages are cut, unless a plan warns of it
 
 # What time is spent on; every other choice follows from it and the data. It names parameters, and steps of trainings.
@@ -39,8 +40,8 @@ Wish = dict[str, Any]
 Concession = tuple[str, Any]  # a name of the wish, and the lower value
 M_CE, M_DE, DPR = "train_cross_encoder", "train_dual_encoder", "train_retriever"
 PAIR, CANDIDATES, K = f"{M_CE}.max_length", "denoise.candidates", "build_graph.k"
-QUERIES, LENGTH, FEATURES = "data.train_queries", "encoder.passage_length", "mgt.edge_features"
-# What time is taken from: first what quality hardly feels. Halved training queries and shorter passages come after it.
+SCORED, LENGTH, FEATURES = "denoise.queries", "encoder.passage_length", "mgt.edge_features"
+# What time is taken from: first what quality hardly feels. Fewer scored queries and shorter passages come after it.
 ORDER: list[Concession] = [
     *((FEATURES, "product"), ("evaluations", 5), (f"steps.{M_DE}", 200), (f"steps.{M_CE}", 150), (CANDIDATES, 8)),
     *((K, 12), (f"steps.{DPR}", 100), (f"steps.{M_DE}", 100), (f"steps.{M_CE}", 90), (f"steps.{DPR}", 50)),
@@ -62,7 +63,7 @@ def best(facts: Facts, longest: int) -> Wish:
     """What quality asks for, with a model that reads `longest` tokens."""
     length = min(longest, padded(facts.passage_tokens.whole(WHOLE)))
     return {
-        QUERIES: facts.train,
+        SCORED: facts.train,
         LENGTH: length,
         PAIR: min(longest, PAIR_TOKENS, query_length(facts, longest) + length),
         CANDIDATES: 16,
@@ -103,7 +104,6 @@ class Chooser:
         """Concede until it fits, then take back those concessions that turn out not to be needed."""
         wanted = best(self.facts, self.machine.tokens)
         wish, made = {name: self._own(name, value) for name, value in wanted.items()}, list[Concession]()
-        wish[QUERIES] = self.facts.train
         for name, value in self._order():
             if self._fits(wish):
                 break
@@ -117,9 +117,9 @@ class Chooser:
         return Choice(values=self._changes(wish), plan=self._plan(wish))
 
     def _order(self) -> list[Concession]:
-        halves = [half for n in range(1, 20) if (half := self.facts.train // 2**n) > FEWEST_QUERIES]
+        halves = [half for n in range(1, 20) if (half := self.facts.train // 2**n) > FEWEST_SCORED]
         shorter = [(LENGTH, one) for one in LENGTHS if self.facts.passage_tokens.unread(one) <= CUT]
-        return [*ORDER, *((QUERIES, n) for n in (*halves, FEWEST_QUERIES)), (PAIR, 48), *shorter]
+        return [*ORDER, *((SCORED, n) for n in (*halves, FEWEST_SCORED)), (PAIR, 48), *shorter]
 
     def _fits(self, wish: Wish) -> bool:
         return self.minutes is None or self._plan(wish).minutes <= self.minutes
@@ -132,8 +132,12 @@ class Chooser:
         return self.base.value(name) if self._is_fixed(name) else value
 
     def _plan(self, wish: Wish) -> Plan:
-        sampled = self.facts.sampled(wish[QUERIES], self.base.pair.unlabelled_fraction)
-        return plan(_with(self.base, self._changes(wish)), sampled, self.machine, self.stages)
+        return plan(_with(self.base, self._changes(wish)), self.facts, self.machine, self.stages)
+
+    def _scored(self, wish: Wish) -> int | None:
+        """Training queries whose candidates M_ce scores; None: all."""
+        scored: int | None = wish[SCORED]
+        return None if scored is None or scored >= self.facts.train else scored
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -142,10 +146,8 @@ class Chooser:
         return [one for part in parts for one in part(wish) if not self._is_fixed(one.name)]
 
     def _data(self, wish: Wish) -> Iterator[Change]:
-        facts, longest, n, length = self.facts, self.machine.tokens, wish[QUERIES], wish[LENGTH]
-        limited = n < facts.available and self.minutes is not None
-        why = f"of {facts.available:,}, as many as fit into {self.minutes:g} minutes" if limited else f"all {n:,}"
-        yield Change(QUERIES, n if limited else None, why)
+        facts, longest, length = self.facts, self.machine.tokens, wish[LENGTH]
+        yield Change("data.train_queries", None, f"all {facts.train:,}")
         for name, size, tokens in (
             ("encoder.query_length", query_length(facts, longest), facts.query_tokens),
             (LENGTH, length, facts.passage_tokens),
@@ -155,11 +157,11 @@ class Chooser:
         yield Change(PAIR, wish[PAIR], "tokens of a query and a passage together")
 
     def _training(self, wish: Wish) -> Iterator[Change]:
-        n = wish[QUERIES]
-        fitting = 64 if n >= 2000 else max(2, min(32, n // 4))  # fewer where 64 would leave few steps a pass
-        for section, fewer in ((DPR, fitting), (M_DE, fitting), (M_CE, min(TEACHER_BATCH, max(2, n // 2)))):
+        n, scored = self.facts.train, self._scored(wish) or self.facts.train
+        trained = ((DPR, n, fitting(n)), (M_DE, scored, fitting(scored)), (M_CE, n, min(TEACHER_BATCH, max(2, n // 2))))
+        for section, queries, fewer in trained:
             batch = self._own(f"{section}.batch_size", fewer)
-            passes, taken = _passes(n, batch, wish[f"steps.{section}"])
+            passes, taken = _passes(queries, batch, wish[f"steps.{section}"])
             yield Change(f"{section}.epochs", passes, f"{taken} steps")
             yield Change(f"{section}.batch_size", batch, "queries of a step")
         yield Change(f"{M_CE}.negatives", TEACHER_NEGATIVES, "passages beside a relevant one")
@@ -170,6 +172,7 @@ class Chooser:
         passages, first = self.facts.passages, self.base.train_cross_encoder.range_min
         depth = self._own("mine_candidates.depth", max(2, min(100, passages // 2)))
         last = max(2, min(50, depth))
+        yield Change(SCORED, self._scored(wish), "training queries whose candidates M_ce scores, for M_de to train on")
         yield Change("bm25.depth", min(50, passages), "candidates for each training query")
         yield Change("mine_candidates.depth", depth, "candidates for each training query")
         yield Change("pair.depth", min(self.base.pair.depth, depth), "at most mine_candidates.depth")
@@ -180,7 +183,7 @@ class Chooser:
         yield Change(CANDIDATES, min(wish[CANDIDATES], last), "for each query; M_ce reads them, which takes time")
 
     def _graph(self, wish: Wish) -> Iterator[Change]:
-        n = wish[QUERIES]
+        n = self.facts.train
         rounds = fold_count(self._own("mgt.beta", 1 / max(2, min(MOST_FOLDS, n // FOLD))))
         dear, few = wish[FEATURES] == "cross_encoder", n < 2000
         features = "M_ce's, as in the paper" if dear else "needs no M_ce, and is as good as one that trains briefly"
@@ -224,6 +227,11 @@ class Chooser:
         while size < 128 and 2 * size * length <= CHUNK_TOKENS and 2 * size * text <= at.memory / 2:
             size *= 2
         return size
+
+
+def fitting(queries: int) -> int:
+    """Queries of a batch: fewer than 64 where these would leave few steps a pass."""
+    return 64 if queries >= 2000 else max(2, min(32, queries // 4))
 
 
 def _passes(n: int, batch: int, wanted: int) -> tuple[float, int]:

@@ -51,7 +51,6 @@ def fit(
             raise UserError(f"{setting!r} is no KEY=VALUE: leave a config out, and put quotes around blanks")
     given = [f"data.source={source}", *([] if path is None else [f"data.path={path}"]), *settings]
     fixed = {setting.partition("=")[0] for setting in given}
-    # How many of the queries are used is chosen later, if the user did not.
     every = [] if "data.train_queries" in fixed else ["data.train_queries=null"]
     base = experiment.preview([*given, *every], over=over)
     facts, machine = _looked_at(base, whole=True)

@@ -1,6 +1,6 @@
 """What a data set holds, as far as costs and choices depend on it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from gnn_encoder.core.errors import UserError
@@ -45,26 +45,19 @@ class Facts:
             raise UserError(f"{where}: no passages; add some")
         dev = splits["dev"].queries if "dev" in splits else max(1, round(data.dev_fraction * train.queries))
         available = train.queries - (0 if "dev" in splits else dev)
-        facts = cls(
+        used = min(available, data.train_queries or available)
+        hidden = min(available - used, round(hidden_fraction * available))
+        return cls(
             passages=passages.count,
-            train=available,
+            train=used,
             available=available,
             dev=dev,
             test=splits["test"].queries,
             labels_a_query=train.count / train.queries,
             passage_tokens=passages.lengths,
             query_tokens=train.lengths,
-            unlabelled=sum(1 for _ in read_texts(own)) if own else 0,
+            unlabelled=hidden + (sum(1 for _ in read_texts(own)) if own else 0),
         )
-        return facts.sampled(min(available, data.train_queries or available), hidden_fraction)
-
-    def sampled(self, train: int, hidden_fraction: float) -> Self:
-        """The same where training uses other many queries, and a share of all the others loses its labels."""
-
-        def hidden(used: int) -> int:
-            return min(self.available - used, round(hidden_fraction * self.available))
-
-        return replace(self, train=train, unlabelled=self.unlabelled + hidden(train) - hidden(self.train))
 
     def nodes(self, unlabelled: int | None) -> int:
         """Queries of the graph: those of training, and of those without labels all or so many."""

@@ -56,6 +56,7 @@ class Setting:
 
     Attributes:
         judged: queries of the runs, dev and test.
+        scored: training queries whose candidates M_ce scores.
         rows: of a system's runs.
         nodes, edges: queries of the main graph, and its edges to passages.
         dev_pairs: pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it.
@@ -65,6 +66,7 @@ class Setting:
         """`longest`: tokens that the base model reads."""
         self.params, self.facts, self.longest = params, facts, longest
         self.judged = facts.dev + facts.test
+        self.scored = min(facts.train, params.denoise.queries or facts.train)
         self.rows = self.judged * min(params.retrieve.depth, facts.passages)
         self.nodes = facts.nodes(params.build_graph.unlabelled)
         self.edges = self.nodes * params.build_graph.k
@@ -120,7 +122,8 @@ def count(stage: Declared, at: Setting) -> Steps:
             scored = (facts.train + at.judged) * facts.passages
             return [("other", INDEXED * facts.passages + SCORED * scored + ROW * at.rows)]
         case "train_dual_encoder":
-            return _train_dual_encoder(at, params.value(stage.item["section"]))
+            queries = at.scored if stage.key == "dual_encoder" else facts.train
+            return _train_dual_encoder(at, params.value(stage.item["section"]), queries)
         case "cache_passages":
             return [("read", at.passages(facts.passages))]
         case "mine_candidates":
@@ -128,7 +131,7 @@ def count(stage: Declared, at: Setting) -> Steps:
         case "train_cross_encoder":
             return _train_cross_encoder(at)
         case "denoise":
-            return [("read", at.pairs(facts.train * (params.denoise.candidates + facts.labels_a_query)))]
+            return [("read", at.pairs(at.scored * (params.denoise.candidates + facts.labels_a_query)))]
         case "train_no_gnn":
             return _train_no_gnn(at)
         case "build_graph":
@@ -151,9 +154,9 @@ def count(stage: Declared, at: Setting) -> Steps:
             return []
 
 
-def _train_dual_encoder(at: Setting, section: Any) -> Steps:
-    batches = max(1, round(at.facts.train / section.batch_size))
-    steps, size = steps_of(section.epochs, batches), -(-at.facts.train // batches)
+def _train_dual_encoder(at: Setting, section: Any, queries: int) -> Steps:
+    batches = max(1, round(queries / section.batch_size))
+    steps, size = steps_of(section.epochs, batches), -(-queries // batches)
     return _contrastive(at, section.negatives, section.chunk_size, steps, size) + at.evaluations(
         at.params.dev.evaluations
     )

@@ -51,7 +51,7 @@ def denoise(
 
     Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
     candidates scored below `negative_threshold`. A query without such a negative gets its lowest-scored unlabelled
-    candidate that is not a positive, if there is one.
+    candidate that is not a positive, if there is one. A query none of whose passages is scored has null for negatives.
 
     Args:
         scored: columns query, passage, score (the teacher's, 0..1).
@@ -74,6 +74,8 @@ def denoise(
         rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")
     )
     table = examples_table(*(pl.concat(both).sort("query", "passage") for both in ((pairs, found), (hard, fallback))))
+    asked = pl.col("query").is_in(scored["query"].unique().implode())
+    table = table.with_columns(negatives=pl.when(asked).then("negatives"))
     queries = scored["query"].n_unique()
     counts = {
         "queries": len(table),

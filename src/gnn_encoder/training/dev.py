@@ -23,7 +23,7 @@ class DevSample:
 
 
 def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
-    """A fixed random sample of the judged dev queries."""
+    """A fixed random sample of the judged queries, of those with a row in `pairs`."""
     judged = pairs["query"].unique().sort().to_numpy().astype(np.int64)
     chosen = np.random.default_rng(seed).permutation(judged)[:size]
     return np.sort(chosen)

@@ -168,22 +168,30 @@ def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> p
     return examples_table(pairs, candidates.join(pairs, on=["query", "passage"], how="anti"))
 
 
-def to_examples(table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None) -> Examples:
-    """An EXAMPLES table as arrays; `pairs` (query, passage) are known to be relevant besides the table's positives."""
+def to_examples(
+    table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None, *, scored: bool = False
+) -> Examples:
+    """An EXAMPLES table as arrays.
+
+    Args:
+        pairs: columns query, passage; known to be relevant besides the table's positives.
+        scored: leave out the queries whose candidates M_ce has not scored (`denoise.queries`).
+    """
     positives = table.select("query", pl.col("positives").alias("passage")).explode("passage")
+    items = table.drop_nulls("negatives") if scored else table
     return Examples(
-        queries=table["query"].to_numpy().astype(np.int64),
-        positives=_ragged(table["positives"]),
-        negatives=_ragged(table["negatives"]),
+        queries=items["query"].to_numpy().astype(np.int64),
+        positives=_ragged(items["positives"]),
+        negatives=_ragged(items["negatives"].fill_null([])),
         known=pair_keys((positives if pairs is None else pl.concat([pairs, positives])).unique(), n_passages),
         n_passages=n_passages,
     )
 
 
-def read_examples(path: Path, n_passages: int) -> Examples:
-    """Read an EXAMPLES table as `Examples`."""
+def read_examples(path: Path, n_passages: int, *, scored: bool = False) -> Examples:
+    """Read an EXAMPLES table by `to_examples`."""
     open_table(path, EXAMPLES)
-    return to_examples(pl.read_parquet(path), n_passages)
+    return to_examples(pl.read_parquet(path), n_passages, scored=scored)
 
 
 def _ragged(lists: pl.Series) -> Ragged:

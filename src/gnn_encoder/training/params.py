@@ -79,6 +79,9 @@ class TeacherScore(Section):
 class Denoise(Section):
     """Which candidates M_ce calls positives and negatives."""
 
+    # Training queries whose candidates are scored, a random sample, which M_de trains on. The others have no hard
+    # negatives. null: all.
+    queries: Count | None = None
     range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that are considered; 0 is the best
     range_max: Count  # the rank after the last one that is considered
     candidates: Count  # candidates that are scored for each query, most of them from the first of these ranks
