@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForSequenceClassification
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
@@ -176,8 +176,14 @@ def cut_weights(folder: Path) -> None:
 
 
 def only_a_pickle(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+
+
+def more_tokens(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["[one more]"])
+    tokenizer.save_pretrained(folder)
 
 
 def no_tokenizer(folder: Path) -> None:
@@ -194,10 +200,13 @@ def no_tokenizer(folder: Path) -> None:
         cut_weights,
         only_a_pickle,
         no_tokenizer,
+        more_tokens,
+        spoil_config(hidden_dropout_prob="none"),
+        spoil_config(model_type="led", classifier_dropout=0.0),
         lambda folder: (folder / "config.json").write_text("{"),
         lambda folder: shutil.rmtree(folder),
     ],
-    ids=["size", "layers", "type", "cut", "pickle", "tokenizer", "json", "gone"],
+    ids=["size", "layers", "type", "cut", "pickle", "tokenizer", "tokens", "field", "decoder", "json", "gone"],
 )
 def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     folder = tmp_path / "model"
@@ -208,6 +217,24 @@ def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Cal
     text = str(caught.value)
     assert "\n" not in text
     assert text.startswith(f"model {str(folder)!r}")
+
+
+def test_what_says_how_to_convert_a_pickle(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    only_a_pickle(folder)
+    with pytest.raises(UserError, match="its weights are a pickle") as caught:
+        new(folder)
+    exec(str(caught.value).split('"')[1])
+    assert DualEncoder.fingerprint(folder) == DualEncoder.fingerprint(tiny_model)
+
+
+def test_tokens_without_an_embedding(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    more_tokens(folder)
+    rule = r"its tokenizer numbers tokens up to 1174, but it has 1174 embeddings; name files that belong together, or"
+    for load in (new, lambda place: CrossEncoder.from_pretrained(Source(str(place)), settings(place))):
+        with pytest.raises(UserError, match=rule):
+            load(folder)
 
 
 def test_models_inside_packages() -> None:

@@ -17,7 +17,8 @@ from gnn_encoder.dual_cross.warm_start import set_word_frequencies
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.params import Encoder
-from gnn_encoder.models.pretrained import Source, check_length
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.models.structure import check_length
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import Batches, chunks
 from gnn_encoder.training.loop import Settings, fit, write_history

@@ -9,13 +9,14 @@ import shutil
 from pathlib import Path
 
 from tokenizers import normalizers
+from transformers import AutoConfig
 
 from gnn_encoder.core.errors import not_built
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.onnx_graph import export
-from gnn_encoder.models.query_encoder import CONFIG, FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
+from gnn_encoder.models.query_encoder import FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
 from gnn_encoder.pipeline import project
 
 OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
@@ -73,7 +74,9 @@ def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, 
     """
     config = json.loads((encoder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
     config.pop("max_length", None)  # that of a call, which some models were saved with
-    write_json(target / TOKENIZER_CONFIG, {**config, "model_max_length": settings.query_length})
+    write_json(
+        target / TOKENIZER_CONFIG, {**config, "model_max_length": settings.query_length, "padding_side": "right"}
+    )
     tokenizer = query_tokenizer(encoder)
     if settings.query_prefix and prefixed:
         then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
@@ -115,7 +118,7 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
     for path in modules:
         (folder / path).mkdir(exist_ok=True)
     pooling = {
-        "word_embedding_dimension": json.loads((encoder / CONFIG).read_text(encoding="utf-8"))["hidden_size"],
+        "word_embedding_dimension": AutoConfig.from_pretrained(encoder).hidden_size,
         "pooling_mode_cls_token": settings.pooling == "cls",
         "pooling_mode_mean_tokens": settings.pooling == "mean",
     }

@@ -7,13 +7,15 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.batch import Batch, TextModel, pool
 from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.models.structure import check_vocabulary
 
 HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
 HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them
@@ -38,7 +40,9 @@ class CrossEncoder(TextModel):
         cls, source: Source, params: Encoder, *, pooling: Literal["cls", "mean"] = "cls", seed: int = 0
     ) -> Self:
         """Start from a base model, with a new head whose weights are drawn at random with `seed`."""
-        head: nn.Linear | None = None
+        head, tokenizer = None, load_tokenizer(source)
+        if pooling == "cls" and tokenizer.cls_token is None:
+            raise UserError(f"model {source.model!r} has no [CLS] token: set train_cross_encoder.pooling to mean")
         if pooling == "cls":
             kind = AutoModelForSequenceClassification
             model = load_model(source, dropout=params.dropout, kind=kind, seed=seed, num_labels=1)
@@ -47,7 +51,7 @@ class CrossEncoder(TextModel):
             head = nn.Linear(int(model.config.hidden_size), 1)
             nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
             nn.init.zeros_(head.bias)
-        tokenizer = load_tokenizer(source)
+        check_vocabulary(source.model, model, tokenizer)
         return cls(model=model, head=head, tokenizer=tokenizer, precision=params.precision).to(device())
 
     @classmethod
@@ -58,7 +62,7 @@ class CrossEncoder(TextModel):
             found = load_file(weights)
             head = nn.Linear(found["weight"].shape[1], 1)
             head.load_state_dict(found)
-        kind = AutoModelForSequenceClassification if head is None else AutoModel
+        kind = AutoModelForSequenceClassification if head is None else None
         model = load_model(source, dropout=0.0, kind=kind)
         return cls(model=model, head=head, tokenizer=load_tokenizer(source), precision=precision).to(device())
 

@@ -19,7 +19,8 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.models.batch import Batch, TextModel, embedding
 from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
-from gnn_encoder.models.pretrained import Source, check_length, load_model, load_tokenizer
+from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.models.structure import check_length, check_vocabulary, freeze_lower
 
 SETTINGS = "dual_encoder.json"
 
@@ -67,7 +68,8 @@ class DualEncoder(TextModel):
     def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
         """Start from the base model of `params.yaml`."""
         source = Source(params.model, params.revision, params.trust_remote_code)
-        model = load_model(source, dropout=params.dropout)
+        model, tokenizer = load_model(source, dropout=params.dropout), load_tokenizer(source)
+        check_vocabulary(params.model, model, tokenizer)
         check_length(model, "encoder.query_length", params.query_length)
         check_length(model, "encoder.passage_length", params.passage_length)
         check_length(model, "dual_cross.max_length", pair_length or 0)
@@ -76,7 +78,7 @@ class DualEncoder(TextModel):
         return cls(
             query=model,
             passage=model if params.shared else load_model(source, dropout=params.dropout),
-            tokenizer=load_tokenizer(source),
+            tokenizer=tokenizer,
             settings=settings,
             precision=params.precision,
         ).to(device())
@@ -142,11 +144,7 @@ class DualEncoder(TextModel):
         if layers == 0:
             return
         for model in {self.query, self.passage}:
-            stack = getattr(getattr(model, "encoder", None), "layer", ())
-            if layers > len(stack):
-                raise UserError(f"encoder.frozen_layers is {layers}: the model has {len(stack)} layers; lower it")
-            for module in (model.embeddings, *stack[:layers]):
-                module.requires_grad_(False)
+            freeze_lower(model, layers)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""

@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from torch import nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForTextEncoding,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
 from gnn_encoder.core.errors import UserError
@@ -50,7 +58,11 @@ class Source:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a model, with its own truncation and padding switched off."""
+    """The fast tokenizer of a model, with its own truncation and padding switched off.
+
+    It cuts and pads on the right, whatever the model's files say: batches are built so from tokens on disk, and BERT's
+    kind numbers positions from the left, so that with padding there a vector would depend on what is in its batch.
+    """
     with explained(source.model):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             resolve(source.model), revision=source.revision, trust_remote_code=source.trust_remote_code, use_fast=True
@@ -61,18 +73,19 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
         raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
     tokenizer._tokenizer.no_truncation()
     tokenizer._tokenizer.no_padding()
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
     for name in ("is_local", "local_files_only"):  # these say how it was found, which no saved copy should record
         tokenizer.init_kwargs.pop(name, None)
     return tokenizer
 
 
 def load_model(
-    source: Source, *, dropout: float, kind: Any = AutoModel, seed: int = 0, **options: object
+    source: Source, *, dropout: float, kind: Any = None, seed: int = 0, **options: object
 ) -> PreTrainedModel:
     """A transformer in float32 with its dropout set, from safetensors only.
 
     Args:
-        kind: the `AutoModel...` class.
+        kind: the `AutoModel...` class; None: what encodes texts, which is the encoder alone of T5 and its like.
         seed: decides the weights that the folder does not hold and that are drawn at random (a new head, or a pooler
             that nothing reads).
         options: fields of the model's configuration to set.
@@ -80,14 +93,13 @@ def load_model(
     with explained(source.model):
         origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
         config = AutoConfig.from_pretrained(resolve(source.model), **origin)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
-            if hasattr(config, name):
-                setattr(config, name, dropout)
-        for name, value in options.items():
+        for name, value in (_dropouts(config, dropout) | options).items():
             setattr(config, name, value)
         model: PreTrainedModel
         with torch.random.fork_rng():
             torch.manual_seed(seed)
+            kind = kind or _encoding(source.model, config)
+            _check_safe(Path(resolve(source.model)), kind)
             model, report = kind.from_pretrained(
                 resolve(source.model),
                 config=config,
@@ -102,24 +114,37 @@ def load_model(
     return model
 
 
-def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
-    """Make sure that the model has a position for each of `tokens` tokens.
+def _dropouts(config: PretrainedConfig, dropout: float) -> dict[str, object]:
+    """The dropouts of a configuration by its own names; one that is None there follows another."""
+    found = config.to_dict().items()
+    return {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
+
+
+def _encoding(name: str, config: PretrainedConfig) -> Any:
+    """The `AutoModel...` class of what gives the states of a text's tokens.
 
     Args:
-        name: the parameter that sets `tokens`.
+        name: of the model, for the error.
     """
-    limit = positions(model)
-    if limit is not None and tokens > limit:
-        raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
+    if type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "auto_map"):
+        return AutoModelForTextEncoding
+    if config.is_encoder_decoder:
+        raise UserError(
+            f"model {name!r} is an encoder-decoder, and transformers has no encoder alone of type {config.model_type}; "
+            "take an encoder, or T5's"
+        )
+    return AutoModel
 
 
-def positions(model: PreTrainedModel) -> int | None:
-    """The most tokens that the model has positions for; None for relative and rotary ones, which have no limit."""
-    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if not isinstance(table, nn.Embedding):
-        return None
-    # RoBERTa numbers positions from padding_idx + 1 on.
-    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+def _check_safe(folder: Path, kind: Any) -> None:
+    """Refuse weights in a pickle, which can hold code, and say how to convert them without running any."""
+    if any(folder.glob("pytorch_model*.bin")) and not any(folder.glob("*.safetensors")):
+        place = str(folder)
+        convert = f"M.from_pretrained({place!r}, weights_only=True).save_pretrained({place!r})"
+        raise UserError(
+            f"model {place!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
+            f'python -c "from transformers import {kind.__name__} as M; {convert}"'
+        )
 
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
@@ -140,7 +165,7 @@ def explained(model: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())[:300]
         raise UserError(
             f"model {model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with safetensors, a hub "

@@ -17,7 +17,8 @@ from transformers.utils.hub import cached_file
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Encoder, Untouched
-from gnn_encoder.models.pretrained import Source, explained, positions, resolve
+from gnn_encoder.models.pretrained import Source, explained, resolve
+from gnn_encoder.models.structure import positions
 
 log = logging.getLogger(__name__)
 UNLIMITED = sys.maxsize

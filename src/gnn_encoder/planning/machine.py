@@ -81,7 +81,7 @@ def measure(
     load, model = time.thread_time() - began, cast(PreTrainedModel, encoder.query)
     config: Any = model.config
     source = Source(params.encoder.model, params.encoder.revision, params.encoder.trust_remote_code)
-    tokens = readable(model, own_settings(source)) or config.max_position_embeddings
+    tokens = readable(model, own_settings(source)) or max(passage_length, pair_length)
     size, few = params.encoder.batch_tokens, passages[:TRAINED]
     asked = [queries[i % len(queries)] for i in range(len(few))]
     speeds = {"start": IMPORTED + load, "gnn": _gnn_edge(params, config.hidden_size)}

@@ -18,7 +18,8 @@ from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.params import Encoder
-from gnn_encoder.models.pretrained import Source, check_length
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.models.structure import check_length
 from gnn_encoder.training.contrastive import Batches, chunks
 from gnn_encoder.training.dev_score import reranking_score
 from gnn_encoder.training.examples import Examples, TrainingBatch, examples_from_candidates, to_examples

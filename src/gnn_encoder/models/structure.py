@@ -1,0 +1,64 @@
+"""What a transformer is made of: positions, rows of embeddings, layers; by the names that all of transformers share."""
+
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from gnn_encoder.core.errors import UserError
+
+
+def check_vocabulary(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make sure that the model has an embedding for every token.
+
+    Args:
+        name: of the model, for the error.
+    """
+    table: Any = model.get_input_embeddings()
+    largest, rows = max(tokenizer.get_vocab().values()), len(table.weight)
+    if largest >= rows:
+        raise UserError(
+            f"model {name!r}: its tokenizer numbers tokens up to {largest}, but it has {rows} embeddings; name files "
+            "that belong together, or give the model a row a token (resize_token_embeddings of transformers)"
+        )
+
+
+def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
+    """Make sure that the model has a position for each of `tokens` tokens.
+
+    Args:
+        name: the parameter that sets `tokens`.
+    """
+    limit = positions(model)
+    if limit is not None and tokens > limit:
+        raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
+
+
+def freeze_lower(model: nn.Module, layers: int) -> None:
+    """Exclude the lowest `layers` layers from training, and what comes before them: the embeddings and what maps them.
+
+    The layers are the first list of as many modules as the configuration counts layers, and parameters are in the order
+    in which a text passes them.
+    """
+    config: Any = model.config
+    total = config.num_hidden_layers
+    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    stack = next((one for one in lists if len(one) == total), None)
+    if stack is None:
+        raise UserError(f"encoder.frozen_layers is {layers}: the layers of this model share their weights; set it to 0")
+    if layers > total:
+        raise UserError(f"encoder.frozen_layers is {layers}: the model has {total} layers; lower it")
+    last = list(stack[layers - 1].parameters())[-1]
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+        if parameter is last:
+            return
+
+
+def positions(model: PreTrainedModel) -> int | None:
+    """The most tokens that the model has positions for; None for relative and rotary ones, which have no limit."""
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    # RoBERTa numbers positions from padding_idx + 1 on.
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)

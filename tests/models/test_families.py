@@ -1,0 +1,126 @@
+"""Every family of encoders is trained, encodes alone and in a batch, is exported, and loads elsewhere, to 1e-5."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.encoding.corpus import alone, embed_passages
+from gnn_encoder.encoding.inputs import Inputs
+from gnn_encoder.encoding.pairs import logits_of
+from gnn_encoder.encoding.streaming import encode_rows
+from gnn_encoder.exporting.query_encoder import MODEL, export_onnx, export_sentence_transformer
+from gnn_encoder.growing.encoding import TokensInMemory
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.models.query_encoder import QueryEncoder
+from gnn_encoder.pipeline import project
+
+from .families import FAMILIES, TEXTS, save_family
+from .test_dual_encoder import settings
+
+ROWS = np.arange(len(TEXTS))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def base(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_family(tmp_path_factory.mktemp(family) / "base", family)
+
+
+def new(base: Path, frozen: int) -> DualEncoder:
+    encoder = DualEncoder.from_pretrained(settings(base, query_length=16, passage_length=16, temperature=1.0))
+    encoder.freeze_lower(frozen)
+    return encoder
+
+
+def step(encoder: DualEncoder) -> None:
+    """One of Eq. 2, with texts as queries and as passages."""
+    batch = alone(encoder, TokensInMemory(TEXTS, encoder.tokenizer)).batch(np.arange(4))
+    scores = encoder.encode_queries(batch) @ encoder.encode_passages(batch).T
+    F.cross_entropy(scores, torch.tensor([3, 2, 1, 0])).backward()
+    torch.optim.SGD([one for one in encoder.parameters() if one.requires_grad], lr=0.1).step()
+
+
+@pytest.fixture(scope="module")
+def trained(family: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    encoder = new(base, frozen=0)
+    step(encoder.train())
+    encoder.save(folder := tmp_path_factory.mktemp(family) / "trained")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Path) -> NDArray[np.float32]:
+    """Each text alone."""
+    encoder = DualEncoder.load(trained, precision="fp32").for_inference()
+    found = np.concatenate([encoder.embed_queries([text]) for text in TEXTS])
+    assert np.ptp(found, axis=0).max() > 0.01
+    return found
+
+
+def test_alone_and_in_a_batch(trained: Path, expected: NDArray[np.float32], tmp_path: Path) -> None:
+    encoder = DualEncoder.load(trained, precision="fp32").for_inference()
+    from_disk = embed_passages(encoder, TokensInMemory(TEXTS, encoder.tokenizer), 4096, ROWS)
+    served = QueryEncoder.open(trained, tmp_path)
+    for found in (
+        encoder.embed_queries(TEXTS),
+        from_disk,
+        served.embed_queries(TEXTS),
+        served.embed_queries(TEXTS[:1]),
+    ):
+        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-5)
+
+
+def test_exports(trained: Path, expected: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "encoder", lambda system: trained)
+    for name, export in (("st", export_sentence_transformer), ("onnx", export_onnx)):
+        (tmp_path / name).mkdir()
+        export("gnn_encoder", tmp_path / name)
+    loaded = SentenceTransformer(str(tmp_path / "st"), device="cpu")
+    onnx = QueryEncoder(tmp_path / "onnx" / MODEL, Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json")))
+    for found in (loaded.encode(TEXTS), loaded.encode(TEXTS[:1]), onnx.embed_queries(TEXTS)):
+        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-5)
+
+
+def test_frozen_layers(family: str, base: Path) -> None:
+    if family == "albert":
+        with pytest.raises(UserError, match=r"^encoder.frozen_layers is 1: .* share their weights; set it to 0$"):
+            new(base, frozen=1)
+        return
+    encoder = new(base, frozen=2)
+    before = {name: value.clone() for name, value in encoder.query.named_parameters()}
+    step(encoder)
+    moved = [name for name, value in encoder.query.named_parameters() if not torch.equal(value, before[name])]
+    layers = {next((part for part in name.split(".") if part.isdigit()), "after") for name in moved}
+    assert {"2"} <= layers <= {"2", "after"} and not [name for name in moved if name.startswith("embed")]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_cross_encoder(family: str, base: Path, tmp_path: Path, pooling: str) -> None:
+    made = settings(base)
+    if (family, pooling) == ("t5", "cls"):
+        with pytest.raises(UserError, match=r"has no \[CLS\] token"):
+            CrossEncoder.from_pretrained(Source(str(base)), made, pooling="cls")
+        return
+    model = CrossEncoder.from_pretrained(Source(str(base)), made, pooling=pooling)  # type: ignore[arg-type]
+    tokens = TokensInMemory(TEXTS, model.tokenizer)
+    pairs = Inputs.pairs(tokens, ROWS, tokens, ROWS[::-1].copy(), model.template, 24)
+    F.softplus(-model.logits(pairs.batch(ROWS))).sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    model.save(tmp_path / "saved")
+    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
+    one_by_one = [encode_rows(pairs, ROWS[i : i + 1], loaded.column_of_logits, 4096, 1) for i in ROWS]
+    np.testing.assert_allclose(logits_of(model.eval(), pairs, 4096), np.concatenate(one_by_one)[:, 0], atol=1e-4)
+    assert loaded.embed(pairs.batch(ROWS)).shape == (len(ROWS), loaded.dimension)
