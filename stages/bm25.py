@@ -7,6 +7,7 @@ relevant ones. Relevant are the judged passages or, in data that are judged by a
 import polars as pl
 
 from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_answered
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
 from gnn_encoder.core.runs import read_run
@@ -27,10 +28,12 @@ def main(stage: Stage) -> None:
     asked = read_column(project.queries("train"), "text").to_pylist()
     found = pl.DataFrame(candidates_table(*index.search(asked, params.bm25.depth)))
     pairs = relevant_pairs(*project.tables("train"))
+    found = Identical.read(project.IDENTICAL, "train").distinct(found, pairs)
     write_table(runs / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:
         path = runs / project.run_file(LEXICAL, split).name
-        write_bm25_run(index, project.queries(split), project.PASSAGES, params.retrieve.depth, path)
+        identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
+        write_bm25_run(index, project.queries(split), project.PASSAGES, depth, path, identical)
     write_dev(stage, read_run(runs / project.run_file(LEXICAL, "dev").name))
 
 

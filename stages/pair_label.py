@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
@@ -43,7 +44,8 @@ def main(stage: Stage) -> None:
         vectors = embed_table("retriever", queries, params.encoder)
         found = exact_top_k(project.embeddings("retriever"), vectors, pair.depth, name="pair.depth")
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
-        hidden, candidates = relevant_pairs(*project.tables(UNLABELLED)), pl.DataFrame(candidates_table(*found))
+        hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
+        candidates = identical.distinct(pl.DataFrame(candidates_table(*found)), hidden)
         pretraining, quality = label_unlabelled(candidates, hidden, pair, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)

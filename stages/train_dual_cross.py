@@ -6,6 +6,7 @@ hard negatives, like M_de. They differ only in what E_P reads: a passage togethe
 
 from pathlib import Path
 
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.dual_cross.views import check_queries, generated_examples, open_views
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -24,7 +25,8 @@ def main(stage: Stage) -> None:
     params, title, paired = stage.params, title_of(stage.key), stage.item == "paired"
     start = stage.once("pretrained", lambda folder: pretrain(params, folder, paired=paired, title=title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES), scored=True)
+    identical = Identical.read(project.IDENTICAL, "train")
+    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES), identical, scored=True)
     train(encoder, examples, project.queries("train"), "dual_cross.finetune", params, stage.scratch, title)
 
 
@@ -32,7 +34,8 @@ def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
     """Train the base model; `paired`: E_P reads a passage together with a query, or else alone, as in the baseline."""
     section, base = params.dual_cross, params.encoder.model_copy(update={"shared": params.dual_cross.shared})
     encoder = DualEncoder.from_pretrained(base, pair_length=section.max_length if paired else None)
-    examples = generated_examples(count_rows(project.PASSAGES), section.views, section.queries, params.seed)
+    drawn, identical = (section.views, section.queries, params.seed), Identical.read(project.IDENTICAL, None)
+    examples = generated_examples(count_rows(project.PASSAGES), *drawn, identical)
     train(encoder, examples, project.GENERATED_QUERIES, "dual_cross.pretrain", params, folder, title)
 
 

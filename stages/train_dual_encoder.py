@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -23,7 +24,8 @@ def main(stage: Stage) -> None:
         encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"shared": shared}))
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), scored=True)
+    identical = Identical.read(project.IDENTICAL, "train" if queries == project.queries("train") else None)
+    examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), identical, scored=True)
     examples = examples.weighed(logged_counts(queries))
     if getattr(settings, "targets", "labels") == "teacher":
         examples = examples.taught(Path(item["targets"]), settings.teacher_weight)

@@ -173,7 +173,7 @@ def inspect(
 ) -> None:
     """Print what an experiment's data hold.
 
-    These are counts, lengths in tokens, judgements, duplicates and examples.
+    These are counts, lengths in tokens, judgements, copies and examples.
 
     \b
     Examples:

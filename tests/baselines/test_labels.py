@@ -13,6 +13,7 @@ import pytest
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.runs import as_run, read_run, write_run
 from gnn_encoder.core.storage.fingerprint import fingerprint
@@ -88,7 +89,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
             found = exact_top_k(project.embeddings(BASE), vectors, params.retrieve.depth)
             qids = read_column(queries, "qid").to_pylist()
             write_run(project.run_file(BASE, split), qids, read_column(project.PASSAGES, "pid"), *found, BASE)
-            write_bm25_run(bm25, queries, project.PASSAGES, params.retrieve.depth, project.run_file("bm25", split))
+            lexical, depth = project.run_file("bm25", split), params.retrieve.depth
+            write_bm25_run(bm25, queries, project.PASSAGES, depth, lexical, Identical())
     return root
 
 

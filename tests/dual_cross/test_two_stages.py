@@ -113,7 +113,7 @@ def test_generated_examples_by_hand() -> None:
         *(0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3)
     ]
     # Queries 3, 4 and 5 are of passage 1: whichever of them is asked, that passage is no negative.
-    known = examples.is_known(np.array([3, 4, 5, 6]), np.array([1, 2]))
+    known = examples.is_spared(np.array([[3, 4, 5, 6]]).T, np.array([1, 2]))
     assert known.tolist() == [[True, False], [True, False], [True, False], [False, True]]
     assert np.diff(examples.negatives.offsets).tolist() == [0] * 12
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index, top, write_bm25_run
@@ -97,7 +99,8 @@ def test_top_equals_a_full_sort() -> None:
         assert values.tolist() == scores[expected[:depth]].tolist()
 
 
-def test_run_file(passages: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("own", "found"), [(None, ["p2", "p4"]), (2, ["p4", "p0"]), (0, ["p2", "p4"])])
+def test_run_file(passages: Path, tmp_path: Path, own: int | None, found: list[str]) -> None:
     queries = write_queries(tmp_path / "q.parquet", ["xylophone", "smooth bark"])
     path = tmp_path / "dev.trec.gz"
     write_bm25_run(
@@ -106,9 +109,10 @@ def test_run_file(passages: Path, tmp_path: Path) -> None:
         passages,
         2,
         path,
+        Identical(own=pl.DataFrame({"query": [1], "passage": [own]})) if own is not None else Identical(),
     )
     lines = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
-    assert [(line[0], line[2], line[5]) for line in lines] == [("q1", "p2", "bm25"), ("q1", "p4", "bm25")]
+    assert [(line[0], line[2], line[5]) for line in lines] == [("q1", pid, "bm25") for pid in found]
 
 
 def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:

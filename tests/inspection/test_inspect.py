@@ -1,5 +1,6 @@
 """`gnn-encoder inspect` on the samples: what it prints."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -103,3 +104,20 @@ def test_a_log_whose_texts_are_cut(inspect: Callable[..., tuple[int, str, str]],
     assert "  left out: 1 rows of unknown passages, 1 rows without a word" in lines
     assert "passages: 2, 0 with a title" in lines
     assert "  example p1#0: Ash is a tree." in lines
+
+
+def test_queries_that_are_passages_but_those_that_are_judged(
+    inspect: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / "source"
+    shutil.copytree(TINY / "beir", folder)
+    text = "A whole passage that is asked for."
+    with (folder / "corpus.jsonl").open("a") as file:
+        file.write(json.dumps({"_id": "own", "text": text}) + "\n")
+    other = json.loads((folder / "corpus.jsonl").read_text().partition("\n")[0])["_id"]
+    for name, pid in (("asks", other), ("judged", "own")):
+        with (folder / "queries.jsonl").open("a") as file:
+            file.write(json.dumps({"_id": name, "text": text}) + "\n")
+        with (folder / "qrels" / "test.tsv").open("a") as file:
+            file.write(f"{name}\t{pid}\t1\n")
+    assert inspect(source="beir", path=str(folder))[1].splitlines()[-1] == "queries that are passages themselves: 1"

@@ -1,8 +1,13 @@
 """The pool of a step: the corpus whole, or a sample whose estimate of the softmax's sum is right on average."""
 
 import numpy as np
+import polars as pl
+import pytest
+import torch
 
-from gnn_encoder.mgt.corpus_softmax import Pool
+from gnn_encoder.core.identical import Identical
+from gnn_encoder.mgt.corpus_softmax import Pool, corpus_loss
+from gnn_encoder.training.examples import to_examples
 
 CERTAIN = np.array([7, 3, 7, 90])
 
@@ -28,3 +33,20 @@ def test_the_estimated_sum_is_right_on_average() -> None:
         estimates.append((values[pool.passages] * np.exp(pool.stands_for)).sum())
     error = np.std(estimates) / np.sqrt(len(estimates))
     assert abs(np.mean(estimates) - values.sum()) < 4 * error
+
+
+def test_copies_of_positives_and_the_query_itself_are_not_in_the_sum() -> None:
+    """Query 0 asks for passage 1, of which 3 is a copy; query 1 for 0, and it is passage 2 itself."""
+    own = pl.DataFrame({"query": [1], "passage": [2]})
+    same = Identical(copies=np.array([3]), firsts=np.array([1]), own=own)
+    table = pl.DataFrame({"query": [0, 1], "positives": [[1], [0]], "negatives": [[0], [1]]})
+    queries, passages = torch.eye(2, requires_grad=True), torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
+    pool = Pool(np.arange(4), np.zeros(4, dtype=np.float32))
+    loss = corpus_loss(queries, passages, pool, np.array([0, 1]), to_examples(table, 4, identical=same), 1.0)
+    # The scores of query 0 are 0, 1, 2, 4, of which the last is left out; of query 1: 1, 0, 3, 5 without the third.
+    expected = (np.log(np.exp([0, 1, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert queries.grad is not None and queries.grad.isfinite().all()
+    part = Pool(np.array([0, 1, 2]), np.zeros(3, dtype=np.float32))
+    assert part.spared(np.array([0, 1]), to_examples(table, 4, identical=same))[1].tolist() == [2]

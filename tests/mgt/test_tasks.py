@@ -135,7 +135,7 @@ class World:
 
     def loss(self, batch: TrainingBatch, h_q: Tensor, passages: Tensor) -> Tensor:
         scores = self.encoder.scale * h_q[batch.queries] @ passages[batch.passages].T
-        known = torch.from_numpy(self.examples.is_known(batch.queries, batch.passages))
+        known = torch.from_numpy(self.examples.is_spared(batch.queries[:, None], batch.passages))
         own = torch.eye(*scores.shape, dtype=torch.bool)
         return F.cross_entropy(scores.masked_fill(known & ~own, -torch.inf), torch.arange(len(batch.queries)))
 

@@ -1,5 +1,6 @@
 """What is chosen on literal data and machines: it fits where it says so, reads 95% whole, keeps the floors."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,5 +132,10 @@ def test_what_hurts() -> None:
         "raise encoder.passage_length, up to 256"
     )
     assert list(hurts(choose(data, machine, 60).plan)) == []
+    same = choose(replace(data, copies=1_200, own=60), machine, 60).plan
+    assert [line.split(":")[0] for line in hurts(same)] == [
+        "1,200 passages are exact copies of another",
+        "60 queries are passages themselves",
+    ]
     few = choose(make_facts(queries=90), machine, 60).plan
     assert [line.split(":")[0] for line in hurts(few)] == ["90 training queries are few", "15 dev queries are few"]

@@ -59,7 +59,7 @@ def test_step(
     for i, query in enumerate(batch.queries):
         drawn = batch.passages[4 + 2 * i : 6 + 2 * i]
         # What is drawn at random for a query without negatives may be relevant.
-        negatives = [p for p in drawn if not examples.is_known(np.array([query]), np.array([p]))]
+        negatives = [p for p in drawn if not examples.is_spared(np.array([query]), np.array([p]))]
         logits = torch.cat([logit(model, texts, query, passage) for passage in [batch.passages[i], *negatives]])
         if loss == "pointwise":
             losses.append(-torch.log(torch.cat([logits[:1].sigmoid(), 1 - logits[1:].sigmoid()])))

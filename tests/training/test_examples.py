@@ -50,8 +50,8 @@ def test_draw_is_distinct_where_the_list_is_long_enough() -> None:
     assert lists.draw(np.array([0]), 3, np.random.default_rng(0)).tolist() == [[5, 5, 5]]
 
 
-def test_is_known(examples: Examples) -> None:
-    found = examples.is_known(np.array([1, 2]), np.array([0, 1, 3, 11]))
+def test_is_spared(examples: Examples) -> None:
+    found = examples.is_spared(np.array([[1, 2]]).T, np.array([0, 1, 3, 11]))
     assert found.tolist() == [[True, False, True, False], [False, True, False, True]]
 
 
@@ -89,7 +89,7 @@ def test_examples_on_disk(tmp_path: Path) -> None:
     assert examples.queries.tolist() == [0, 4]
     assert (examples.positives.values.tolist(), examples.positives.offsets.tolist()) == ([1, 2, 7], [0, 1, 3])
     assert (examples.negatives.values.tolist(), examples.negatives.offsets.tolist()) == ([1, 3], [0, 0, 2])
-    known = examples.is_known(np.array([0, 4]), np.array([1, 2, 7]))
+    known = examples.is_spared(np.array([[0, 4]]).T, np.array([1, 2, 7]))
     assert known.tolist() == [[True, False, False], [False, True, True]]
     pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "other.parquet")
     unscored = table.with_columns(negatives=pl.Series([None, [1, 3]], dtype=LISTS["negatives"]))
@@ -108,7 +108,7 @@ def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examp
     assert batch.passages.shape == (12,)
     hard = batch.passages[4:].reshape(4, 2)
     for item, positive, negatives in zip(items, batch.passages[:4], hard, strict=True):
-        assert examples.is_known(np.array([item]), np.array([positive]))[0, 0]
+        assert examples.is_spared(np.array([item]), np.array([positive]))[0]
         span = slice(*examples.negatives.offsets[item : item + 2])
         assert len(set(negatives.tolist())) == 2
         assert set(negatives.tolist()) <= set(examples.negatives.values[span].tolist())

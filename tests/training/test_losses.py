@@ -61,7 +61,7 @@ def oracle(
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
 def test_batch_equals_plain_loops(examples: Examples, alpha: float) -> None:
-    known = {(q, p) for q in range(8) for p in range(12) if examples.is_known(np.array([q]), np.array([p]))[0, 0]}
+    known = {(q, p) for q in range(8) for p in range(12) if examples.is_spared(np.array([q]), np.array([p]))[0]}
     # 0 and 1 share a positive; 11 is judged relevant for 2 and is 1's hard negative; 1 is 2's positive, 0's negative;
     # 3 is another positive of 1 and 4's hard negative.
     batch = TrainingBatch(np.array([0, 1, 2, 4]), np.array([0, 0, 1, 5, 1, 11, 0, 3]))

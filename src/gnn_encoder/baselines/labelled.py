@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.rankings import Ranking, best, of_length_1
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, gather
@@ -64,10 +65,14 @@ class Others:
         passages: *Shape:* (m, d).
         queries: *Shape:* (n, d).
         k: passages a query.
+        identical: tells which passages the queries are themselves, none of which is ranked.
     """
 
-    def __init__(self, passages: NDArray[Any], asked: Asked, queries: Matrix, k: int) -> None:
-        self._asked, self.queries, self._k = asked, queries, k
+    def __init__(
+        self, passages: NDArray[Any], asked: Asked, queries: Matrix, k: int, identical: Identical | None = None
+    ) -> None:
+        self._asked, self.queries, self._k, self._identical = asked, queries, k, identical or Identical()
+        self._wide = k + self._identical.most
         shape = len(queries), 0
         self._top: Ranking = np.empty(shape, np.int64), np.empty(shape, np.float32)
         with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True, disable=None) as bar:
@@ -75,20 +80,21 @@ class Others:
                 low, high = np.searchsorted(asked.passages, [first, first + len(block)])
                 others = np.delete(np.arange(len(block)), asked.passages[low:high] - first)
                 if len(others):
-                    self._top = self._joined(*block_top_k(block[others], queries, k), first + others)
+                    self._top = self._joined(*block_top_k(block[others], queries, self._wide), first + others)
                 bar.update(len(block))
 
     @property
     def top(self) -> Ranking:
         """Each query's best passages of those that do not move. *Shape:* (n, at most k) both."""
-        return self._top
+        return self._identical.without_own(*self._top, self._k)
 
     def rank(self, moved: Matrix) -> Ranking:
         """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> two (n, min(k, m))."""
         if len(moved) == 0:
-            return self._top
-        return self._joined(*block_top_k(np.ascontiguousarray(moved), self.queries, self._k), self._asked.passages)
+            return self.top
+        found = block_top_k(np.ascontiguousarray(moved), self.queries, self._wide)
+        return self._identical.without_own(*self._joined(*found, self._asked.passages), self._k)
 
     def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:
         passages = np.concatenate([self._top[0], rows[places]], axis=1)
-        return best(passages, np.concatenate([self._top[1], scores], axis=1), self._k)
+        return best(passages, np.concatenate([self._top[1], scores], axis=1), self._wide)

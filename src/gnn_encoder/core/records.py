@@ -17,6 +17,12 @@ QRELS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("grade", pa.int3
 # How often a labelled pair of the training queries was logged; empty where the source does not count.
 COUNTS = pa.schema([("qid", pa.string()), ("pid", pa.string()), ("count", pa.int64())])
 
+# Row numbers: of each passage that has the title and text of an earlier one, and of the first of these. Ascending.
+COPIES = pa.schema([("passage", pa.int32()), ("first", pa.int32())])
+
+# Row numbers of queries and of the passages that they are themselves. Sorted by both.
+OWN = pa.schema([("query", pa.int32()), ("passage", pa.int32())])
+
 # `query` and `passage` are row numbers in their tables. Sorted by query, then by rank (0 is the best).
 CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank", pa.int16()), ("score", pa.float32())])
 

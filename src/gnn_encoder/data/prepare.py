@@ -14,6 +14,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import batched, write_table
+from gnn_encoder.data.identical import write_identical
 from gnn_encoder.data.lines import read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
@@ -35,7 +36,7 @@ class Split(NamedTuple):
 
 
 def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
-    """Write passages.parquet, queries/, qrels/, counts.parquet and statistics.json to `folder`.
+    """Write passages.parquet, queries/, qrels/, identical/, counts.parquet and statistics.json to `folder`.
 
     Args:
         unlabelled_fraction: of the training queries that `data.train_queries` leaves out, so many become unlabelled, as
@@ -67,6 +68,9 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     if data.passages:  # each document has a first passage
         statistics["passages"]["documents"] = int(pids.str.ends_with("#0").sum())
     statistics |= {name: _counts(queries[name], qrels[name]) for name in queries if len(queries[name])}
+    for name, same in write_identical(folder, folder / "identical").items():
+        if any(same.values()):
+            statistics[name] |= same
     if dropped := source.dropped():
         statistics["left_out"] = dict(dropped)
     write_json(folder / "statistics.json", statistics)

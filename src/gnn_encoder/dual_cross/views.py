@@ -11,6 +11,7 @@ import polars as pl
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, is_finished, read_manifest
@@ -138,7 +139,9 @@ def measure_views(matrix: Path, queries: Matrix, judge: Judge, *, depth: int, po
     return pl.DataFrame(rows)
 
 
-def generated_examples(n_passages: int, views: int, queries: int | None, seed: int) -> Examples:
+def generated_examples(
+    n_passages: int, views: int, queries: int | None, seed: int, identical: Identical | None = None
+) -> Examples:
     """Examples of generated queries: the positive of query r is the passage that it was generated from, r // views.
 
     There are no hard negatives. If a batch holds several queries of one passage, the passage counts as relevant for
@@ -158,4 +161,5 @@ def generated_examples(n_passages: int, views: int, queries: int | None, seed: i
         negatives=Ragged(np.empty(0, dtype=np.int64), np.zeros(len(rows) + 1, dtype=np.int64)),
         known=rows * n_passages + passages,
         n_passages=n_passages,
+        identical=identical or Identical(),
     )

@@ -1,7 +1,6 @@
 """Searching passages: an index on disk, mapped rather than read, or a matrix of embeddings directly."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -71,15 +70,6 @@ class PassageIndex:
     def pids(self) -> pa.ChunkedArray:
         """Id of every passage, by row."""
         return read_column(self.folder / build.PIDS, "pid")
-
-    def write_run(self, queries: NDArray[np.float32], qids: Sequence[str], depth: int, path: Path) -> None:
-        """Search every query of a split and write the run; it holds the whole corpus if that is smaller than `depth`.
-
-        *Shape:* queries (n, dimension), qids (n,).
-        """
-        from gnn_encoder.core.runs import write_run  # only here: it loads polars
-
-        write_run(path, qids, self.pids(), *self.search(queries, min(depth, self.passages)), self.system)
 
 
 def check_ids(folder: Path, passages: Path) -> None:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.progress import tqdm
+from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched
+from gnn_encoder.data.identical import Finder
 from gnn_encoder.data.prepare import read_judgements, read_queries
 from gnn_encoder.data.rows import Passage, Query, Source
 from gnn_encoder.encoding.tokens import with_title
@@ -31,6 +32,8 @@ class SplitSurvey:
     texts: list[str]  # a random sample of the queries
     lengths: Lengths | None
     example: Query | None
+    asked: pl.DataFrame  # columns qid, text
+    positives: pl.DataFrame  # columns qid, pid; empty for answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class PassageSurvey:
     titled: int
     texts: list[str]  # a random sample, titles included
     lengths: Lengths | None
-    duplicates: int  # with title and text of an earlier one
+    copies: int  # with title and text of an earlier one
     first: Passage | None
 
 
@@ -52,6 +55,7 @@ class Survey:
     passages: PassageSurvey
     splits: dict[str, SplitSurvey]
     dropped: dict[str, int]  # what the source leaves out -> how often
+    own: int  # queries that are passages themselves, which are not judged relevant for them
 
 
 def survey(
@@ -62,7 +66,7 @@ def survey(
     Args:
         sample_size: most texts whose tokens are counted, among the passages and among each split's queries.
 
-    Memory: the queries and judgements of one split, 8 bytes a passage, and the samples.
+    Memory: the queries and judgements, 8 bytes a passage, and the samples.
 
     Raises:
         UserError: a row breaks a rule; the message names the file and the row.
@@ -71,8 +75,14 @@ def survey(
         split: _survey_split(source, split, tokenizer, encoder.query_prefix, sample_size, seed)
         for split in source.queries
     }
-    passages = _survey_passages(source, tokenizer, Sample(sample_size, seed), encoder.passage_prefix)
-    return Survey(passages=passages, splits=splits, dropped=source.dropped())
+    asked, positives = (
+        pl.concat(getattr(one, name).with_columns(split=pl.lit(split)) for split, one in splits.items())
+        for name in ("asked", "positives")
+    )
+    finder, sample = Finder(asked), Sample(sample_size, seed)
+    passages = _survey_passages(source, tokenizer, sample, encoder.passage_prefix, finder)
+    own = finder.own().join(positives, on=["split", "qid", "pid"], how="anti").select("split", "qid").n_unique()
+    return Survey(passages=passages, splits=splits, dropped=source.dropped(), own=own)
 
 
 def _survey_split(
@@ -97,16 +107,20 @@ def _survey_split(
         texts=texts,
         lengths=measure(texts, tokenizer, prefix),
         example=next((Query(*row) for row in chosen.iter_rows()), None),
+        asked=chosen.select("qid", "text"),
+        positives=positives.select("qid", "pid"),
     )
 
 
-def _survey_passages(source: Source, tokenizer: PreTrainedTokenizerBase, sample: Sample, prefix: str) -> PassageSurvey:
-    titled, hashes = 0, [np.empty(0, dtype=np.uint64)]
+def _survey_passages(
+    source: Source, tokenizer: PreTrainedTokenizerBase, sample: Sample, prefix: str, finder: Finder
+) -> PassageSurvey:
+    titled = 0
     first: Passage | None = None
     rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
     for batch in batched(passage for _, passage in rows):
         titled += sum(1 for passage in batch if passage.title)
-        hashes.append(pl.Series([f"{passage.title}\n{passage.text}" for passage in batch]).hash(seed=0).to_numpy())
+        finder.add(pl.DataFrame(batch, PASSAGES.names, orient="row"))
         sample.add([with_title(passage.title, passage.text, tokenizer) for passage in batch])
         first = first or batch[0]
     return PassageSurvey(
@@ -114,6 +128,6 @@ def _survey_passages(source: Source, tokenizer: PreTrainedTokenizerBase, sample:
         titled=titled,
         texts=sample.texts,
         lengths=measure(sample.texts, tokenizer, prefix),
-        duplicates=sample.seen - len(np.unique(np.concatenate(hashes))),
+        copies=len(finder.copies()[0]),
         first=first,
     )

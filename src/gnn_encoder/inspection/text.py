@@ -29,6 +29,9 @@ def render(params: Params, source: Source, found: Survey) -> Iterator[str]:
     for split in found.splits.values():
         yield ""
         yield from _split(split, encoder.query_length)
+    if found.own:
+        yield ""
+        yield f"queries that are passages themselves: {found.own:,}"
 
 
 def _origin(data: Data, source: Source) -> Iterator[str]:
@@ -53,7 +56,7 @@ def _trained_with(data: Data, queries: dict[str, int]) -> Iterator[str]:
 def _passages(found: PassageSurvey, limit: int) -> Iterator[str]:
     yield f"passages: {found.count:,}, {found.titled:,} with a title"
     yield from _lengths(found.lengths, found.count, "encoder.passage_length", limit)
-    yield f"{INDENT}{found.duplicates:,} with title and text of an earlier one"
+    yield f"{INDENT}{found.copies:,} with title and text of an earlier one"
     if found.first:
         yield f"{INDENT}example {found.first.pid}: {_show(found.first.title, found.first.text)}"
 

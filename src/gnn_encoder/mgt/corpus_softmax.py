@@ -45,6 +45,16 @@ class Pool:
         order = np.argsort(passages)
         return cls(passages[order], stands_for[order])
 
+    def spared(self, items: Rows, examples: Examples) -> tuple[Rows, Rows]:
+        """Pairs of an item and a passage that is no negative of it, as a copy of a relevant one: places, columns.
+
+        *Shape:* (b,) -> (s,) twice.
+        """
+        passages, item = examples.spared_unlabelled(examples.queries[items])
+        column = np.searchsorted(self.passages, passages).clip(max=len(self.passages) - 1)
+        inside = self.passages[column] == passages
+        return item[inside], column[inside]
+
 
 def corpus_loss(
     queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: Tensor | float
@@ -59,6 +69,8 @@ def corpus_loss(
         items: which examples these are, as many on every rank. *Shape:* (b,).
     """
     logits = scale * queries @ passages.T + torch.from_numpy(pool.stands_for).to(passages.device)
+    spared = tuple(torch.from_numpy(at).to(passages.device) for at in pool.spared(items, examples))
+    logits = logits.index_put(spared, logits.new_tensor(-torch.inf)) if len(spared[0]) else logits
     query, passage, weight = positives_of(examples, items)
     column = torch.from_numpy(np.searchsorted(pool.passages, passage)).to(passages.device)
     row, share = torch.from_numpy(query).to(passages.device), torch.from_numpy(weight).to(passages.device)

@@ -13,6 +13,7 @@ from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import write_ranking
 from gnn_encoder.baselines.shifting import shifts
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.arrays import Origin, open_matrix
@@ -50,11 +51,13 @@ class Labelled:
         asked, depth = Asked.of(matrix, queries.labels, queries.labelled), min(depth, len(matrix))
         relevant = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
         relevant = relevant.filter(pl.col("query").is_in(dev.rows.tolist()))
+        own = {split: Identical.read(project.IDENTICAL, split) for split in queries.splits}
+        sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
         return cls(
             queries=queries,
             asked=asked,
-            others=Others(matrix, asked, queries.splits["dev"][dev.rows], dev.depth),
-            splits={split: Others(matrix, asked, of, depth) for split, of in queries.splits.items()},
+            others=Others(matrix, asked, *sample),
+            splits={split: Others(matrix, asked, of, depth, own[split]) for split, of in queries.splits.items()},
             pairs=relevant.with_columns(query=pl.Series(np.searchsorted(dev.rows, relevant["query"].to_numpy()))),
             dev=dev,
         )

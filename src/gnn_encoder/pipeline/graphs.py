@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from gnn_encoder.answers.pairs import answered, judged_by_answers
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.storage.arrays import check_shape, open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
@@ -90,10 +91,11 @@ def open_given(base: str, params: Params) -> Given:
     encoder = DualEncoder.load(project.encoder(base), precision=params.encoder.precision, dropout=mgt.joint.dropout)
     check_shape(project.embeddings(base), (n_passages, encoder.dimension))
     counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
+    examples = read_examples(project.EXAMPLES, n_passages, Identical.read(project.IDENTICAL, "train"))
     hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
     return Given(
         encoder=encoder,
-        examples=learned(read_examples(project.EXAMPLES, n_passages), counts, project.TARGETS, mgt),
+        examples=learned(examples, counts, project.TARGETS, mgt),
         queries=open_queries(project.queries("train"), encoder),
         passages=open_passages(encoder),
         cached=open_matrix(project.embeddings(base)),

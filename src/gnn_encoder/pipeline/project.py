@@ -13,6 +13,7 @@ DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
 COUNTS = PREPARED / "counts.parquet"
+IDENTICAL = PREPARED / "identical"
 RUNS = DATA / "runs"
 MEASURES = DATA / "measures"
 POSITIVES = DATA / "positives" / "dev.parquet"  # relevant passages of the dev queries, by qrels or by answers

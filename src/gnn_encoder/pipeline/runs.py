@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from gnn_encoder.core.identical import Identical
+from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.index.search import PassageIndex
@@ -12,10 +14,16 @@ from gnn_encoder.pipeline.params import Params
 
 
 def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) -> None:
-    """Write the runs of the dev and test queries, encoded by `encoder` and searched in the index of a folder."""
+    """Write the runs of the dev and test queries, encoded by `encoder` and searched in the index of a folder.
+
+    A run holds the whole corpus if that is smaller than `retrieve.depth`, but never the query itself.
+    """
     opened = PassageIndex.open(index)
     for split in project.JUDGED:
         table = project.queries(split)
         queries = embed_queries(encoder, open_queries(table, encoder), params.encoder.batch_tokens)
         target = folder / project.run_file(opened.system, split).name
-        opened.write_run(queries, read_column(table, "qid").to_pylist(), params.retrieve.depth, target)
+        identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
+        found = opened.search(queries, min(depth + identical.most, opened.passages))
+        ranking = identical.without_own(*found, depth)
+        write_run(target, read_column(table, "qid").to_pylist(), opened.pids(), *ranking, opened.system)

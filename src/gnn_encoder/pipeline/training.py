@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
@@ -36,7 +37,11 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     """
     queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
-    examples = candidate_examples(pairs, pl.DataFrame(read_candidates(project.CANDIDATES)), settings, n_passages)
+    candidates, identical = (
+        pl.DataFrame(read_candidates(project.CANDIDATES)),
+        Identical.read(project.IDENTICAL, "train"),
+    )
+    examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
     model = new_cross_encoder(settings, params.encoder, section, params.seed)
     task = CrossEncoderTask(
         model,

@@ -115,6 +115,11 @@ def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
     if asked > CUT:
         told = f"{asked:.0%} is never read; raise encoder.query_length"
         yield f"queries are cut after {encoder.query_length} tokens: {told}"
+    if facts.copies:
+        rule = "no copy is a negative of a query for which another is relevant, but each fills a rank"
+        yield f"{facts.copies:,} passages are exact copies of another: {rule}; keep one of each"
+    if facts.own:
+        yield f"{facts.own:,} queries are passages themselves: none of them finds itself, in training and in measures"
     if facts.train < FEW_QUERIES:
         yield f"{facts.train} training queries are few: training and graph gain little with less than some hundred"
     if facts.dev < FEW_DEV:

@@ -23,6 +23,8 @@ class Facts:
     passage_tokens: Lengths
     query_tokens: Lengths
     unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
+    copies: int = 0  # passages with title and text of an earlier one
+    own: int = 0  # queries that are passages themselves
 
     @classmethod
     def of(cls, found: Survey, data: Data, hidden_fraction: float) -> Self:
@@ -57,6 +59,8 @@ class Facts:
             passage_tokens=passages.lengths,
             query_tokens=train.lengths,
             unlabelled=hidden + (sum(1 for _ in read_texts(own)) if own else 0),
+            copies=passages.copies,
+            own=found.own,
         )
 
     def nodes(self, unlabelled: int | None) -> int:

@@ -119,7 +119,7 @@ def batch_loss(
     everything = gather(passages)
     scores = scale * queries @ everything.T
     rows = gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
-    masked = torch.from_numpy(examples.is_known(batch.queries, rows)).to(scores.device)
+    masked = torch.from_numpy(examples.is_spared(batch.queries[:, None], rows)).to(scores.device)
     first = distributed.rank() * len(batch.passages)
     positive = torch.arange(first, first + len(batch.queries), device=scores.device)
     if batch.targets is None:

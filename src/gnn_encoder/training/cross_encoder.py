@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.judgements import contains
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, pair_batch
@@ -40,12 +40,12 @@ def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, 
 
 
 def candidate_examples(
-    pairs: pl.DataFrame, candidates: pl.DataFrame, settings: TrainCrossEncoder, n_passages: int
+    pairs: pl.DataFrame, candidates: pl.DataFrame, settings: TrainCrossEncoder, n_passages: int, identical: Identical
 ) -> Examples:
     """Labelled `pairs` as positives, and `candidates` of the ranks that `settings` names as negatives."""
     last = settings.range_max or int(candidates["rank"].max()) + 1  # type: ignore[arg-type]
     chosen = candidates.filter(pl.col("rank").is_between(settings.range_min, last, closed="left"))
-    return to_examples(examples_from_candidates(pairs, chosen), n_passages)
+    return to_examples(examples_from_candidates(pairs, chosen), n_passages, identical=identical)
 
 
 class CrossEncoderTask:
@@ -88,7 +88,7 @@ class CrossEncoderTask:
         """Forward and backward of one batch of pairs."""
         batch = self._batches.draw(self._examples, number, self._settings.negatives)
         # A query without candidates gets random passages; those that happen to be relevant are left out.
-        left_out = contains(self._examples.known, batch.asked * self._examples.n_passages + batch.passages)
+        left_out = self._examples.is_spared(batch.asked, batch.passages)
         left_out[: len(batch.queries)] = False
         return (self._pointwise if self._settings.loss == "pointwise" else self._listwise)(batch, left_out)
 

@@ -1,7 +1,8 @@
 """Training examples: each query's positives and hard negatives, and all pairs that are known to be relevant."""
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.records import EXAMPLES, TARGETS, open_table
 from gnn_encoder.core.rows import Rows, Scores, spans
@@ -92,6 +94,7 @@ class Examples:
     negatives: Ragged
     known: Rows  # pairs known to be relevant, as sorted keys query * n_passages + passage
     n_passages: int
+    identical: Identical = field(default_factory=Identical)  # copies of relevant passages are no negatives either
     weights: NDArray[np.float64] | None = None  # how likely each of positives.values is drawn; None: all alike
     targets: Targets | None = None  # list i is item i's; None: the labels alone are the targets
     teacher_weight: float = 0.0  # of the loss that `targets` give
@@ -136,10 +139,41 @@ class Examples:
         columns = {"query": self.known // self.n_passages, "passage": self.known % self.n_passages}
         return pl.DataFrame(columns, schema={"query": pl.Int32, "passage": pl.Int32})
 
-    def is_known(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Whether each passage is known to be relevant for each query. *Shape:* (q,), (p,) -> (q, p)."""
-        keys = queries.astype(np.int64)[:, None] * self.n_passages + passages.astype(np.int64)
-        return contains(self.known, keys)
+    @cached_property
+    def _spared(self) -> Rows:
+        """Pairs that are never negatives, by the first passage of each text, as `known`: relevant, or the query itself.
+
+        All copies of a passage have one key, so that memory does not grow with their number.
+        """
+        own = pair_keys(self.identical.own, self.n_passages)
+        keys = np.unique(np.concatenate([self.known, own])) if len(own) else self.known
+        if not len(self.identical.copies):
+            return keys
+        query, passage = np.divmod(keys, self.n_passages)
+        return np.unique(query * self.n_passages + self.identical.first(passage))
+
+    def is_spared(self, queries: NDArray[np.integer[Any]], passages: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Whether each passage is no negative of each query: it, or a copy of it, is relevant, or is the query itself.
+
+        *Shape:* of both, as numpy broadcasts them.
+        """
+        keys = queries.astype(np.int64) * self.n_passages + self.identical.first(passages.astype(np.int64))
+        return contains(self._spared, keys)
+
+    def spared_unlabelled(self, queries: Rows) -> tuple[Rows, Rows]:
+        """The passages that are no negatives of some queries but not known to be relevant, and the places of these.
+
+        *Shape:* (q,) -> (p,) passages, (p,) places in `queries`.
+        """
+        if self._spared is self.known:
+            return queries[:0], queries[:0]
+        first = np.searchsorted(self._spared, queries * self.n_passages)
+        count = np.searchsorted(self._spared, (queries + 1) * self.n_passages) - first
+        at, query = spans(first, count)
+        passages, place = self.identical.with_copies(self._spared[at] % self.n_passages)
+        query = query[place]
+        others = ~contains(self.known, queries[query] * self.n_passages + passages)
+        return passages[others], query[others]
 
     def relevant(self, queries: Rows) -> Rows:
         """The passages that are known to be relevant for each query, one query after another. *Shape:* (q,) -> (p,)."""
@@ -169,7 +203,12 @@ def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> p
 
 
 def to_examples(
-    table: pl.DataFrame, n_passages: int, pairs: pl.DataFrame | None = None, *, scored: bool = False
+    table: pl.DataFrame,
+    n_passages: int,
+    pairs: pl.DataFrame | None = None,
+    identical: Identical | None = None,
+    *,
+    scored: bool = False,
 ) -> Examples:
     """An EXAMPLES table as arrays.
 
@@ -185,13 +224,14 @@ def to_examples(
         negatives=_ragged(items["negatives"].fill_null([])),
         known=pair_keys((positives if pairs is None else pl.concat([pairs, positives])).unique(), n_passages),
         n_passages=n_passages,
+        identical=identical or Identical(),
     )
 
 
-def read_examples(path: Path, n_passages: int, *, scored: bool = False) -> Examples:
+def read_examples(path: Path, n_passages: int, identical: Identical | None = None, *, scored: bool = False) -> Examples:
     """Read an EXAMPLES table by `to_examples`."""
     open_table(path, EXAMPLES)
-    return to_examples(pl.read_parquet(path), n_passages, scored=scored)
+    return to_examples(pl.read_parquet(path), n_passages, identical=identical, scored=scored)
 
 
 def _ragged(lists: pl.Series) -> Ragged:

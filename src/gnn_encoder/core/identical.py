@@ -1,0 +1,105 @@
+"""Passages with the title and text of another one, and queries that are passages themselves.
+
+A copy of a relevant passage is as right as that passage, and a query need not find itself: neither is a negative.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.core.judgements import contains, pair_keys
+from gnn_encoder.core.records import COPIES, OWN, open_table
+from gnn_encoder.core.rows import Rows, Scores, spans
+
+NO_ROWS: Rows = np.empty(0, dtype=np.int64)
+NO_PAIRS = pl.DataFrame(OWN.empty_table())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identical:
+    """The copies of a corpus, and the own passages of a table of queries.
+
+    Attributes:
+        copies: the passages that repeat an earlier one, ascending. *Shape:* (c,).
+        firsts: the first passage with the title and text of each copy. *Shape:* (c,).
+        own: columns query, passage: the passages that a query is itself, unless one of them is relevant for it.
+    """
+
+    copies: Rows = field(default_factory=NO_ROWS.copy)
+    firsts: Rows = field(default_factory=NO_ROWS.copy)
+    own: pl.DataFrame = field(default_factory=NO_PAIRS.clone)
+
+    @classmethod
+    def read(cls, folder: Path, split: str | None) -> Self:
+        """Read what stage prepare found; without a split no query has own passages."""
+        copies = open_table(folder / "copies.parquet", COPIES).read()
+        rows, firsts = (copies.column(name).to_numpy().astype(np.int64) for name in COPIES.names)
+        own = pl.DataFrame(open_table(folder / f"{split}.parquet", OWN).read()) if split else NO_PAIRS
+        return cls(copies=rows, firsts=firsts, own=own)
+
+    @property
+    def most(self) -> int:
+        """The most own passages that a query has: a search finds so many more than it is asked for."""
+        return int(self.own["query"].value_counts()["count"].max() or 0)  # type: ignore[arg-type]
+
+    def first(self, passages: Rows) -> Rows:
+        """The first passage with the title and text of each. *Shape:* any -> the same."""
+        if not len(self.copies):
+            return passages
+        at = np.searchsorted(self.copies, passages).clip(max=len(self.copies) - 1)
+        return np.where(self.copies[at] == passages, self.firsts[at], passages)
+
+    def with_copies(self, firsts: Rows) -> tuple[Rows, Rows]:
+        """Some first passages with all their copies, and the place in `firsts` of each. *Shape:* (n,) -> (p,) twice."""
+        order, ordered = self._by_first
+        low = np.searchsorted(ordered, firsts)
+        at, place = spans(low, np.searchsorted(ordered, firsts, side="right") - low)
+        return np.concatenate([firsts, self.copies[order[at]]]), np.concatenate([np.arange(len(firsts)), place])
+
+    def of_queries(self, rows: Rows) -> Self:
+        """The same for some queries, which are then told by their places among these rows, which ascend."""
+        own = self.own.filter(pl.col("query").is_in(rows.tolist()))
+        return replace(self, own=own.with_columns(query=pl.Series(np.searchsorted(rows, own["query"].to_numpy()))))
+
+    def distinct(self, found: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Candidates of which none is the query itself or an unlabelled copy of a labelled one, and each text is once.
+
+        Args:
+            found: a CANDIDATES table. Of copies the best is kept; the ranks of what is kept are consecutive again.
+            pairs: labelled pairs, columns query, passage.
+        """
+        if not len(self.copies) and self.own.is_empty():
+            return found
+        same = pl.concat([self._with_first(one.select("query", "passage")) for one in (pairs, self.own)])
+        others = self._with_first(found.join(pairs, on=["query", "passage"], how="anti"))
+        others = others.join(same, on=["query", "first"], how="anti").sort("query", "rank")
+        others = others.unique(["query", "first"], keep="first", maintain_order=True).drop("first")
+        kept = pl.concat([found.join(pairs, on=["query", "passage"], how="semi"), others]).sort("query", "rank")
+        return kept.with_columns(rank=pl.int_range(pl.len()).over("query").cast(found.schema["rank"]))
+
+    def without_own(self, passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
+        """The k best of each query that are not the query itself, passage -1 where there are fewer.
+
+        *Shape:* (queries, c) both -> (queries, at most k) both.
+        """
+        if not self.own.is_empty():
+            n = 1 + max(int(passages.max(initial=0)), int(self.own["passage"].max()))  # type: ignore[arg-type]
+            keys = np.arange(len(passages))[:, None] * n + passages
+            own = contains(pair_keys(self.own, n), keys) & (passages >= 0)
+            order = np.argsort(own, axis=1, kind="stable")
+            passages = np.take_along_axis(np.where(own, -1, passages), order, axis=1)
+            scores = np.take_along_axis(np.where(own, np.float32(-np.inf), scores), order, axis=1)
+        return passages[:, :k], scores[:, :k]
+
+    @cached_property
+    def _by_first(self) -> tuple[Rows, Rows]:
+        """The places of the copies ordered by their first passage, and the first passages in this order."""
+        order = np.argsort(self.firsts, kind="stable")
+        return order, self.firsts[order]
+
+    def _with_first(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        return pairs.with_columns(first=pl.Series(self.first(pairs["passage"].to_numpy()), dtype=pl.Int64))
