@@ -15,7 +15,7 @@ def steps(schedule: MaskedSchedule, epoch: int) -> list[Step]:
     return [schedule[number] for number in range(epoch * per_epoch, (epoch + 1) * per_epoch)]
 
 
-def schedule(beta: float, seed: int = 1, n: int = 103, epochs: int = 3, **other: Any) -> MaskedSchedule:
+def schedule(beta: float, seed: int = 1, n: int = 103, epochs: float = 3, **other: Any) -> MaskedSchedule:
     return MaskedSchedule(n, epochs=epochs, batch_size=4, beta=beta, seed=seed, **other)
 
 
@@ -47,6 +47,13 @@ def test_a_second_phase_goes_on_where_the_first_ended() -> None:
     assert len(list(second)) == len(second), "a loop over it ends"
     for number in range(len(second)):
         assert second[number].items.tolist() == whole[second.before + number].items.tolist()
+
+
+def test_the_last_pass_may_end_early() -> None:
+    whole, part = schedule(0.1), schedule(0.1, epochs=1.5)
+    assert len(part) == len(whole) // 2
+    assert [one.items.tolist() for one in part] == [whole[number].items.tolist() for number in range(len(part))]
+    assert schedule(0.1, epochs=1, after=1.5).before == schedule(0.1, after=2).before
 
 
 def test_follows_from_seed_and_pass() -> None:

@@ -40,6 +40,7 @@ def test_it_ends_in_time_where_it_says_so(size: tuple[int, int], speed: float, m
     assert (values["denoise.queries"] or size[1]) >= min(size[1], 1000)
     if choice.plan.minutes > minutes:  # then all is conceded that may be
         assert values["mgt.edge_features"] == "product" and values["denoise.candidates"] == 4
+        assert values["retrieve.depth"] == 100 and "R@1000" not in values["evaluate.measures"]
 
 
 @pytest.mark.parametrize("tokens", [30, 100, 150, 600])
@@ -73,6 +74,8 @@ def test_the_gnn_gets_enough_steps(queries: int, fewest: int) -> None:
         params = choice.plan.params
         alone = params.mgt.alone
         steps = alone.epochs * mgt_steps(params, alone, choice.plan.facts.train)[0]
+        control = params.train_no_gnn.epochs * mgt_steps(params, params.mgt.joint, choice.plan.facts.train)[0]
+        assert control <= steps + 1
         assert steps >= fewest and alone.evaluate_every * alone.patience == pytest.approx(steps, abs=5)
         assert queries * params.mgt.beta >= 24
 

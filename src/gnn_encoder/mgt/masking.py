@@ -1,12 +1,14 @@
 """Masked Graph Training: which queries train, and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.training.examples import steps_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class MaskedSchedule:
     the method differs.
 
     Args:
+        epochs: passes over the queries; the last may end early.
         after: epochs that another phase has trained before: this one goes on with the next.
         masked: whether a step names its fold; if not, it masks nothing.
 
@@ -36,11 +39,11 @@ class MaskedSchedule:
         self,
         n_items: int,
         *,
-        epochs: int,
+        epochs: float,
         batch_size: int,
         beta: float,
         seed: int,
-        after: int = 0,
+        after: float = 0,
         masked: bool = True,
     ) -> None:
         self.rounds_per_epoch = fold_count(beta)
@@ -50,15 +53,15 @@ class MaskedSchedule:
                 f"queries, there are {n_items}; raise mgt.beta or add queries"
             )
         self._items, self._batch_size, self._seed, self._masked = np.arange(n_items), batch_size, seed, masked
-        self._epochs, self._after = epochs, after
-        self._at: tuple[int, list[Step]] = (after, self._pass(after))
+        self._epochs, self._after = epochs, ceil(after)
+        self._at: tuple[int, list[Step]] = (self._after, self._pass(self._after))
 
     def __len__(self) -> int:
-        return self._epochs * len(self._at[1])
+        return steps_of(self._epochs, len(self._at[1]))
 
     @property
     def before(self) -> int:
-        """Steps of the epochs before."""
+        """Steps of the epochs before, as if the last were whole."""
         return self._after * len(self._at[1])
 
     def __getitem__(self, number: int) -> Step:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from gnn_encoder.core.section import Count, Gate, Rate, Section
 
-Epochs = Annotated[int, Field(ge=0)]
+Epochs = Annotated[float, Field(ge=0)]  # the last pass may end early
 
 
 class Phase(Section):

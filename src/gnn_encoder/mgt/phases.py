@@ -194,7 +194,7 @@ def supervise(
     phase: Phase,
     seed: int,
     *,
-    after: int = 0,
+    after: float = 0,
     masked: bool | None = None,
 ) -> Supervision:
     """The steps of a phase, with what they train on. Arguments: `MaskedSchedule`."""

@@ -41,9 +41,17 @@ Concession = tuple[str, Any]  # a name of the wish, and the lower value
 M_CE, M_DE, DPR = "train_cross_encoder", "train_dual_encoder", "train_retriever"
 PAIR, CANDIDATES, K = f"{M_CE}.max_length", "denoise.candidates", "build_graph.k"
 SCORED, LENGTH, FEATURES = "denoise.queries", "encoder.passage_length", "mgt.edge_features"
+DEPTH, SHALLOW = "retrieve.depth", 100
 # What time is taken from: first what quality hardly feels. Fewer scored queries and shorter passages come after it.
 ORDER: list[Concession] = [
-    *((FEATURES, "product"), ("evaluations", 5), (f"steps.{M_DE}", 200), (f"steps.{M_CE}", 150), (CANDIDATES, 8)),
+    *(
+        (FEATURES, "product"),
+        ("evaluations", 5),
+        (DEPTH, SHALLOW),
+        (f"steps.{M_DE}", 200),
+        (f"steps.{M_CE}", 150),
+        (CANDIDATES, 8),
+    ),
     *((K, 12), (f"steps.{DPR}", 100), (f"steps.{M_DE}", 100), (f"steps.{M_CE}", 90), (f"steps.{DPR}", 50)),
     *((CANDIDATES, 6), ("steps.mgt", 60), (CANDIDATES, 4), (PAIR, 128), (f"steps.{M_CE}", 45), (f"steps.{M_DE}", 60)),
     *((f"steps.{DPR}", 20), (f"steps.{M_DE}", 32), ("evaluations", 3), (f"steps.{M_CE}", 25)),
@@ -59,8 +67,8 @@ class Choice:
     plan: Plan
 
 
-def best(facts: Facts, longest: int) -> Wish:
-    """What quality asks for, with a model that reads `longest` tokens."""
+def best(facts: Facts, longest: int, depth: int) -> Wish:
+    """What quality asks for, with a model that reads `longest` tokens, and runs of `depth` passages a query."""
     length = min(longest, padded(facts.passage_tokens.whole(WHOLE)))
     return {
         SCORED: facts.train,
@@ -68,6 +76,7 @@ def best(facts: Facts, longest: int) -> Wish:
         PAIR: min(longest, PAIR_TOKENS, query_length(facts, longest) + length),
         CANDIDATES: 16,
         K: max(1, min(25, facts.passages // 20)),
+        DEPTH: depth,
         FEATURES: "cross_encoder",
         "evaluations": 10,  # of the GNN's training, and of its control's
         "steps.mgt": 100,
@@ -102,7 +111,7 @@ class Chooser:
 
     def choose(self) -> Choice:
         """Concede until it fits, then take back those concessions that turn out not to be needed."""
-        wanted = best(self.facts, self.machine.tokens)
+        wanted = best(self.facts, self.machine.tokens, self.base.retrieve.depth)
         wish, made = {name: self._own(name, value) for name, value in wanted.items()}, list[Concession]()
         for name, value in self._order():
             if self._fits(wish):
@@ -142,7 +151,7 @@ class Chooser:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _changes(self, wish: Wish) -> list[Change]:
-        parts = (self._data, self._training, self._candidates, self._graph, self._other_branches)
+        parts = (self._data, self._training, self._candidates, self._graph, self._judging, self._other_branches)
         return [one for part in parts for one in part(wish) if not self._is_fixed(one.name)]
 
     def _data(self, wish: Wish) -> Iterator[Change]:
@@ -195,15 +204,26 @@ class Chooser:
         yield Change("mgt.alone.softmax", "corpus", "all passages are negatives: their vectors are cached")
         yield Change("mgt.alone.learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
         yield Change("mgt.joint.epochs", 0, "no joint training: it takes many times as long for half a point")
+        wanted = wish["steps.mgt"]
         for phase, passes_of, most in (("mgt.alone", "mgt.alone", ALONE_BATCH), ("mgt.joint", "train_no_gnn", BATCH)):
             batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
             each = rounds * max(1, round(n / rounds / batch))
-            passes = self._own(f"{passes_of}.epochs", max(1, ceil(ABOUT * wish["steps.mgt"] / each)))
-            every = max(1, round(passes * each / wish["evaluations"]))
-            yield Change(f"{passes_of}.epochs", passes, f"{passes * each} steps; about 100 are wanted")
+            # Of the GNN alone whole passes, so that each query is masked; of the control no more steps than of the GNN.
+            passes = max(1, ceil(ABOUT * wanted / each)) if phase == "mgt.alone" else _passes(each, 1, wanted)[0]
+            passes = self._own(f"{passes_of}.epochs", passes)
+            wanted = steps_of(passes, each)
+            every = max(1, round(wanted / wish["evaluations"]))
+            yield Change(f"{passes_of}.epochs", passes, f"{wanted} steps; about 100 are wanted")
             yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
-            yield Change(f"{phase}.evaluate_every", every, f"steps, of {passes * each}")
+            yield Change(f"{phase}.evaluate_every", every, f"steps, of {wanted}")
             yield Change(f"{phase}.patience", wish["evaluations"], "evaluations: it does not stop early")
+
+    def _judging(self, wish: Wish) -> Iterator[Change]:
+        depth, measures = wish[DEPTH], self.base.evaluate.measures
+        if depth < self.base.retrieve.depth:
+            yield Change(DEPTH, depth, "passages of a run; longer ones take minutes to write and read")
+            shown = [one for one in measures if int(one.partition("@")[2] or 0) <= depth]
+            yield Change("evaluate.measures", shown, "those that such runs show")
 
     def _other_branches(self, wish: Wish) -> Iterator[Change]:
         """What PAIR and Dual-Cross-Encoder need, so that they fit the same data."""

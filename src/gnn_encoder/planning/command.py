@@ -69,7 +69,7 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     facts = Facts.of(found, params.data, params.pair.unlabelled_fraction)
     length, pair = encoder.passage_length, params.train_cross_encoder.max_length
     if whole:
-        wish = best(facts, int(facts.passage_tokens.counts[-1]))
+        wish = best(facts, int(facts.passage_tokens.counts[-1]), params.retrieve.depth)
         length, pair = wish[LENGTH], wish[PAIR]
     sys.stderr.write("measuring this machine, up to a minute\n")
     texts = found.passages.texts, found.splits["train"].texts

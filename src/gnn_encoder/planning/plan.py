@@ -15,7 +15,7 @@ from gnn_encoder.planning.machine import Machine
 from gnn_encoder.training.examples import steps_of
 
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
-ROW = 2e-6  # seconds to write or read and judge a row of a TREC run
+ROW = 1.5e-6  # seconds to write or read and judge a row of a TREC run
 RECORD = 5e-5  # to read, check and write a row of the data
 INDEXED, SCORED = 1e-4, 2.5e-8  # for BM25 to index a passage, and to score one for a query
 Steps = list[tuple[str, float]]  # a kind of `machine.KINDS` and how many; "other" counts seconds
@@ -186,7 +186,7 @@ def _train_no_gnn(at: Setting) -> Steps:
     """Counted to its end; where it gains nothing on dev, it stops early."""
     mgt = at.params.mgt
     batches, size = mgt_steps(at.params, mgt.joint, at.facts.train)
-    steps = at.params.train_no_gnn.epochs * batches
+    steps = steps_of(at.params.train_no_gnn.epochs, batches)
     trained = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, steps, size)
     return trained + at.evaluations(steps // mgt.joint.evaluate_every + 2)
 
@@ -203,7 +203,7 @@ def _train_mgt(at: Setting) -> Steps:
 
     def phase(of: Phase) -> tuple[int, int, int]:
         batches, size = mgt_steps(at.params, of, facts.train)
-        return of.epochs * batches, size, size * (1 + mgt.negatives)
+        return steps_of(of.epochs, batches), size, size * (1 + mgt.negatives)
 
     (alone, size, passages), (joint, together, of_both) = phase(mgt.alone), phase(mgt.joint)
     if mgt.alone.softmax == "corpus":
