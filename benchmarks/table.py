@@ -69,6 +69,14 @@ def attention(record: Record) -> str:
     return f"{', '.join(rows)} on {record['device']}"
 
 
+def estimator(record: Record) -> str:
+    return "; ".join(
+        f"{run['passages']:,} passages: fit {run['fit_seconds'] / 60:.0f} min ({run['steps']} steps), transform "
+        f"{run['transform_seconds']:.0f} s, peak {run['peak_gib']:.1f} GiB"
+        for run in record["runs"]
+    )
+
+
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
@@ -77,6 +85,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "search_latency": search_latency,
     "serving": serving,
     "memory": memory,
+    "estimator": estimator,
     "prepare_corpus": prepare_corpus,
     "attention": attention,
 }
