@@ -29,6 +29,9 @@ def test_lengths_are_those_that_the_encoder_reads(tiny_model: Path) -> None:
     found = measure(["a", "a b", "a b c d e f g h"], tokenizer)
     assert found is not None and found.counts.tolist() == [3, 4, 10]  # [CLS] and [SEP] are two tokens more
     assert measure([], tokenizer) is None
+    assert found.unknown == 0
+    unknown = measure(["a b \u6f22 c"], tokenizer)  # of [CLS] a b [UNK] c [SEP]
+    assert unknown is not None and unknown.unknown == pytest.approx(1 / 6)
 
 
 def test_whole_is_the_shortest_length_that_reads_a_share_whole() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.planning.choice import Choice, Chooser
@@ -135,6 +136,14 @@ def test_what_hurts() -> None:
         "raise encoder.passage_length, up to 256"
     )
     assert list(hurts(choose(data, machine, 60).plan)) == []
+    giant = replace(data, passage_tokens=Lengths.of([*data.passage_tokens.counts, 4_000_000]))
+    assert [line.split(":")[0] for line in hurts(choose(giant, machine, 60).plan)] == [
+        "one passage has 4,000,000 tokens, more than all others together"
+    ]
+    unread = replace(data, passage_tokens=replace(data.passage_tokens, unknown=0.61))
+    assert next(hurts(choose(unread, machine, 60).plan)).startswith(
+        f"{choose(data, machine, 60).plan.params.encoder.model}: 61% of the passages' tokens are unknown to it, "
+    )
     same = choose(replace(data, copies=1_200, own=60), machine, 60).plan
     assert [line.split(":")[0] for line in hurts(same)] == [
         "1,200 passages are exact copies of another",

@@ -32,14 +32,18 @@ class Sample:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of each text of a sample, special ones included, in ascending order. *Shape:* counts (n,), n > 0."""
+    """Tokens of each text of a sample, special ones included, in ascending order. *Shape:* counts (n,), n > 0.
+
+    `unknown` is the share of the tokens that stand for characters which the model has no token for.
+    """
 
     counts: NDArray[np.int64]
+    unknown: float = 0.0
 
     @classmethod
-    def of(cls, counts: Sequence[int] | NDArray[np.int64]) -> "Lengths":
+    def of(cls, counts: Sequence[int] | NDArray[np.int64], unknown: float = 0.0) -> "Lengths":
         """From the counts in any order."""
-        return cls(np.sort(np.asarray(counts, dtype=np.int64)))
+        return cls(np.sort(np.asarray(counts, dtype=np.int64)), unknown)
 
     def whole(self, share: float) -> int:
         """The length at which this share of the texts is read whole."""
@@ -58,12 +62,11 @@ class Lengths:
         return float(np.minimum(padded(1) * -(-self.counts // padded(1)), limit).mean())
 
 
-def count_tokens(texts: list[str], tokenizer: PreTrainedTokenizerBase, prefix: str = "") -> NDArray[np.int64]:
-    """Tokens of each text with the prefix before it, special ones included. *Shape:* (n,)."""
-    encoded = tokenizer._tokenizer.encode_batch_fast([prefix + text for text in texts], add_special_tokens=True)
-    return np.array([len(text.ids) for text in encoded], dtype=np.int64)
-
-
 def measure(texts: list[str], tokenizer: PreTrainedTokenizerBase, prefix: str = "") -> Lengths | None:
     """The lengths of some texts with the prefix that the encoder reads before them; None if there are no texts."""
-    return Lengths.of(count_tokens(texts, tokenizer, prefix)) if texts else None
+    if not texts:
+        return None
+    encoded = tokenizer._tokenizer.encode_batch_fast([prefix + text for text in texts], add_special_tokens=True)
+    counts = [len(text.ids) for text in encoded]
+    unknown = sum(text.ids.count(tokenizer.unk_token_id) for text in encoded)
+    return Lengths.of(counts, unknown / sum(counts))

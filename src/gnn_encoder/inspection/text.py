@@ -85,6 +85,8 @@ def _lengths(found: Lengths | None, of: int, parameter: str, limit: int) -> Iter
         f"{INDENT}tokens ({which}): mean {counts.mean():.1f}, median {found.whole(0.5)}, 99% up to {most}, "
         f"longest {counts[-1]}; {found.longer(limit):.1%} longer than {parameter}, {limit}"
     )
+    if found.unknown:
+        yield f"{INDENT}{found.unknown:.1%} of the tokens are unknown to the model"
 
 
 def _show(title: str, text: str) -> str:

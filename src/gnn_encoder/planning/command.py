@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.sources import open_source
+from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.pipeline import experiment
@@ -20,6 +21,7 @@ from gnn_encoder.presenting.formats import seconds
 
 FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
+UNKNOWN = 0.01  # share of unknown tokens from which the base model is said not to read the language
 FEW_QUERIES, FEW_DEV = 300, 50  # training and dev queries
 
 
@@ -106,6 +108,12 @@ def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
     words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
     setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
     cutting = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
+    if read.unknown > UNKNOWN:
+        rule = f"{read.unknown:.0%} of the passages' tokens are unknown to it, so that it cannot read this language"
+        yield f"{encoder.model}: {rule}; set encoder.model to a multilingual one, such as XLM-R or multilingual E5"
+    if len(read.counts) > 1 and read.counts[-1] > read.counts[:-1].sum():
+        yield f"one passage has {read.counts[-1]:,} tokens, more than all others together: leave it out, or {cutting}"
+        read = Lengths(read.counts[:-1])
     if read.unread(limit) > CUT:
         cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting
         yield f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
