@@ -65,6 +65,19 @@ def call(*arguments: str, stdin: str | bytes = "") -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def test_control_characters_of_passages_do_not_reach_the_terminal(root: Path) -> None:
+    text = "\x1b]0;title\x07 medicare \x9b2J text"
+    columns = [["p\x1b[31m0", "p1", "p2"], ["a\nb\x07", "Lives", ""], [text, *TEXTS[1:]]]
+    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+    folders = project.embeddings("gnn_encoder"), project.index("gnn_encoder")
+    build(*folders, factory="Flat", pids=project.PASSAGES, system="gnn_encoder", seed=0)
+    code, out, _ = call("search", "medicare", "-k", "1")
+    assert (code, out.splitlines()[0].split("  ")[-2:]) == (0, ["p\\x1b[31m0", "a b\\x07"])
+    assert out.splitlines()[1] == "     \\x1b]0;title\\x07 medicare \\x9b2J text"
+    out = call("search", "medicare", "-k", "1", "--json")[1]
+    assert out.rstrip("\n").isprintable() and json.loads(out)["hits"][0]["text"] == text
+
+
 @pytest.mark.parametrize(("source", "told"), [("insuranceqa", ""), ("beir", "This index is of other data than")])
 def test_search_says_that_the_index_is_of_other_data(root: Path, source: str, told: str) -> None:
     params = yaml.safe_load((ROOT / "params.yaml").read_text())

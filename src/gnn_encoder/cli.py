@@ -8,6 +8,7 @@ docstring is what `--help` shows of it, in at most 64 characters.
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gnn_encoder.core.errors import UserError, not_built, report_errors
+from gnn_encoder.core.errors import UserError, not_built, report_errors, without_controls
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Hit, Searcher
@@ -472,12 +473,14 @@ def _print_hits(
     if as_json:
         found = [asdict(hit) for hit in hits]
         answer = {"query": query, "milliseconds": round(milliseconds, 1), "truncated": truncated, "hits": found}
-        typer.echo(json.dumps(answer, ensure_ascii=False))
+        # JSON escapes the control characters below 32, and leaves those from 127 on, which a terminal obeys too.
+        typer.echo(re.sub(r"[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(answer, ensure_ascii=False)))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))
     for hit in hits:
-        typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {hit.pid}" + (f"  {hit.title}" if hit.title else ""))
-        typer.echo(textwrap.fill(hit.text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
+        pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
+        typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else ""))
+        typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
     if timed:
         typer.echo(f"{milliseconds:.1f} ms")
 

@@ -71,12 +71,16 @@ def test_a_reason_replaces_the_comment_beside_a_value_and_leaves_what_is_below()
     Path("params.yaml").write_text(DEFAULT.replace("  beta: 0.05  ", "  # mine\n  beta: 0.05  "))
     chosen = [Change("mgt.graph", "full", why="all edges"), Change("rerank.depth", 4, why="few")]
     assert write(["seed=13"], chosen=chosen, by="--data beir") == ["rerank.depth: 30 -> 4"]
-    at = lines().index("  graph: full              # all edges")
+    at = lines().index("  graph: full              # init: all edges")
     assert lines()[at + 1] == "  # mine"
-    at = lines().index("  depth: 4                 # few")
+    at = lines().index("  depth: 4                 # init: few")
     assert lines()[at - 1].startswith("rerank:  ") and lines()[at + 1] == "  queries: 300"
     assert lines()[0] == f"{HEADER}--data beir"
     assert lines().count("") == DEFAULT.splitlines().count("")
+    write(["mgt.graph=full", "rerank.depth=9", "mgt.beta=0.1"], over=True)  # of another value the reason says nothing
+    at = lines().index("  graph: full")
+    assert lines()[at + 1] == "  # mine" and lines()[at + 2].startswith("  beta: 0.1                # share")
+    assert "  depth: 9" in lines()
 
 
 def test_a_new_key_stands_in_its_section() -> None:

@@ -159,3 +159,10 @@ def test_the_set_must_be_named(folder: Path, refused: Callable[..., None]) -> No
         source="dpr",
         path=str(folder),
     )
+
+
+def test_a_passage_may_be_longer_than_csv_allows(folder: Path, prepared: Prepared, rows: Rows) -> None:
+    text = "A long railway. " * 20_000
+    with (folder / "psgs_w100.tsv").open("a") as file:
+        file.write(f'7\t"{text}"\tLong\n')
+    assert rows(prepared(source="dpr", path=str(folder), name="nq") / "passages.parquet")[6] == ("7", "Long", text)

@@ -1,6 +1,7 @@
 """ir_datasets by name: data sets of local files registered under names of their own, so that nothing is fetched."""
 
 import builtins
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,11 +84,21 @@ def test_titles(register: Callable[..., None], prepared: Prepared, rows: Rows) -
     assert rows(target / "passages.parquet") == [("d1", "Ash", "It has black buds."), ("d2", "", "Yew")]
 
 
+def test_judged_documents_that_are_not_there_are_left_out(
+    register: Callable[..., None], prepared: Prepared, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    register("lost", qrels=QRELS | {"test": "q3 0 d9 2\nq3 0 d1 1\nq3 0 d8 0\n"})
+    target = prepared(source="ir_datasets", name="lost")
+    assert rows(target / "qrels" / "test.parquet") == [("q3", "d1", 1)]
+    assert "test: 2 judgements of passages that are not in the corpus are left out" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"docs": "d1\t \nd2\tYew\n"}, "bad/train, document 0, text: '' is empty"),
-        ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, "bad/test, judgement 0: passage 'd9' is not in the corpus"),
+        ({"docs": "d1\t \nd2\t\n"}, "data.name: no passages with a text; add some"),
+        ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, "qrels of split test: no query has a positive grade"),
     ],
 )
 def test_bad_data_sets(

@@ -1,12 +1,14 @@
 """Strict lines: every kind of damage is named with its line."""
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.lines import find, read_json_lines, read_lines, require
+from gnn_encoder.data.lines import find, read_columns, read_json_lines, read_judged, read_lines, require
+from gnn_encoder.data.rows import MANY, check_id
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -91,3 +93,30 @@ def test_find_prefers_neither_of_two(tmp_path: Path) -> None:
     write(tmp_path / "a.tsv", b"")
     with pytest.raises(UserError, match=r"a\.tsv\.gz is there as well; keep one"):
         find(tmp_path, "a.tsv")
+
+
+def told(rows: Iterator[object]) -> str:
+    with pytest.raises(UserError) as error:
+        list(rows)
+    assert len(str(error.value).splitlines()) == 1
+    return str(error.value)
+
+
+def test_all_wrong_rows_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", b'{"_id": "a"}\n{"_id": ""}\ncaf\xe9\n{"_id": "b"}\n[1]\n{"_id": "c d"}\n')
+    found = told(read_json_lines(path, lambda place, row: check_id(place, "_id", row.get("_id"))))
+    assert found == (
+        f"{path}, line 2, _id: empty; give every row an id of its own (3 more: "
+        "line 3, byte 4: 0xe9 is not UTF-8 (unexpected end of data); line 5: '[1]' is not a JSON object; "
+        "line 6, _id: 'c d' has white space, a TREC run cannot carry it)"
+    )
+
+
+def test_of_many_wrong_rows_some_are_told_and_a_file_of_them_is_not_read_on(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", b"a\tb\n" + b"c\n" * 7)
+    assert told(read_columns(path)).endswith(
+        "(6 more: line 3: 1 columns, not 2; line 4: 1 columns, not 2; line 5: 1 columns, not 2; "
+        "line 6: 1 columns, not 2; ...)"
+    )
+    path = write(tmp_path / "b.tsv", b"q 0 p x\n" * (MANY + 5))
+    assert f"({MANY - 1} more or above: line 2, grade: 'x' is not an integer; " in told(read_judged(path))

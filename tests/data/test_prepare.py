@@ -192,6 +192,20 @@ def cut_one_query(folder: Path) -> None:
     (folder / "qrels" / "train.tsv").write_text("q1\tp1\t1\n")
 
 
+def test_passages_without_a_text(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """p8 has neither text nor title, and takes its judgement with it; the title of p9 is its text."""
+    caplog.set_level(logging.INFO)
+    more = [{"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "A title", "text": ""}]
+    write_jsonl(beir / "corpus.jsonl", [*CORPUS, *more])
+    (beir / "qrels" / "train.tsv").write_text(HEADER + QRELS_ROWS["train"] + "q1\tp8\t1\nq1\tp9\t1\n")
+    target = run(beir, tmp_path / "out")
+    assert rows(target / "passages.parquet")[3:] == [("p9", "", "A title")]
+    assert rows(target / "qrels" / "train.parquet")[4:] == [("q1", "p9", 1)]
+    statistics = json.loads((target / "statistics.json").read_text())
+    assert statistics["left_out"] == {"empty_passages": 1, "judgements_of_empty_passages": 1}
+    assert "1 passages have a title alone, which is read as their text" in caplog.text
+
+
 BAD = {
     "duplicate passage": (
         append("corpus.jsonl", '{"_id": "p2", "text": "again"}\n'),
@@ -209,9 +223,13 @@ BAD = {
         append("corpus.jsonl", '{"text": "a"}\n'),
         "corpus.jsonl, line 4, _id: missing; give every row an id of its own",
     ),
-    "empty text": (
-        append("corpus.jsonl", '{"_id": "p4", "title": "t", "text": " \\n"}\n'),
-        "corpus.jsonl, line 4, text: ' \\n' is empty; give it a text or remove the row",
+    "no text": (
+        append("corpus.jsonl", '{"_id": "p4", "title": "t"}\n'),
+        "corpus.jsonl, line 4, text: missing; add it or remove the row",
+    ),
+    "empty query": (
+        append("queries.jsonl", '{"_id": "q7", "text": " \\n"}\n'),
+        "queries.jsonl, line 6, text: ' \\n' is empty; give it a text or remove the row",
     ),
     "unknown passage": (
         append("qrels/dev.tsv", "q1\tp9\t1\n"),
@@ -230,7 +248,11 @@ BAD = {
         replace("qrels/dev.tsv", HEADER),
         "qrels of split dev: no query has a positive grade; add judgements with grade 1",
     ),
-    "no passages": (replace("corpus.jsonl", ""), "corpus.jsonl: no passages; add some"),
+    "one passage": (
+        lambda folder: write_jsonl(folder / "corpus.jsonl", CORPUS[:1]),
+        "corpus.jsonl: one passage alone, so that there is nothing to rank; add some",
+    ),
+    "no passages": (replace("corpus.jsonl", ""), "corpus.jsonl: no passages with a text; add some"),
     "nothing left for train": (cut_one_query, "1 query is too few to cut a dev split from; add queries"),
     "no corpus": (remove("corpus.jsonl"), "corpus.jsonl: no such file, nor corpus.jsonl.gz; add it, or"),
     "no test": (remove("qrels/test.tsv"), "test.tsv: no such file"),

@@ -266,3 +266,24 @@ def test_files(folder: Path, refused: Callable[..., None]) -> None:
     (folder / "log.tsv").unlink()
     refused("log.tsv: no such file, nor log.tsv.gz, log.jsonl, log.parquet; add it", source="log", path=str(folder))
     refused("data.path is null: source log needs the folder that holds corpus.jsonl", source="log")
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        (
+            ["2024-01-01T10:00:00", "1704103200000"],
+            "line 3, time: '1704103200000' is milliseconds, but line 2 has a date",
+        ),
+        (["1704103200", "1704103200000"], "line 3, time: '1704103200000' is milliseconds, but line 2 has seconds, '17"),
+        (["1704103200.5", "", "2024-01-01"], "line 4, time: '2024-01-01' is a date and time, but line 2 has seconds"),
+    ],
+)
+@pytest.mark.parametrize("split", ["hash", "time"])
+def test_times_have_one_form(
+    folder: Path, refused: Callable[..., None], times: list[str], told: str, split: str
+) -> None:
+    rows = [(f"query {number}", "p1", time) for number, time in enumerate(times) if split == "hash" or time]
+    write_tsv(folder, ["query", "pid", "time"], rows)
+    told = told.replace("line 4", f"line {len(rows) + 1}")
+    refused(told, source="log", path=str(folder), split=split)

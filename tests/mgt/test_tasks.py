@@ -62,6 +62,7 @@ class World:
             cached=self.cached,
             dev_queries=queries,
             dev_pairs=pl.DataFrame(),
+            dev_own=pl.DataFrame(),
             answered=None,
             dev=Dev.model_construct(),
             mgt=MGT.model_construct(joint=Joint.model_construct(chunk_size=3)),

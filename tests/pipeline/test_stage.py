@@ -331,7 +331,29 @@ def test_a_full_disk_is_one_line(error: Exception, capsys: pytest.CaptureFixture
         assert "while writing data/a.npy" in text
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EACCES, "Permission denied"), RuntimeError("a bug"), KeyError("x")])
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            PermissionError(errno.EACCES, "Permission denied", "data/a.npy"),
+            "data/a.npy: Permission denied; change its permissions or its owner",
+        ),
+        (
+            PermissionError(errno.EACCES, "Failed to open local file 'a'.\nDetail: Permission denied"),  # as Arrow does
+            "[Errno 13] Failed to open local file 'a'. Detail: Permission denied; change its permissions or its owner",
+        ),
+        (
+            IsADirectoryError(errno.EISDIR, "Is a directory", "run.trec"),
+            "run.trec: Is a directory; a file must be there",
+        ),
+        (OSError(errno.EIO, "Input/output error", "x"), "x: Input/output error; correct that, then run again"),
+    ],
+)
+def test_a_file_that_does_not_open_is_one_line(error: OSError, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(error, capsys) == f"error: {line}\n"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "nobody's file"), RuntimeError("a bug"), KeyError("x")])
 def test_what_is_no_users_mistake_keeps_its_traceback(error: Exception) -> None:
     with pytest.raises(type(error)), report_errors():
         raise error

@@ -54,7 +54,7 @@ def test_init_finds_chooses_writes_and_tells() -> None:
     assert "! 60 training queries are few" in out
     lines = Path("params.yaml").read_text().splitlines()
     assert lines[0] == "# Made by: gnn-encoder init --data beir --path corpus --minutes 15"
-    assert "  train_queries: null      # all 60" in lines
+    assert "  train_queries: null      # init: all 60" in lines
     assert any(line.startswith("  beta: 0.5 ") and line.endswith("# 2 folds of about 30 queries") for line in lines)
     params = load_params()
     assert (params.data.source, params.data.path) == ("beir", "corpus")

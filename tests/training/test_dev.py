@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from gnn_encoder.core.records import DEV_CANDIDATES
 from gnn_encoder.core.storage.tables import write_table
@@ -17,6 +18,7 @@ from gnn_encoder.training.dev import (
     retrieved_pairs,
     sample_queries,
 )
+from gnn_encoder.training.dev_score import reciprocal_ranks
 from gnn_encoder.training.params import Dev
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
@@ -30,6 +32,15 @@ def test_pool_holds_what_was_retrieved_and_every_positive() -> None:
     assert sample.queries.tolist() == [1, 6]
     assert sample.pool.tolist() == [5, 8, 30, 40]
     assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
+
+
+def test_a_query_does_not_rank_itself() -> None:
+    own = pl.DataFrame([(1, 8), (2, 5), (6, 41)], schema=PAIR, orient="row")
+    sample = dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]), own)
+    assert sample.own is not None and np.argwhere(sample.own).tolist() == [[0, 1]]
+    scores = torch.tensor([[2.0, 9.0, 1.0, 0.0], [2.0, 9.0, 1.0, 0.0]])  # of 5, 8, 30 and 40
+    assert reciprocal_ranks(scores, torch.eye(4), sample.relevant, own=sample.own).tolist() == [1.0, 0.5]
+    assert dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5]]), own.clear()).own is None
 
 
 def test_what_was_retrieved_as_pairs() -> None:

@@ -8,6 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+CURES = {
+    errno.EACCES: "change its permissions or its owner",
+    errno.EPERM: "change its permissions or its owner",
+    errno.EROFS: "work on a disk that can be written",
+    errno.ENOENT: "correct its name, or make it again",
+    errno.EISDIR: "a file must be there",
+    errno.ENOTDIR: "a folder must be there",
+}
+
 
 class UserError(ValueError):
     """A mistake in data, parameters or files that the user can mend.
@@ -23,15 +32,23 @@ def not_built(path: Path | str) -> UserError:
     return UserError(f"{path}: not built yet; {cure}")
 
 
+def without_controls(text: str) -> str:
+    r"""A text for a terminal, on one line, with control characters shown as \x1b: a terminal would obey them."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda one: f"\\x{ord(one[0]):02x}", " ".join(text.split()))
+
+
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Turn a user's mistake or a full disk into one line on stderr and a non-zero exit."""
+    """Turn a user's mistake, a file that does not open or a full disk into one line on stderr and a non-zero exit."""
     try:
         yield
     except UserError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
     except Exception as error:
+        if told := _refused_file(error):
+            sys.stderr.write(f"error: {told}\n")
+            sys.exit(2)
         if not _is_full_disk(error):
             raise
         filename = getattr(error, "filename", None)
@@ -42,6 +59,16 @@ def report_errors() -> Iterator[None]:
             "free space (`dvc gc -w` drops cached versions no longer in use), then run again\n"
         )
         sys.exit(2)
+
+
+def _refused_file(error: BaseException) -> str | None:
+    """What the system says of a file that it does not open, with the cure; None for any other error."""
+    if not isinstance(error, OSError) or error.errno in (None, errno.ENOSPC, errno.EDQUOT):
+        return None
+    if error.filename is None and error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return None  # nobody's file; Arrow and polars tell the name of one in the message alone
+    said = f"{error.filename}: {error.strerror}" if error.filename is not None else " ".join(str(error).split())
+    return f"{said}; {CURES.get(error.errno, 'correct that, then run again')}"
 
 
 def _is_full_disk(error: BaseException) -> bool:

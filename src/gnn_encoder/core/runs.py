@@ -119,7 +119,8 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
     if len(wrong):
         lines = ((number, line) for number, line in enumerate(_plain(path).split(b"\n"), 1) if line.strip())
         number, line = next(islice(lines, wrong[0], None))
-        raise UserError(f"{path}, line {number} is {line.decode()!r}; {FORM}; write the run again")
+        more = f" ({len(wrong) - 1} more lines are wrong)" if len(wrong) > 1 else ""
+        raise UserError(f"{path}, line {number} is {line.decode()!r}; {FORM}; write the run again{more}")
     _refuse_twice(path, frame, "pid")
     return frame
 

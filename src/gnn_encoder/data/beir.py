@@ -6,11 +6,12 @@ This is the format of Thakur et al. 2021 (https://github.com/beir-cellar/beir), 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_judged, require
-from gnn_encoder.data.rows import Passage, Place, Query, Source, check_id, check_string, check_text
+from gnn_encoder.data.rows import Passage, Place, Query, Source, check_given, check_id, check_string, check_text
 
 
 def open_beir(folder: Path) -> Source:
@@ -32,14 +33,20 @@ def open_beir(folder: Path) -> Source:
 
 
 def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
-    """The passages of a corpus.jsonl; a title may be missing, null or empty."""
-    for place, row in read_json_lines(path):
-        pid, title = check_id(place, "_id", row.get("_id")), row.get("title")
-        title = "" if title is None else check_string(place, "title", title)
-        yield place, Passage(pid, title, check_text(place, "text", row.get("text")))
+    """The passages of a corpus.jsonl; a title may be missing, null or empty, and a text may be empty."""
+    return read_json_lines(path, _passage)
+
+
+def _passage(place: Place, row: dict[str, Any]) -> Passage:
+    pid, title = check_id(place, "_id", row.get("_id")), row.get("title")
+    title = "" if title is None else check_string(place, "title", title)
+    return Passage(pid, title, check_given(place, "text", row.get("text")))
 
 
 def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of all splits: BEIR keeps them in one file."""
-    for place, row in read_json_lines(path):
-        yield place, Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))
+    return read_json_lines(path, _query)
+
+
+def _query(place: Place, row: dict[str, Any]) -> Query:
+    return Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))

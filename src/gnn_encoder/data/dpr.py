@@ -30,9 +30,11 @@ from gnn_encoder.data.rows import (
     check_objects,
     check_string,
     check_text,
+    checked,
     shorten,
 )
 
+MOST = 131_072  # characters of the answers to a query
 HEADER = ["id", "text", "title"]
 PASSAGES = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv")
 EXAMPLES = ("biencoder-{0}-train.json", "retriever/{0}-train.json")
@@ -62,39 +64,50 @@ def open_dpr(folder: Path, name: str) -> Source:
 
 def _passages(path: Path) -> Iterator[tuple[Place, Passage]]:
     """All passages; the header may be left out."""
-    for place, columns in read_columns(path, HEADER, quoted=True):
-        if columns != HEADER or place.row != "line 1":
-            pid, text, title = columns
-            yield place, Passage(check_id(place, "id", pid), title, check_text(place, "text", text))
+    rows = read_columns(path, HEADER, _passage, quoted=True)
+    return ((place, passage) for place, passage in rows if passage)
+
+
+def _passage(place: Place, columns: list[str]) -> Passage | None:
+    pid, text, title = columns
+    return None if columns == HEADER and place.row == "line 1" else Passage(check_id(place, "id", pid), title, text)
 
 
 def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
     """The training queries."""
-    for number, (place, item) in enumerate(_items(path)):
-        yield place, Query(str(number), check_text(place, "query", item.get("question")))
+    texts = checked(_items(path), lambda place, item: check_text(place, "query", item.get("question")))
+    return ((place, Query(str(number), text)) for number, (place, text) in enumerate(texts))
 
 
 def _judgements(path: Path) -> Iterator[tuple[Place, Judgement]]:
     """Each positive passage of the training queries once, with grade 1."""
-    for number, (place, item) in enumerate(_items(path)):
-        contexts = check_objects(place, "positive_ctxs", item.get("positive_ctxs"))
-        pids = (context.get("passage_id", context.get("psg_id")) for context in contexts)
-        checked = (check_id(place, "passage_id", str(pid) if isinstance(pid, int) else pid) for pid in pids)
-        for pid in dict.fromkeys(checked):
+    for number, (place, pids) in enumerate(checked(_items(path), _positives)):
+        for pid in pids:
             yield place, Judgement(str(number), pid, 1)
+
+
+def _positives(place: Place, item: dict[str, Any]) -> list[str]:
+    contexts = check_objects(place, "positive_ctxs", item.get("positive_ctxs"))
+    pids = (context.get("passage_id", context.get("psg_id")) for context in contexts)
+    return list(dict.fromkeys(check_id(place, "passage_id", str(p) if isinstance(p, int) else p) for p in pids))
 
 
 def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split that is judged by answers."""
-    for number, (place, (text, answers)) in enumerate(read_columns(path, ["query", "answers"], quoted=True)):
-        yield place, Query(str(number), check_text(place, "query", text), _answers(place, answers))
+    rows = read_columns(path, ["query", "answers"], _asked, quoted=True)
+    return ((place, query._replace(qid=str(number))) for number, (place, query) in enumerate(rows))
+
+
+def _asked(place: Place, row: list[str]) -> Query:
+    text, answers = row
+    return Query("", check_text(place, "query", text), _answers(place, answers))
 
 
 def _answers(place: Place, text: str) -> tuple[str, ...]:
-    """The answers that are not blank. The text that is parsed is short: csv allows 131,072 characters a column."""
+    """The answers that are not blank. The text that is parsed is short, since Python's parser takes much memory."""
     values: object = None
     with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        values = ast.literal_eval(text)
+        values = ast.literal_eval(text[:MOST])
     checked = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
     found = tuple(answer for answer in checked if answer.strip())
     if not found:

@@ -31,6 +31,7 @@ def open_ir_datasets(names: dict[str, str]) -> Source:
         passages=partial(_passages, *sets["train"]),
         queries={split: partial(_queries, *found) for split, found in sets.items()},
         judgements={split: partial(_judgements, *found) for split, found in sets.items()},
+        absent=True,
     )
 
 
@@ -46,14 +47,13 @@ def split_names(name: str) -> dict[str, str]:
 
 
 def _passages(name: Path, found: Any) -> Iterator[tuple[Place, Passage]]:
-    """All passages. Where a document has a title but no text, the title becomes the passage's text."""
+    """All passages."""
     for number, document in enumerate(found.docs_iter()):
         place = Place(name, f"document {number}")
         titled = {"title", "text"} <= set(document._fields)
         title, text = (document.title or "", document.text or "") if titled else ("", document.default_text())
-        title = check_string(place, "title", title)
-        text, title = (text, title) if text.strip() else (title, "")
-        yield place, Passage(check_id(place, "doc_id", document.doc_id), title, check_text(place, "text", text))
+        pid, title = check_id(place, "doc_id", document.doc_id), check_string(place, "title", title)
+        yield place, Passage(pid, title, check_string(place, "text", text or ""))
 
 
 def _queries(name: Path, found: Any) -> Iterator[tuple[Place, Query]]:

@@ -3,8 +3,9 @@
 import csv
 import gzip
 import json
+import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -15,30 +16,41 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.runs import BYTE_ORDER_MARK
 from gnn_encoder.core.storage.tables import ROW_GROUP
-from gnn_encoder.data.rows import Judgement, Place, check_grade, shorten
+from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked, shorten
 
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, with white space between them"
 
 
-def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
-    """Stream the lines, without their ends; empty ones are passed over."""
+def as_it_is(_: Place, row: Row) -> Row:
+    """The row itself."""
+    return row
+
+
+def read_lines(path: Path, check: Callable[[Place, str], Row] = as_it_is) -> Iterator[tuple[Place, Row]]:
+    """Stream what `check` makes of the lines, without their ends, as `checked` does; empty lines are passed over."""
+    return checked(_raw_lines(path), lambda place, line: check(place, _decode(place, line)))
+
+
+def _raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
     number = 0
     with open_binary(path) as file:
         try:
             for number, line in enumerate(file, start=1):
-                place = Place(path, f"line {number}")
-                text = _decode(place, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n"))
-                if text:
-                    yield place, text
+                line = (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
+                if line:
+                    yield Place(path, f"line {number}"), line
         except DAMAGED_GZIP as error:
             raise _damaged(path, f"line {number}", error) from error
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Stream the objects of a JSON lines file."""
-    for place, line in read_lines(path):
+def read_json_lines(
+    path: Path, check: Callable[[Place, dict[str, Any]], Row] = as_it_is
+) -> Iterator[tuple[Place, Row]]:
+    """Stream what `check` makes of the objects of a JSON lines file, as `checked` does."""
+
+    def parsed(place: Place, line: str) -> Row:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -46,43 +58,59 @@ def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
             raise UserError(f"{place}: {shorten(line)} is not JSON ({why}); write one object a line") from error
         if not isinstance(value, dict):
             raise UserError(f"{place}: {shorten(line)} is not a JSON object; write one object a line")
-        yield place, value
+        return check(place, value)
+
+    return read_lines(path, parsed)
 
 
 def read_columns(
-    path: Path, names: Sequence[str] | None = None, *, quoted: bool = False
-) -> Iterator[tuple[Place, list[str]]]:
-    """Stream the rows of a table with a tab between its columns.
+    path: Path,
+    names: Sequence[str] | None = None,
+    check: Callable[[Place, list[str]], Row] = as_it_is,
+    *,
+    quoted: bool = False,
+) -> Iterator[tuple[Place, Row]]:
+    """Stream what `check` makes of the rows of a table with a tab between its columns, as `checked` does.
 
     Args:
-        names: of the columns; None: the first row names them.
+        names: of the columns; None: the first row has as many as all others.
         quoted: a column may stand in CSV's quotes; else quotes mean nothing.
     """
-    for place, line in read_lines(path):
+    csv.field_size_limit(sys.maxsize)  # csv's own limit is 128 KiB, and a text may have any length
+    known = names
+
+    def parsed(place: Place, line: str) -> Row:
+        nonlocal known
         try:
             columns = next(csv.reader([line], delimiter="\t")) if quoted else line.split("\t")
         except csv.Error as error:
             raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
-        names = names or columns
-        if len(columns) != len(names):
+        known = known or columns
+        if len(columns) != len(known):
             quotes = ', quotes that open a column closed and those inside doubled ("")' if quoted else ""
-            cure = f"write {', '.join(names)} with a tab between them{quotes}"
-            raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
-        yield place, columns
+            cure = f"write {', '.join(known)} with a tab between them{quotes}"
+            raise UserError(f"{place}: {len(columns)} columns, not {len(known)}; {cure}")
+        return check(place, columns)
+
+    return read_lines(path, parsed)
 
 
 def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
     """Stream qrels of any of `QRELS_FORMS`; a pair without a grade is relevant, and BEIR's header may be there."""
-    width = None
-    for place, line in read_lines(path):
+    width = 0
+
+    def parsed(place: Place, line: str) -> Judgement | None:
+        nonlocal width
         fields = line.split()
-        if width is None and fields in (QRELS_HEADER, QRELS_HEADER[:2]):
-            continue
+        if not width and fields in (QRELS_HEADER, QRELS_HEADER[:2]):
+            return None
         width = width or len(fields)
         if len(fields) != width or width not in (2, 3, 4):
             raise UserError(f"{place}: {len(fields)} fields; {QRELS_FORMS}, the same in the whole file")
         qid, pid, grade = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
-        yield place, Judgement(qid, pid, check_grade(place, "grade", grade))
+        return Judgement(qid, pid, check_grade(place, "grade", grade))
+
+    return ((place, found) for place, found in read_lines(path, parsed) if found)
 
 
 def read_parquet(

@@ -37,6 +37,7 @@ TESTS = {
     "trec_dl_2020": (("msmarco-test2020-queries.tsv",), ("2020qrels-pass.txt",)),
 }
 NO_TITLE = "-"
+COLUMNS = ["id", "text"]
 
 
 def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> Source:
@@ -65,7 +66,7 @@ def _passages(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Pa
     """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
     titled = read_columns(titles, ["id", "title"]) if titles else iter(())
     waiting = next(titled, None)
-    for place, pid, text in _texts(collection):
+    for place, (pid, text) in read_columns(collection, COLUMNS, _with_id):
         title = ""
         if waiting and waiting[1][0] == pid:
             title, waiting = waiting[1][1], next(titled, None)
@@ -78,9 +79,14 @@ def _passages(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Pa
 
 def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split, and others without judgements, which stand in the same file."""
-    return ((place, Query(qid, text)) for place, qid, text in _texts(path))
+    return read_columns(path, COLUMNS, _query)
 
 
-def _texts(path: Path) -> Iterator[tuple[Place, str, str]]:
-    for place, (key, text) in read_columns(path, ["id", "text"]):
-        yield place, check_id(place, "id", key), check_text(place, "text", text)
+def _query(place: Place, row: list[str]) -> Query:
+    qid, text = _with_id(place, row)
+    return Query(qid, check_text(place, "text", text))
+
+
+def _with_id(place: Place, row: list[str]) -> tuple[str, str]:
+    key, text = row
+    return check_id(place, "id", key), text

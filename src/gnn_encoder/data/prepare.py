@@ -18,7 +18,7 @@ from gnn_encoder.data.identical import write_identical
 from gnn_encoder.data.lines import read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
-from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, check_unique, nth
+from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, check_unique, checked, nth
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,10 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     pids = _write_passages(source, folder / "passages.parquet")
     read = {reader: read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
     texts = {split: read[reader] for split, reader in source.queries.items()}
-    judged = {split: _checked(split, reader, pids, texts[split]["qid"]) for split, reader in source.judgements.items()}
+    judged = {
+        split: _checked(split, reader, pids, texts[split]["qid"], absent=source.absent)
+        for split, reader in source.judgements.items()
+    }
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
     drawn = choose_queries(data, usable, seed, unlabelled_fraction)
     chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
@@ -76,6 +79,13 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     write_json(folder / "statistics.json", statistics)
     for name, values in statistics.items():
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
+
+
+def check_count(where: Path | str, passages: int) -> None:
+    """Refuse a corpus in which there is nothing to rank."""
+    if passages < 2:
+        found = "one passage alone, so that there is nothing to rank" if passages else "no passages with a text"
+        raise UserError(f"{where}: {found}; add some")
 
 
 def read_queries(reader: Queries) -> pl.DataFrame:
@@ -135,15 +145,22 @@ def _write_passages(source: Source, path: Path) -> pl.Series:
 
     write_table(path, PASSAGES, batches())
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
-    if pids.is_empty():
-        raise UserError(f"{next(iter(source.files), 'data.name')}: no passages; add some")
+    check_count(next(iter(source.files), "data.name"), len(pids))
     check_unique(pids, source.passages, "passage id")
     return pids
 
 
-def _checked(split: str, reader: Judgements, pids: pl.Series, qids: pl.Series) -> pl.DataFrame:
-    """The judgements of a split, each once, after a check that ids exist and that no pair has two grades."""
+def _checked(split: str, reader: Judgements, pids: pl.Series, qids: pl.Series, *, absent: bool) -> pl.DataFrame:
+    """The judgements of a split, each once, after a check that ids exist and that no pair has two grades.
+
+    Args:
+        absent: whether judgements of passages that are not there are left out.
+    """
     table = read_judgements(split, reader).with_row_index()
+    if absent:
+        there = pl.col("pid").is_in(pids.implode())
+        if lost := len(table) - len(table := table.filter(there)):
+            log.info("%s: %d judgements of passages that are not in the corpus are left out", split, lost)
     cures = {
         "pid": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
         "qid": "query {0.qid!r} is not among the queries; add it or remove the judgement",
@@ -158,7 +175,8 @@ def _checked(split: str, reader: Judgements, pids: pl.Series, qids: pl.Series) -
     for name, rows in wrong.items():
         if len(rows):
             place, judgement = nth(reader(), rows["index"][0])
-            raise UserError(f"{place}: {cures[name].format(judgement)}")
+            more = f" ({len(rows) - 1} more judgements like it)" if len(rows) > 1 else ""
+            raise UserError(f"{place}: {cures[name].format(judgement)}{more}")
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
     return once.drop("index")
@@ -242,7 +260,7 @@ def read_texts(path: Path) -> Iterator[str]:
         rows = ((place, row["text"]) for place, row in read_parquet(path, ["text"]))
     else:
         rows = ((place, " ".join(line.split())) for place, line in read_lines(path))
-    return (check_text(place, "query", text) for place, text in rows)
+    return (text for _, text in checked(rows, lambda place, text: check_text(place, "query", text)))
 
 
 def _keys(texts: pl.Series) -> pl.Series:

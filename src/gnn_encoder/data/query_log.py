@@ -38,9 +38,11 @@ from gnn_encoder.data.rows import (
     Judgement,
     Place,
     Query,
+    Row,
     Source,
     check_id,
     check_string,
+    checked,
     shorten,
     split_of,
     stable_hash,
@@ -49,6 +51,7 @@ from gnn_encoder.data.rows import (
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count", "time")
 TIME = TypeAdapter(datetime)
+MILLISECONDS = 2e10  # from which pydantic takes a number for milliseconds; in seconds it is the year 2603
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 # Signs that tell two queries apart stay: c# is not c, and 50% is not 50.
 PUNCTUATION = r"[\p{P}--[#%&@]]+"
@@ -182,27 +185,40 @@ def _by_time(queries: pl.DataFrame, dev: float, test: float) -> pl.DataFrame:
 
 
 def _rows(path: Path, *, timed: bool) -> Iterator[tuple[str, str, int, int, float | None]]:
-    """The rows of a log as `LOGGED`, checked."""
-    for place, row in _read(path):
+    """The rows of a log as `LOGGED`, checked. All times have one form, whether they are read or not."""
+    first: tuple[str, Place, object] | None = None
+
+    def logged(place: Place, row: dict[str, Any]) -> tuple[str, str, int, int, float | None]:
+        nonlocal first
+        if (time := row.get("time")) is not None:
+            first = first or (_form(time), place, time)
+            if _form(time) != first[0]:
+                told = f"{shorten(time)} is {_form(time)}, but {first[1].row} has {first[0]}, {shorten(first[2])}"
+                raise UserError(f"{place}, time: {told}; write all times of the log in one form")
         text, pid = row.get("query"), row.get("pid")
         if text is None:
             raise UserError(f"{place}, query: missing; add it or remove the row")
         text = " ".join(check_string(place, "query", text).split())
         pid = check_id(place, "pid", str(pid) if type(pid) is int else pid)
-        yield text, pid, _count(place, row.get("count")), 1, _time(place, row.get("time")) if timed else None
+        return text, pid, _count(place, row.get("count")), 1, _time(place, time) if timed else None
+
+    return (row for _, row in _read(path, logged))
 
 
-def _read(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rows of a log of any form by the names of its columns."""
+def _read(path: Path, check: Callable[[Place, dict[str, Any]], Row]) -> Iterator[tuple[Place, Row]]:
+    """What `check` makes of the rows of a log of any form, by the names of its columns."""
     if path.suffix == ".parquet":
-        yield from read_parquet(path, NEEDED, OPTIONAL)
-    elif path.name.removesuffix(".gz").endswith(".jsonl"):
-        yield from read_json_lines(path)
-    else:
-        rows = read_columns(path)
-        place, names = next(rows, (Place(path, "line 1"), []))
-        check_columns(place, names, NEEDED, OPTIONAL)
-        yield from ((place, dict(zip(names, columns, strict=True))) for place, columns in rows)
+        return checked(read_parquet(path, NEEDED, OPTIONAL), check)
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        return read_json_lines(path, check)
+    place, names = next(read_columns(path), (Place(path, "line 1"), []))
+    check_columns(place, names, NEEDED, OPTIONAL)
+
+    def named(place: Place, columns: list[str]) -> Row | None:
+        return None if place == header else check(place, dict(zip(names, columns, strict=True)))
+
+    header = place
+    return ((place, row) for place, row in read_columns(path, names, named) if row is not None)
 
 
 def _count(place: Place, value: object) -> int:
@@ -212,6 +228,17 @@ def _count(place: Place, value: object) -> int:
     if type(count) is not int or not 0 <= count <= LARGEST:
         raise UserError(f"{place}, count: {shorten(value)} is not a whole number from 0 to {LARGEST:,}; correct it")
     return count
+
+
+def _form(value: object) -> str:
+    """What a time is written as; numbers as `TIME` takes them."""
+    try:
+        number = float(value) if isinstance(value, str | int | float) else None
+    except ValueError:
+        number = None
+    if number is None:
+        return "a date and time"
+    return "milliseconds" if abs(number) > MILLISECONDS else "seconds"
 
 
 def _time(place: Place, value: object) -> float:

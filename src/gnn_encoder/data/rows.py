@@ -1,12 +1,12 @@
 """What a source yields: checked rows, each with the place in the source's files where it stands, and their ids."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
@@ -14,6 +14,8 @@ from gnn_encoder.core.errors import UserError
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 DIGITS = 16  # hexadecimal: 64 bits
+SHOWN, MANY = 5, 1000  # wrong rows of a file that are told, and after which it is not read on
+Given, Row = TypeVar("Given"), TypeVar("Row")
 
 
 class Place(NamedTuple):
@@ -69,6 +71,32 @@ class Source:
     queries: Mapping[str, Queries]  # by split, perhaps with others: those without a judgement or answers are left out
     judgements: Mapping[str, Judgements]  # by split; a split that is judged by answers has none
     dropped: Callable[[], dict[str, int]] = dict  # what is left out on purpose, and how often
+    absent: bool = False  # whether judged passages may be missing, which in a user's own data is a mistake
+
+
+def checked(rows: Iterable[tuple[Place, Given]], check: Callable[[Place, Given], Row]) -> Iterator[tuple[Place, Row]]:
+    """Stream what `check` makes of rows. Its errors are one, after the last row: a user mends them all at once.
+
+    Raises:
+        UserError: `check` raised some; the first of them whole, and where and what the next ones are. A file with
+            `MANY` wrong rows is not read on.
+    """
+    faults, told = 0, list[str]()
+    for place, row in rows:
+        try:
+            found = check(place, row)
+        except UserError as error:
+            faults += 1
+            # Of the first one all is told, of the next ones what is wrong in which row.
+            told += [str(error) if not told else str(error).removeprefix(f"{place.file}, ").partition(";")[0]]
+            if faults == MANY:
+                break
+        else:
+            yield place, found
+    if faults:
+        shown = "; ".join(told[1:SHOWN]) + ("; ..." if faults > SHOWN else "")
+        number = f"{faults - 1} more{' or above' if faults == MANY else ''}"
+        raise UserError(told[0] + (f" ({number}: {shown})" if faults > 1 else ""))
 
 
 def check_id(place: Place, column: str, value: object) -> str:
@@ -84,12 +112,17 @@ def check_id(place: Place, column: str, value: object) -> str:
 
 def check_text(place: Place, column: str, value: object) -> str:
     """A text with at least one character that is not white space."""
-    if value is None:
-        raise UserError(f"{place}, {column}: missing; add it or remove the row")
-    text = check_string(place, column, value)
+    text = check_given(place, column, value)
     if not text or text.isspace():
         raise UserError(f"{place}, {column}: {shorten(text)} is empty; give it a text or remove the row")
     return text
+
+
+def check_given(place: Place, column: str, value: object) -> str:
+    """A text that may be empty, but is there."""
+    if value is None:
+        raise UserError(f"{place}, {column}: missing; add it or remove the row")
+    return check_string(place, column, value)
 
 
 def check_string(place: Place, column: str, value: object) -> str:
@@ -122,9 +155,10 @@ def check_unique(ids: pl.Series, rows: Callable[[], Iterator[tuple[Place, Any]]]
     """Check that the ids of all rows differ; `rows` reads them once more, to tell the places of two equal ones."""
     again = (~ids.is_first_distinct()).arg_true()
     if len(again):
+        more = f" ({len(again) - 1} more ids are repeated)" if len(again) > 1 else ""
         key, first = ids[again[0]], ids.index_of(ids[again[0]])
         (one, _), (other, _) = nth(rows(), first or 0), nth(rows(), again[0])
-        raise UserError(f"{other}, {column}: {key!r} is also the id in {one.row}; give each row its own")
+        raise UserError(f"{other}, {column}: {key!r} is also the id in {one.row}; give each row its own{more}")
 
 
 def nth(rows: Iterator[tuple[Place, Any]], row: int) -> tuple[Place, Any]:

@@ -6,6 +6,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.beir import open_beir
 from gnn_encoder.data.cutting import cut_source
 from gnn_encoder.data.dpr import open_dpr
+from gnn_encoder.data.empty import leave_out_empty
 from gnn_encoder.data.insuranceqa import open_insuranceqa
 from gnn_encoder.data.ir_datasets import open_ir_datasets, split_names
 from gnn_encoder.data.msmarco import open_msmarco
@@ -16,8 +17,8 @@ from gnn_encoder.data.squad import open_squad
 
 
 def open_source(data: Data) -> Source:
-    """The source that `data` names; with `data.passages` its texts are cut into passages."""
-    source = _opened(data)
+    """The source that `data` names, without empty passages; with `data.passages` texts are cut into passages."""
+    source = leave_out_empty(_opened(data))
     return cut_source(source, data.passages) if data.passages else source
 
 

@@ -12,7 +12,7 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.beir import read_corpus
 from gnn_encoder.data.lines import read_lines
-from gnn_encoder.data.rows import check_id, check_unique
+from gnn_encoder.data.rows import check_id, check_text, check_unique
 
 
 def write_passages(path: Path, target: Path) -> None:
@@ -23,7 +23,7 @@ def write_passages(path: Path, target: Path) -> None:
     """
     _check_file(path)
     rows = tqdm(read_corpus(path), desc=f"read {path.name}", unit=" passages", disable=None)
-    batches = batched(passage for _, passage in rows)
+    batches = batched(passage._replace(text=check_text(place, "text", passage.text)) for place, passage in rows)
     tables = (pa.table([[*column] for column in zip(*batch, strict=True)], schema=PASSAGES) for batch in batches)
     write_table(target, PASSAGES, tables)
     check_unique(pl.read_parquet(target, columns=["pid"])["pid"], lambda: read_corpus(path), "_id")

@@ -7,7 +7,7 @@ from gnn_encoder.data.rows import Source, shorten
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.presenting.formats import shortened, size
+from gnn_encoder.presenting.formats import named_counts, shortened, size
 
 SHOWN = 200  # characters of an example
 INDENT = "  "
@@ -21,7 +21,7 @@ def render(params: Params, source: Source, found: Survey) -> Iterator[str]:
         words, overlap = data.passages.words, data.passages.overlap
         yield f"{INDENT}cut into passages of at most {words} words, of which up to {overlap} are of the passage before"
     if found.dropped:
-        yield f"{INDENT}left out: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in found.dropped.items())
+        yield f"{INDENT}left out: {named_counts(found.dropped)}"
     yield ""
     yield from _trained_with(data, {name: split.queries for name, split in found.splits.items()})
     yield ""

@@ -32,6 +32,7 @@ class Given:
         encoder: M_de, which training changes.
         cached: its passage embeddings. *Shape:* (m, d).
         dev_pairs: judged-relevant pairs of the dev queries, columns query, passage.
+        dev_own: dev queries and the passages that they are themselves, columns query, passage.
         answered: where answers judge; None: the pairs are all.
         frozen_layers, batch_tokens: those of section `encoder`.
     """
@@ -44,6 +45,7 @@ class Given:
     dev_queries: TextTokens
     dev_pairs: pl.DataFrame
     answered: Answered | None
+    dev_own: pl.DataFrame
     dev: Dev
     mgt: MGT
     seed: int
@@ -70,6 +72,7 @@ class Given:
             depth=self.dev.depth,
             seed=self.seed,
             answered=self.answered,
+            own=self.dev_own,
         )
 
 
@@ -94,6 +97,7 @@ def draw_dev(
     depth: int,
     seed: int,
     answered: Answered | None = None,
+    own: pl.DataFrame | None = None,
 ) -> DevSample:
     """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
 
@@ -107,6 +111,7 @@ def draw_dev(
         size: most queries.
         whole: a corpus of at most so many passages is ranked whole.
         depth: passages that each query adds to a pool.
+        own: as in `dev_sample`.
     """
     rows, m = sample_queries(pairs, size, seed), len(cached)
     retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
@@ -115,4 +120,4 @@ def draw_dev(
     if answered is not None:
         hits = answered(retrieved_pairs(rows, retrieved))
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
-    return dev_sample(rows, pairs, ranked(retrieved, m, whole))
+    return dev_sample(rows, pairs, ranked(retrieved, m, whole), own)

@@ -137,7 +137,7 @@ class GNNTask:
         dev = self._supervision.dev
         with no_grad_eval(self._gnn):
             parts = [self._informed(self._deployed, self._deployed.around(rows)) for rows in _parts(dev.pool)]
-        return reciprocal_ranks(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant)
+        return reciprocal_ranks(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant, own=dev.own)
 
     def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> Tensor:
         h_q = self._node_queries[torch.from_numpy(subgraph.queries)].to(near.device)
@@ -255,7 +255,7 @@ class JointTask:
                 parts.append(
                     self._deployed.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
                 )
-        return float(reciprocal_ranks(queries, torch.cat(parts), dev.relevant).mean())
+        return float(reciprocal_ranks(queries, torch.cat(parts), dev.relevant, own=dev.own).mean())
 
 
 class NoGNNTask:

@@ -29,6 +29,7 @@ MADE = "# Made by: "
 # Mappings whose keys the user chooses. Each is replaced as a whole, like a list: a config that names three trials means
 # these three alone, without those of params.yaml.
 WHOLE = ("evidence.trials", "data.names")
+REASON = "# init: "  # begins a reason beside a value, which goes when the value is set without one
 COLUMN = 26  # at which comments begin in params.yaml
 
 
@@ -159,12 +160,14 @@ def _set(section: CommentedMap, one: Change) -> None:
             _put(section, name, CommentedMap())
         section = section[name]
     _put(section, key, one.value)
+    # ruamel.yaml keeps the comment beside a value in one token with what stands below.
+    tokens = section.ca.items.setdefault(key, [None] * 4) if one.why else section.ca.items.get(key)
+    beside, _, below = tokens[2].value.partition("\n") if tokens and tokens[2] else ("", "", "")
     if one.why:
         section.fa.set_block_style()
-        # ruamel.yaml keeps the comment beside a value in one token with what stands below.
-        tokens = section.ca.items.setdefault(key, [None] * 4)
-        below = tokens[2].value.partition("\n")[2] if tokens[2] else ""
-        tokens[2] = CommentToken(f" # {one.why}\n{below}", CommentMark(COLUMN), None)
+        tokens[2] = CommentToken(f" {REASON}{one.why}\n{below}", CommentMark(COLUMN), None)
+    elif beside.strip().startswith(REASON):  # it is of the value that was there
+        tokens[2] = CommentToken(f"\n{below}", CommentMark(COLUMN), None)
 
 
 def _put(section: CommentedMap, key: str, value: Any) -> None:

@@ -102,6 +102,7 @@ def open_given(base: str, params: Params) -> Given:
         dev_queries=open_queries(dev, encoder),
         dev_pairs=relevant_pairs(dev, project.POSITIVES, project.PASSAGES),
         answered=hits if judged_by_answers(dev) else None,
+        dev_own=Identical.read(project.IDENTICAL, "dev").own,
         dev=params.dev,
         mgt=mgt,
         seed=params.seed,

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.pairs import with_answered
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import count_rows
@@ -75,4 +76,6 @@ def _dev_lists(ranks: Ranks, params: Params) -> tuple[pl.DataFrame, Path]:
     retrieved, _ = exact_top_k(project.embeddings("retriever"), asked, depth)
     chosen = chosen_of(rows, retrieved, ranks)
     relevant = with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)
+    ordered = chosen.with_columns(rank=pl.int_range(pl.len()).over("query"))
+    chosen = Identical.read(project.IDENTICAL, "dev").distinct(ordered, relevant).drop("rank")
     return with_labels(chosen, relevant), queries

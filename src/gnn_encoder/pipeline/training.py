@@ -84,7 +84,8 @@ def train_dual_encoder(
 
 def _open_dev(encoder: DualEncoder, dev: Dev) -> tuple[DevSample, TextTokens]:
     """The dev sample of a dual-encoder, and the dev queries as it reads them."""
-    sample = pooled_sample(read_dev_candidates(project.DEV_CANDIDATES), count_rows(project.PASSAGES), dev)
+    own = Identical.read(project.IDENTICAL, "dev").own
+    sample = pooled_sample(read_dev_candidates(project.DEV_CANDIDATES), count_rows(project.PASSAGES), dev, own)
     return sample, open_queries(project.queries("dev"), encoder)
 
 

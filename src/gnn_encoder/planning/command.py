@@ -17,7 +17,7 @@ from gnn_encoder.planning.choice import CUT, LENGTH, LONG_TEXTS, PAIR, Choice, C
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure
 from gnn_encoder.planning.plan import Plan, main_branch, plan
-from gnn_encoder.presenting.formats import seconds
+from gnn_encoder.presenting.formats import named_counts, seconds
 
 FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
@@ -89,11 +89,13 @@ def table(of: Plan) -> Iterator[str]:
 
 
 def summary(of: Plan) -> Iterator[str]:
-    """Data and time in three lines."""
+    """Data and time in a few lines."""
     facts, few, many = of.facts, of.minutes / FACTOR, of.minutes * FACTOR
     queries = f"queries: {facts.available:,} to train with, {facts.dev:,} dev, {facts.test:,} test"
     yield f"{facts.passages:,} passages; {queries}"
     yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
+    if facts.dropped:
+        yield f"  left out: {named_counts(facts.dropped)}"
     slow = sorted(of.stages.items(), key=lambda stage: -stage[1])[:3]
     yield f"  longest: {', '.join(f'{name} {seconds(took)}' for name, took in slow)}"
 

@@ -1,11 +1,12 @@
 """What a data set holds, as far as costs and choices depend on it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.prepare import own_file, read_texts
+from gnn_encoder.data.prepare import check_count, own_file, read_texts
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import Survey
 
@@ -25,6 +26,7 @@ class Facts:
     unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
     copies: int = 0  # passages with title and text of an earlier one
     own: int = 0  # queries that are passages themselves
+    dropped: Mapping[str, int] = field(default_factory=dict)  # what the source leaves out -> how often
 
     @classmethod
     def of(cls, found: Survey, data: Data, hidden_fraction: float) -> Self:
@@ -43,8 +45,8 @@ class Facts:
                 rule = f"no judgement of the {split.name} queries has a grade above 0, so that nothing is relevant"
                 raise UserError(f"{where}: {rule}; correct the judgements")
         train, own = splits["train"], own_file(data.unlabelled)
-        if passages.lengths is None or train.lengths is None:
-            raise UserError(f"{where}: no passages; add some")
+        check_count(where, passages.count)
+        assert passages.lengths is not None and train.lengths is not None
         dev = splits["dev"].queries if "dev" in splits else max(1, round(data.dev_fraction * train.queries))
         available = train.queries - (0 if "dev" in splits else dev)
         used = min(available, data.train_queries or available)
@@ -61,6 +63,7 @@ class Facts:
             unlabelled=hidden + (sum(1 for _ in read_texts(own)) if own else 0),
             copies=passages.copies,
             own=found.own,
+            dropped=found.dropped,
         )
 
     def nodes(self, unlabelled: int | None) -> int:

@@ -1,5 +1,8 @@
 """How numbers are written; each kind of number has one format."""
 
+from collections.abc import Mapping
+
+from gnn_encoder.core.errors import without_controls
 from gnn_encoder.evaluation.significance import Comparison
 
 SIGNIFICANT = 0.05
@@ -48,6 +51,11 @@ def count(number: int | float) -> str:
     return f"{number:,.0f}" if float(number).is_integer() else f"{number:,}"
 
 
+def named_counts(found: Mapping[str, int]) -> str:
+    """Counts by the names of what they count."""
+    return ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in found.items())
+
+
 def size(number: int | None) -> str:
     """A number of bytes, in B, KiB, MiB, GiB or TiB."""
     if number is None:
@@ -66,6 +74,6 @@ def seconds(number: float | None, *, at_least: bool = False) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """A text on one line, cut after a whole word."""
-    text = " ".join(text.split())
+    """A text on one line of a terminal, cut after a whole word."""
+    text = without_controls(text)
     return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]} …"

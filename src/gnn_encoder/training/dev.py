@@ -20,6 +20,7 @@ class DevSample:
     queries: Rows  # (q,) rows of the dev table, in order
     pool: Rows  # (p,) passage rows, sorted
     relevant: NDArray[np.bool_]  # (q, p)
+    own: NDArray[np.bool_] | None = None  # (q, p), passages that a query is itself, which it does not rank
 
 
 def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
@@ -51,24 +52,35 @@ def read_dev_candidates(path: Path) -> pl.DataFrame:
     return pl.DataFrame(open_table(path, DEV_CANDIDATES).read())
 
 
-def dev_sample(queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]]) -> DevSample:
+def dev_sample(
+    queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]], own: pl.DataFrame | None = None
+) -> DevSample:
     """The sample of `queries`, ascending rows of the dev table, whose pool is `retrieved` and all their positives.
 
-    `pairs` are judged relevant, columns query, passage. *Shape:* queries (q,), retrieved any.
+    `pairs` are judged relevant, `own` are queries and the passages that they are themselves: columns query, passage.
+    *Shape:* queries (q,), retrieved any.
     """
-    position = pl.DataFrame({"query": queries.astype(np.int32), "position": np.arange(len(queries))})
-    own = pairs.join(position, on="query")
-    passages = own["passage"].to_numpy().astype(np.int64)
-    pool = np.unique(np.concatenate([retrieved.reshape(-1).astype(np.int64), passages]))
-    relevant = np.zeros((len(queries), len(pool)), dtype=bool)
-    relevant[own["position"].to_numpy(), np.searchsorted(pool, passages)] = True
-    return DevSample(queries, pool, relevant)
+    asked = pl.col("query").is_in(queries.tolist())
+    judged = pairs.filter(asked)["passage"].to_numpy().astype(np.int64)
+    pool = np.unique(np.concatenate([retrieved.reshape(-1).astype(np.int64), judged]))
+
+    def among(pairs: pl.DataFrame) -> NDArray[np.bool_]:
+        mask = np.zeros((len(queries), len(pool)), dtype=bool)
+        pairs = pairs.filter(asked, pl.col("passage").is_in(pool.tolist()))
+        places = (
+            np.searchsorted(queries, pairs["query"].to_numpy()),
+            np.searchsorted(pool, pairs["passage"].to_numpy()),
+        )
+        mask[places] = True
+        return mask
+
+    return DevSample(queries, pool, among(pairs), None if own is None or own.is_empty() else among(own))
 
 
-def pooled_sample(found: pl.DataFrame, n_passages: int, dev: Dev) -> DevSample:
+def pooled_sample(found: pl.DataFrame, n_passages: int, dev: Dev, own: pl.DataFrame | None = None) -> DevSample:
     """The sample of trainings that have no passage matrix of their start: a DEV_CANDIDATES table makes its pool."""
-    queries = found["query"].unique().sort().to_numpy().astype(np.int64)
-    return dev_sample(queries, found.filter("relevant"), ranked(found["passage"].to_numpy(), n_passages, dev.passages))
+    queries, passages = found["query"].unique().sort().to_numpy().astype(np.int64), found["passage"].to_numpy()
+    return dev_sample(queries, found.filter("relevant"), ranked(passages, n_passages, dev.passages), own)
 
 
 def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, limit: int) -> NDArray[np.integer[Any]]:

@@ -49,7 +49,8 @@ def retrieval_score(
         ]
     vectors = torch.from_numpy(np.concatenate(parts)).to(device())
     of_queries = torch.from_numpy(asked).to(device())
-    return float(reciprocal_ranks(of_queries, vectors, sample.relevant, views=read.count, pool=read.pool).mean())
+    how = {"own": sample.own, "views": read.count, "pool": read.pool}
+    return float(reciprocal_ranks(of_queries, vectors, sample.relevant, **how).mean())
 
 
 def reranking_score(
@@ -82,18 +83,23 @@ def reciprocal_ranks(
     relevant: NDArray[np.bool_],
     depth: int = DEPTH,
     *,
+    own: NDArray[np.bool_] | None = None,
     views: int = 1,
     pool: Pool = BEST,
 ) -> NDArray[np.float64]:
-    """RR@depth of the queries, each of which ranks all passages by what `pool` makes of their views' dot products.
+    """RR@depth of the queries, each of which ranks all passages but its `own` by their dot products.
 
-    *Shape:* queries (q, d), passages (p * views, d), relevant (q, p) -> (q,).
+    With several views a passage's score is what `pool` makes of theirs.
+
+    *Shape:* queries (q, d), passages (p * views, d), relevant and own (q, p) -> (q,).
     """
     ranks = []
     for first in range(0, len(queries), QUERIES_AT_A_TIME):
         scores = queries[first : first + QUERIES_AT_A_TIME] @ passages.T
         if views > 1:
             scores = torch.from_numpy(pool.scores(scores.unflatten(1, (-1, views)).cpu().numpy()))
+        if own is not None:
+            scores[torch.from_numpy(own[first : first + QUERIES_AT_A_TIME])] = -torch.inf
         top = scores.topk(min(depth, scores.shape[1]), dim=1).indices.cpu().numpy()
         hits = np.take_along_axis(relevant[first : first + QUERIES_AT_A_TIME], top, axis=1)
         ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))
