@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.lines import find, read_columns, read_json_lines, read_judged, read_lines, require
+from gnn_encoder.data.lines import as_it_is, find, read_columns, read_json_lines, read_judged, read_lines, require
 from gnn_encoder.data.rows import MANY, check_id
 
 
@@ -18,7 +18,7 @@ def write(path: Path, content: bytes) -> Path:
 
 def test_lines_are_numbered_and_stripped_of_their_ends(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "\ufeffone\r\n\r\n two \nd\u2028rei".encode())
-    assert list(read_lines(path)) == [
+    assert list(read_lines(path, as_it_is)) == [
         ((path, "line 1"), "one"),
         ((path, "line 3"), " two "),
         ((path, "line 4"), "d\u2028rei"),
@@ -27,7 +27,7 @@ def test_lines_are_numbered_and_stripped_of_their_ends(tmp_path: Path) -> None:
 
 def test_gzip_reads_like_plain(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv.gz", gzip.compress(b"one\ntwo\n"))
-    assert [line for _, line in read_lines(path)] == ["one", "two"]
+    assert [line for _, line in read_lines(path, as_it_is)] == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_gzip_reads_like_plain(tmp_path: Path) -> None:
 )
 def test_bad_lines(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(UserError) as error:
-        list(read_lines(write(tmp_path / "a.jsonl", content)))
+        list(read_lines(write(tmp_path / "a.jsonl", content), as_it_is))
     assert message in str(error.value)
 
 
@@ -47,7 +47,7 @@ def test_truncated_gzip_names_the_last_whole_line(tmp_path: Path) -> None:
     data = gzip.compress(b"one\ntwo\nthree and more\n", compresslevel=0)
     path = write(tmp_path / "a.jsonl.gz", data[:-12])
     with pytest.raises(UserError, match=r"a\.jsonl\.gz: gzip data cut off or damaged after line \d"):
-        list(read_lines(path))
+        list(read_lines(path, as_it_is))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_truncated_gzip_names_the_last_whole_line(tmp_path: Path) -> None:
 )
 def test_damaged_gzip(tmp_path: Path, damage: bytes) -> None:
     with pytest.raises(UserError, match="gzip data cut off or damaged"):
-        list(read_lines(write(tmp_path / "a.gz", damage)))
+        list(read_lines(write(tmp_path / "a.gz", damage), as_it_is))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_damaged_gzip(tmp_path: Path, damage: bytes) -> None:
 def test_bad_json(tmp_path: Path, line: bytes, message: str) -> None:
     path = write(tmp_path / "a.jsonl", b'{"_id": "0"}\n' + line + b"\n")
     with pytest.raises(UserError) as error:
-        list(read_json_lines(path))
+        list(read_json_lines(path, as_it_is))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -114,7 +114,7 @@ def test_all_wrong_rows_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 
 def test_of_many_wrong_rows_some_are_told_and_a_file_of_them_is_not_read_on(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b"a\tb\n" + b"c\n" * 7)
-    assert told(read_columns(path)).endswith(
+    assert told(read_columns(path, None, as_it_is)).endswith(
         "(6 more: line 3: 1 columns, not 2; line 4: 1 columns, not 2; line 5: 1 columns, not 2; "
         "line 6: 1 columns, not 2; ...)"
     )

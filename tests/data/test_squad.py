@@ -82,7 +82,8 @@ def test_dev_and_gzip(folder: Path, prepared: Prepared, rows: Rows, pack: Callab
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_one_file_is_divided_by_hash(tmp_path: Path, prepared: Prepared, rows: Rows, packed: bool) -> None:
-    many = {"data": [{"paragraphs": [{"context": YEW, "qas": [question(f"q{i}", "Yew?", "Yew") for i in range(60)]}]}]}
+    questions = [question(f"q{i}", "Yew?", "Yew") for i in range(60)]
+    many = {"data": [{"paragraphs": [{"context": YEW, "qas": questions}, {"context": ASH, "qas": []}]}]}
     path = tmp_path / ("xquad.en.json.gz" if packed else "xquad.en.json")
     path.write_bytes(gzip.compress(json.dumps(many).encode()) if packed else json.dumps(many).encode())
     target = prepared(source="squad", path=str(path), dev_fraction=0.25, test_fraction=0.3)
@@ -90,7 +91,7 @@ def test_one_file_is_divided_by_hash(tmp_path: Path, prepared: Prepared, rows: R
     assert sorted(sum(found.values(), [])) == sorted(f"q{i}" for i in range(60))
     assert all(split_of(stable_hash(q), dev=0.25, test=0.3) == s for s, qids in found.items() for q in qids)
     assert all(found.values())
-    assert rows(target / "passages.parquet") == [(stable_hash(YEW), "", YEW)]
+    assert rows(target / "passages.parquet") == [(stable_hash(text), "", text) for text in (YEW, ASH)]
 
 
 def test_a_question_is_of_the_passage_that_holds_its_answer(folder: Path, prepared: Prepared, rows: Rows) -> None:

@@ -55,7 +55,9 @@ def test_init_finds_chooses_writes_and_tells() -> None:
     lines = Path("params.yaml").read_text().splitlines()
     assert lines[0] == "# Made by: gnn-encoder init --data beir --path corpus --minutes 15"
     assert "  train_queries: null      # init: all 60" in lines
-    assert any(line.startswith("  beta: 0.5 ") and line.endswith("# 2 folds of about 30 queries") for line in lines)
+    assert any(
+        line.startswith("  beta: 0.5 ") and line.endswith("# init: 2 folds of about 30 queries") for line in lines
+    )
     params = load_params()
     assert (params.data.source, params.data.path) == ("beir", "corpus")
 
@@ -76,7 +78,7 @@ def test_all_queries_that_the_user_asks_for_are_planned_with() -> None:
     """On a machine so slow that 20 of the 60 are too many."""
     initialised("--minutes", "0.1", "data.train_queries=null")
     assert load_params().data.train_queries is None
-    assert "# 2 folds of about 30 queries" in Path("params.yaml").read_text()
+    assert "# init: 2 folds of about 30 queries" in Path("params.yaml").read_text()
 
 
 def test_values_of_other_branches_are_written_too() -> None:

@@ -28,7 +28,7 @@ def as_it_is(_: Place, row: Row) -> Row:
     return row
 
 
-def read_lines(path: Path, check: Callable[[Place, str], Row] = as_it_is) -> Iterator[tuple[Place, Row]]:
+def read_lines(path: Path, check: Callable[[Place, str], Row]) -> Iterator[tuple[Place, Row]]:
     """Stream what `check` makes of the lines, without their ends, as `checked` does; empty lines are passed over."""
     return checked(_raw_lines(path), lambda place, line: check(place, _decode(place, line)))
 
@@ -45,9 +45,7 @@ def _raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
             raise _damaged(path, f"line {number}", error) from error
 
 
-def read_json_lines(
-    path: Path, check: Callable[[Place, dict[str, Any]], Row] = as_it_is
-) -> Iterator[tuple[Place, Row]]:
+def read_json_lines(path: Path, check: Callable[[Place, dict[str, Any]], Row]) -> Iterator[tuple[Place, Row]]:
     """Stream what `check` makes of the objects of a JSON lines file, as `checked` does."""
 
     def parsed(place: Place, line: str) -> Row:
@@ -65,8 +63,8 @@ def read_json_lines(
 
 def read_columns(
     path: Path,
-    names: Sequence[str] | None = None,
-    check: Callable[[Place, list[str]], Row] = as_it_is,
+    names: Sequence[str] | None,
+    check: Callable[[Place, list[str]], Row],
     *,
     quoted: bool = False,
 ) -> Iterator[tuple[Place, Row]]:

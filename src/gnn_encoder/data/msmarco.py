@@ -24,7 +24,7 @@ from typing import Literal
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.lines import check_folder, find, read_columns, read_judged, require
+from gnn_encoder.data.lines import as_it_is, check_folder, find, read_columns, read_judged, require
 from gnn_encoder.data.rows import Passage, Place, Query, Source, check_id, check_text
 
 PASSAGES = ("collection.tsv", "para.txt")
@@ -64,7 +64,7 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
 
 def _passages(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Passage]]:
     """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
-    titled = read_columns(titles, ["id", "title"]) if titles else iter(())
+    titled = read_columns(titles, ["id", "title"], as_it_is) if titles else iter(())
     waiting = next(titled, None)
     for place, (pid, text) in read_columns(collection, COLUMNS, _with_id):
         title = ""

@@ -15,7 +15,7 @@ from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, U
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.identical import write_identical
-from gnn_encoder.data.lines import read_lines, read_parquet
+from gnn_encoder.data.lines import as_it_is, read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
 from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, check_unique, checked, nth
@@ -259,7 +259,7 @@ def read_texts(path: Path) -> Iterator[str]:
     if path.suffix == ".parquet":
         rows = ((place, row["text"]) for place, row in read_parquet(path, ["text"]))
     else:
-        rows = ((place, " ".join(line.split())) for place, line in read_lines(path))
+        rows = ((place, " ".join(line.split())) for place, line in read_lines(path, as_it_is))
     return (text for _, text in checked(rows, lambda place, text: check_text(place, "query", text)))
 
 

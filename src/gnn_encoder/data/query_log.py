@@ -25,6 +25,7 @@ from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.beir import read_corpus
 from gnn_encoder.data.lines import (
+    as_it_is,
     check_columns,
     check_folder,
     find,
@@ -211,7 +212,7 @@ def _read(path: Path, check: Callable[[Place, dict[str, Any]], Row]) -> Iterator
         return checked(read_parquet(path, NEEDED, OPTIONAL), check)
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         return read_json_lines(path, check)
-    place, names = next(read_columns(path), (Place(path, "line 1"), []))
+    place, names = next(read_columns(path, None, as_it_is), (Place(path, "line 1"), list[str]()))
     check_columns(place, names, NEEDED, OPTIONAL)
 
     def named(place: Place, columns: list[str]) -> Row | None:

@@ -15,7 +15,8 @@ from gnn_encoder.core.errors import UserError
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 DIGITS = 16  # hexadecimal: 64 bits
 SHOWN, MANY = 5, 1000  # wrong rows of a file that are told, and after which it is not read on
-Given, Row = TypeVar("Given"), TypeVar("Row")
+Given = TypeVar("Given")
+Row = TypeVar("Row")
 
 
 class Place(NamedTuple):

@@ -38,7 +38,7 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.Series:
     found = list(pids)
     if path is not None:
         _check_file(path)
-        found += [check_id(place, "pid", line) for place, line in read_lines(path)]
+        found += [pid for _, pid in read_lines(path, lambda place, line: check_id(place, "pid", line))]
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
     return pl.Series("pid", found, pl.String()).unique(maintain_order=True)

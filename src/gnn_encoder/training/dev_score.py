@@ -49,8 +49,8 @@ def retrieval_score(
         ]
     vectors = torch.from_numpy(np.concatenate(parts)).to(device())
     of_queries = torch.from_numpy(asked).to(device())
-    how = {"own": sample.own, "views": read.count, "pool": read.pool}
-    return float(reciprocal_ranks(of_queries, vectors, sample.relevant, **how).mean())
+    sides = of_queries, vectors, sample.relevant
+    return float(reciprocal_ranks(*sides, own=sample.own, views=read.count, pool=read.pool).mean())
 
 
 def reranking_score(
