@@ -50,7 +50,8 @@ def test_a_clearly_better_start_is_taken() -> None:
     wide = np.random.default_rng(1).normal(0.02, 0.01, 100)  # ten standard errors above 0 and more
     best, second = Start(2.0, 8.0, 0.0), Start(0.0, 8.0, 0.5)
     assert {best, second} < set(STARTS)
-    assert choose_start(gnn, scoring(gnn, {second: wide, best: wide + 0.01})) == best == present(gnn)
+    tried = choose_start(gnn, scoring(gnn, {second: wide, best: wide + 0.01}))
+    assert tried.chosen == tried.best == best == present(gnn)
 
 
 def shut_and_summed(gnn: QueryPassageGNN) -> bool:
@@ -67,9 +68,8 @@ def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
 
     with torch.no_grad():
         for gain, expected in ((0.0, IDENTITY), (0.1, Start(SHUT, closed=closed))):
-            assert (
-                choose_start(gnn, lambda gain=gain: np.full(9, 0.5 + gain * shut_and_summed(gnn)), closed) == expected
-            )
+            tried = choose_start(gnn, lambda gain=gain: np.full(9, 0.5 + gain * shut_and_summed(gnn)), closed)
+            assert tried.chosen == expected
         gate = 1 + torch.sigmoid(torch.tensor(SHUT))
         scale = 0.4 * torch.tensor([1, 2, 4]) ** -0.75
         torch.testing.assert_close(own(), gate * passages + scale[:, None] * torch.tensor([4.0, 3.0, 2.0, 1.0]))
@@ -79,11 +79,30 @@ def test_a_gain_within_the_noise_is_not() -> None:
     gnn = network()
     noise = np.random.default_rng(1).normal(0, 0.1, 100)
     noise += 0.015 - noise.mean()  # one and a half standard errors
-    assert choose_start(gnn, scoring(gnn, {Start(2.0, 8.0, 0.0): noise})) == IDENTITY == present(gnn)
+    tried = choose_start(gnn, scoring(gnn, {Start(2.0, 8.0, 0.0): noise}))
+    assert tried.chosen == IDENTITY == present(gnn) and tried.best == Start(2.0, 8.0, 0.0)
+
+
+def test_training_that_ends_below_the_best_start_is_undone() -> None:
+    gnn, best = network(), Start(2.0, 8.0, 0.0)
+    best.apply(gnn)
+    untrained = {name: value.clone() for name, value in gnn.state_dict().items()}
+    IDENTITY.apply(gnn)
+    noise = np.concatenate([np.full(50, 0.12), np.full(50, -0.1)])  # less than a standard error
+    tried = choose_start(gnn, scoring(gnn, {best: noise}))
+    with torch.no_grad():
+        for weight in gnn.parameters():
+            weight.add_(1.0)
+    trained = {name: value.clone() for name, value in gnn.state_dict().items()}
+    for reached, expected in ((0.511, trained), (0.509, untrained)):
+        tried.restore(gnn, reached)
+        for name, value in gnn.state_dict().items():
+            torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
 
 
 def test_no_two_starts_of_a_network_are_the_same() -> None:
     for layers, expected in ((2, len(STARTS)), (1, len(STARTS) // 2)):
         gnn, scored = network(layers), list[float]()
-        assert choose_start(gnn, lambda scored=scored: (scored.append(0.5), np.full(10, 0.5))[1]) == IDENTITY
+        tried = choose_start(gnn, lambda scored=scored: (scored.append(0.5), np.full(10, 0.5))[1])
+        assert tried.chosen == IDENTITY
         assert len(scored) == expected

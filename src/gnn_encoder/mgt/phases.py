@@ -112,16 +112,21 @@ def train_on_embeddings(
     embeddings = queries, node_queries, dev_queries.to(device())
     kind = CorpusTask if mgt.alone.softmax == "corpus" else GNNTask
     task = kind(gnn, graphs, supervision, *embeddings, scale=scale)
+    tried = None
     if gnn.config.labelled or gnn.config.sums:
         cosine = gnn.config.similarity == "cosine"
         closed = closed_form(graphs[1], node_queries, dev_queries, supervision.dev, cosine=cosine)
-        choose_start(gnn, task.reciprocal_ranks, closed)
+        tried = choose_start(gnn, task.reciprocal_ranks, closed)
     groups = gnn.groups(mgt.alone.learning_rate)
     if isinstance(task, CorpusTask) and len(task):
         task.calibrate()
         groups.append(parameter_group(task.scale, SCALE_RATE * mgt.alone.learning_rate))
     _log_rounds("GNN alone", supervision)
-    return fit(task, groups, _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed), folder)
+    history = fit(task, groups, _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed), folder)
+    if tried is not None:
+        scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
+        tried.restore(gnn, max(scores, default=tried.value))
+    return history
 
 
 def _train_jointly(

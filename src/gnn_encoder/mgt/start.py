@@ -6,6 +6,7 @@ anything is trained. Some hundred steps from the identity do not get there, so a
 
 import logging
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 
@@ -37,6 +38,10 @@ class Start:
     label: float = 0.0
     mix: float = 0.5
     closed: Found | None = None
+
+    def __str__(self) -> str:
+        told = f"gate {self.gate}, labelled edges {self.label}, mix {self.mix}"
+        return told if self.closed is None else f"the closed form ({shown(self.closed.form.setting)}), {told}"
 
     @torch.no_grad()
     def apply(self, gnn: QueryPassageGNN) -> None:
@@ -89,9 +94,26 @@ def closed_form(
     return best_form(asked, others, relevant, unit_length=cosine)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """The start that was chosen, and the best one, which chance may have made the best: its dev score and weights."""
+
+    chosen: Start
+    best: Start
+    value: float
+    weights: dict[str, Tensor]
+
+    def restore(self, gnn: QueryPassageGNN, reached: float) -> None:
+        """Give the network the best start if training has `reached` less on dev."""
+        if self.value > reached:
+            gnn.load_state_dict(self.weights)
+            self.best.apply(gnn)
+            log.info("GNN alone: training ends below %s, dev RR@10 %.4f, which is kept", self.best, self.value)
+
+
 def choose_start(
     gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np.float64]], closed: Found | None = None
-) -> Start:
+) -> Tried:
     """Give a new network the start with the best dev score, if that is clearly better than the identity.
 
     Clearly: by more than two standard errors of the paired difference over the dev sample.
@@ -100,6 +122,7 @@ def choose_start(
         reciprocal_ranks: those of the sampled dev queries by the present weights. *Shape:* (q,).
         closed: the best closed form, for a network with `sums`.
     """
+    weights = deepcopy(gnn.state_dict())
     found, tried = {}, set()
     forms = [] if closed is None else [Start(gate=gate, closed=closed) for gate in (GATE_BIAS, SHUT)]
     for start in [*STARTS, *forms]:
@@ -113,11 +136,6 @@ def choose_start(
     error = gained.std(ddof=1) / np.sqrt(len(gained)) if len(gained) > 1 else np.inf
     chosen = best if gained.mean() > ERRORS * error else IDENTITY
     chosen.apply(gnn)
-    log.info(
-        "GNN alone: starts from %s, dev RR@10 %.4f; the identity has %.4f",
-        chosen
-        if chosen.closed is None
-        else f"the closed form ({shown(chosen.closed.form.setting)}), gate {chosen.gate}",
-        *(found[start].mean() for start in (chosen, IDENTITY)),
-    )
-    return chosen
+    scores = (found[start].mean() for start in (chosen, IDENTITY))
+    log.info("GNN alone: starts from %s, dev RR@10 %.4f; the identity has %.4f", chosen, *scores)
+    return Tried(chosen=chosen, best=best, value=float(found[best].mean()), weights=weights)
