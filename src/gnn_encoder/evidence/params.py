@@ -21,7 +21,7 @@ class Trial(Section):
     k: Depth | None = None  # the graph is cut to so many passages a query; null: all that it has
     mgt: dict[str, Any] = {}  # values that replace those of section `mgt`
     control: bool = False  # trained as train_no_gnn, without a graph
-    epochs: Count | None = None  # passes of the control; null: as train_no_gnn has
+    epochs: Annotated[float, Field(ge=0)] | None = None  # of the control (0: M_de itself); null: as train_no_gnn has
 
 
 class Evidence(Section):

@@ -53,7 +53,8 @@ def trials_of(table: str, params: Params) -> dict[str, Path]:
 
 def baselines(table: str, params: Params) -> list[str]:
     """The systems that the others are compared with; in a sweep, the one with the main system's k or beta."""
-    return {ABLATIONS: [FULL, "no_gnn"], K: [str(params.build_graph.k)], BETA: [str(params.mgt.beta)]}[table]
+    controls = [name for name in ("no_gnn", "dual_encoder") if name in params.evidence.trials]
+    return {ABLATIONS: [FULL, *controls], K: [str(params.build_graph.k)], BETA: [str(params.mgt.beta)]}[table]
 
 
 def read_trials(table: str, params: Params) -> pl.DataFrame:
