@@ -25,6 +25,7 @@ from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import Params, load_params
@@ -96,13 +97,14 @@ def _dual_encoder(
 ) -> DualEncoder:
     model = BertModel(config)
     names = DualEncoderSettings.__annotations__.keys() - {"shared", "pair_length"}
-    chosen = {name: getattr(params.encoder, name) for name in names}
+    used = read_stated(Source.of(params.encoder)).complete(params.encoder)
+    chosen = {name: getattr(used, name) for name in names}
     settings = DualEncoderSettings(**chosen, shared=True, pair_length=pair_length)
     return DualEncoder(query=model, passage=model, tokenizer=tokenizer, settings=settings, precision="auto")
 
 
 def _gnn(params: Params) -> QueryPassageGNN:
-    return new_gnn(params.mgt, HIDDEN, None, params.encoder.similarity, labelled=False, seed=params.seed)
+    return new_gnn(params.mgt, HIDDEN, None, "cosine", labelled=False, seed=params.seed)
 
 
 def _write_tables(folder: Path, n_passages: int, words: list[str], seed: int) -> None:

@@ -97,7 +97,7 @@ def _save_models(params: Params, kind: Kind) -> None:
             edge_features=params.mgt.edge_features,
             graph="full",
             labelled=params.build_graph.labelled,
-            similarity=params.encoder.similarity,
+            similarity=encoder.settings.similarity,
         )
     )
     _disturb(gnn, seed=3, by=0.3)

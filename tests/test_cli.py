@@ -11,7 +11,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import yaml
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from gnn_encoder import Searcher, cli
@@ -23,7 +22,7 @@ from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
 from gnn_encoder.index.params import BM25
-from gnn_encoder.models.query_encoder import QueryEncoder
+from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.systems import registry, title_of
@@ -36,11 +35,9 @@ VECTORS = np.array([[1, 0, 0], [0, 2, 0], [0, 0.5, 1]], dtype=np.float32)
 class FakeEncoder:
     """Looks for three words."""
 
-    def truncates(self, text: str) -> bool:
-        return len(text) > 100
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([[float(word in text) for word in ("medicare", "life", "car")] for text in texts], np.float32)
+    def ask(self, texts: Sequence[str]) -> Asked:
+        vectors = [[float(word in text) for word in ("medicare", "life", "car")] for text in texts]
+        return Asked(np.array(vectors, np.float32), [len(text) > 100 for text in texts])
 
 
 @pytest.fixture

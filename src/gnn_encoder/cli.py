@@ -23,7 +23,7 @@ import typer
 from gnn_encoder.core.errors import UserError, not_built, report_errors, without_controls
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
-from gnn_encoder.searcher import Hit, Searcher
+from gnn_encoder.searcher import Answer, Searcher
 
 if TYPE_CHECKING:
     from gnn_encoder.pipeline.params import Params
@@ -69,11 +69,11 @@ def search(
         searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
         for text in _queries(query, interactive):
             began = time.perf_counter()
-            hits = searcher.search(text, top)
-            milliseconds, truncated = 1000 * (time.perf_counter() - began), searcher.encoder.truncates(text)
-            if truncated and not as_json:
+            found = searcher.answer([text], top)[0]
+            milliseconds = 1000 * (time.perf_counter() - began)
+            if found.truncated and not as_json:
                 _warn("the query is longer than the encoder reads (encoder.query_length): its end counts for nothing")
-            _print_hits(text, hits, milliseconds, truncated=truncated, as_json=as_json, timed=interactive)
+            _print_answer(text, found, milliseconds, as_json=as_json, timed=interactive)
         _tell_other_data()
 
 
@@ -131,7 +131,14 @@ def init(
             return
         if path is not None or minutes is not None:
             raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
-        for line in experiment.init(arguments or [], over=over) or ["params.yaml has these values already."]:
+        told: list[str] = []
+        if any(one.startswith("encoder.model=") for one in arguments or []):
+            preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
+            from gnn_encoder.planning.command import base_model
+
+            told = base_model(preview.encoder)
+        changed = experiment.init(arguments or [], over=over)
+        for line in (*(changed or ["params.yaml has these values already."]), *told):
             typer.echo(line)
 
 
@@ -192,7 +199,7 @@ def inspect(
 
         encoder = params.encoder
         source = open_source(params.data)
-        tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
+        tokenizer = load_tokenizer(Source.of(encoder))
         found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
         for line in render(params, source, found):
             typer.echo(line)
@@ -467,17 +474,15 @@ def _warn(line: str, *, err: bool = True) -> None:
     typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=err)
 
 
-def _print_hits(
-    query: str, hits: list[Hit], milliseconds: float, *, truncated: bool, as_json: bool, timed: bool
-) -> None:
+def _print_answer(query: str, found: Answer, milliseconds: float, *, as_json: bool, timed: bool) -> None:
     if as_json:
-        found = [asdict(hit) for hit in hits]
-        answer = {"query": query, "milliseconds": round(milliseconds, 1), "truncated": truncated, "hits": found}
+        hits = [asdict(hit) for hit in found.hits]
+        answer = {"query": query, "milliseconds": round(milliseconds, 1), "truncated": found.truncated, "hits": hits}
         # JSON escapes the control characters below 32, and leaves those from 127 on, which a terminal obeys too.
         typer.echo(re.sub(r"[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(answer, ensure_ascii=False)))
         return
     width = max(40, min(100, shutil.get_terminal_size().columns))
-    for hit in hits:
+    for hit in found.hits:
         pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
         typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else ""))
         typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")

@@ -9,7 +9,7 @@ Queries are embedded by onnxruntime. Torch is imported only to make the encoder'
 FAISS and the rest only when a system is opened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gnn_encoder.index.search import PassageIndex, TableRows
     from gnn_encoder.models.query_encoder import QueryEncoder
 
+    Found = tuple[NDArray[np.int64], NDArray[np.floating]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
@@ -38,6 +40,14 @@ class Hit:
     pid: str
     title: str
     text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What was found for a query, best first; `truncated`: its end was not read, since it is too long."""
+
+    hits: list[Hit]
+    truncated: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,28 +118,32 @@ class Searcher:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer.
 
         Raises:
-            UserError: the query is empty, k is not above 0, or as `find`.
+            UserError: as `answer`.
         """
-        if not query.strip():
+        return self.answer([query], k)[0].hits
+
+    def answer(self, queries: Sequence[str], k: int) -> list[Answer]:
+        """Find the `k` best passages of each of some queries.
+
+        Raises:
+            UserError: a query is empty, k is not above 0, or the index holds other passages than the passages table.
+        """
+        if not all(query.strip() for query in queries):
             raise UserError("the query is empty: give it some words")
         if k < 1:
             raise UserError(f"k is {k}: must be 1 or more")
-        return self.find([query], self.encoder.embed_queries([query]), k)[0]
+        vectors, truncated = self.encoder.ask(queries)
+        hits = [self._hits(*found) for found in self._find(queries, vectors, min(k, self.index.passages))]
+        return [Answer(hits=found, truncated=cut) for found, cut in zip(hits, truncated, strict=True)]
 
-    def find(self, queries: Sequence[str], vectors: "NDArray[np.float32]", k: int) -> list[list[Hit]]:
-        """Find the `k` best passages of each of some queries that are embedded already.
-
-        *Shape:* vectors (queries, d).
-
-        Raises:
-            UserError: the index holds other passages than the passages table.
-        """
-        k = min(k, self.index.passages)
+    def _find(self, queries: Sequence[str], vectors: "NDArray[np.float32]", k: int) -> "Iterator[Found]":
+        """Rows and scores of each query. *Shape:* vectors (queries, d) -> (k,) both."""
         if self.hybrid is None:
-            rows, scores = self.index.search(vectors, k)
-            return [self._hits(*found) for found in zip(rows, scores, strict=True)]
-        each = (self.hybrid.search(query, vectors[i : i + 1], k) for i, query in enumerate(queries))
-        return [self._hits(rows[0], scores[0]) for rows, scores in each]
+            yield from zip(*self.index.search(vectors, k), strict=True)
+            return
+        for i, query in enumerate(queries):
+            rows, scores = self.hybrid.search(query, vectors[i : i + 1], k)
+            yield rows[0], scores[0]
 
     def _hits(self, rows: "NDArray[np.int64]", scores: "NDArray[np.floating]") -> list[Hit]:
         """The passages of one query's result. *Shape:* (k,) both; row -1 where nothing was found."""

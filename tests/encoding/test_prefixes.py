@@ -1,8 +1,5 @@
 """`encoder.query_prefix` and `encoder.passage_prefix`: every dual-encoder reads them, no other model does."""
 
-import json
-import logging
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +15,8 @@ from gnn_encoder.exporting.query_encoder import export_sentence_transformer, rea
 from gnn_encoder.growing.encoding import embed_new
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.query_encoder import QueryEncoder
-from gnn_encoder.models.untouched import untouched
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 
@@ -119,14 +114,3 @@ def test_the_tokenizer_of_the_onnx_export_puts_it_there(folder: Path, tiny_model
     own = AutoTokenizer.from_pretrained(tiny_model)
     for text in ("bread oven", LONG):
         assert copied.encode(text).ids == own(QUERY + text, truncation=True, max_length=10)["input_ids"]
-
-
-@pytest.mark.parametrize(("given", "told"), [("", 1), ("query: ", 0)])
-def test_the_base_model_s_own_are_named(
-    tiny_model: Path, tmp_path: Path, given: str, told: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    model = shutil.copytree(tiny_model, tmp_path / "model")
-    (model / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}}))
-    with caplog.at_level(logging.WARNING):
-        untouched(settings(model, query_prefix=given), Untouched(query_length=None, passage_length=None))
-    assert caplog.messages == told * ["the base model was trained with 'query: ' there, but encoder.query_prefix is ''"]

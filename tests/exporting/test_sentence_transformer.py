@@ -10,9 +10,10 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from gnn_encoder.exporting import command
-from gnn_encoder.exporting.query_encoder import read_settings, write_tokenizer
+from gnn_encoder.exporting.query_encoder import export_sentence_transformer, read_settings, write_tokenizer
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import resolve
+from gnn_encoder.models.stated import POOLING
 from gnn_encoder.pipeline import project
 
 from .conftest import save_encoder
@@ -44,6 +45,16 @@ def test_sentence_transformers_gives_the_same_vectors(exported: tuple[DualEncode
     assert loaded.similarity_fn_name == encoder.settings.similarity and loaded.max_seq_length == 16
     scores = loaded.similarity(expected[:1], expected[1:]).numpy()
     np.testing.assert_allclose(scores, expected[:1] @ expected[1:].T, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", sorted(POOLING))
+def test_every_pooling(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, pooling: str) -> None:
+    encoder = save_encoder(tmp_path / "encoder", tiny_model, pooling, "dot")
+    monkeypatch.setattr(project, "encoder", lambda system: tmp_path / "encoder")
+    (tmp_path / "out").mkdir()
+    export_sentence_transformer("gnn_encoder", tmp_path / "out")
+    loaded = SentenceTransformer(str(tmp_path / "out"), device="cpu")
+    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.embed_queries(TEXTS), atol=1e-5)
 
 
 def test_auto_model_gives_the_same_states(exported: tuple[DualEncoder, Path]) -> None:

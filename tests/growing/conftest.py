@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gnn_encoder.growing import commands
-from gnn_encoder.models.query_encoder import QueryEncoder
+from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import registry
 
@@ -18,11 +18,11 @@ from ..small import BUILT, encode, make, vector
 class TextIsVector:
     """Embeds a query as the passage of the same text."""
 
-    def truncates(self, text: str) -> bool:
-        return False
-
     def embed_queries(self, texts: list[str]) -> np.ndarray:
         return np.stack([vector(text) for text in texts])
+
+    def ask(self, texts: list[str]) -> Asked:
+        return Asked(self.embed_queries(texts), [False] * len(texts))
 
 
 @pytest.fixture

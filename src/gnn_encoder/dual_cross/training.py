@@ -18,7 +18,7 @@ from gnn_encoder.encoding.tokens import TextTokens, single_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
-from gnn_encoder.models.structure import check_length
+from gnn_encoder.models.structure import allow_length
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import Batches, chunks
 from gnn_encoder.training.loop import Settings, fit, write_history
@@ -121,9 +121,9 @@ def make_generator(
         QueryGenerator.load(Source(section.model, section.revision), precision=base.precision).save(folder)
         log.info("%s: used as it is, nothing is trained", section.model)
         return
-    model = QueryGenerator.from_encoder(Source(base.model, base.revision, base.trust_remote_code), base, seed=seed)
+    model = QueryGenerator.from_encoder(Source.of(base), base, seed=seed)
     for name in ("passage_length", "query_length"):
-        check_length(model.model.encoder, f"dual_cross.generator.{name}", getattr(section, name))
+        allow_length(model.model.encoder, model.tokenizer, f"dual_cross.generator.{name}", getattr(section, name))
     labelled = texts(model)
     model.freeze_lower(base.frozen_layers)
     set_word_frequencies(model.model, labelled.token_counts(model.model.config.decoder.vocab_size))

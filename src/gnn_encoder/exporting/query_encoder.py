@@ -17,6 +17,7 @@ from gnn_encoder.exporting.card import model_card
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.onnx_graph import export
 from gnn_encoder.models.query_encoder import FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
+from gnn_encoder.models.stated import POOLING
 from gnn_encoder.pipeline import project
 
 OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
@@ -119,9 +120,7 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
         (folder / path).mkdir(exist_ok=True)
     pooling = {
         "word_embedding_dimension": AutoConfig.from_pretrained(encoder).hidden_size,
-        "pooling_mode_cls_token": settings.pooling == "cls",
-        "pooling_mode_mean_tokens": settings.pooling == "mean",
-    }
+    } | {switch: kind == settings.pooling for kind, switch in POOLING.items()}
     prompts: dict[str, object] = {
         "prompts": {"query": prefix},
         "default_prompt_name": "query" if prefix else None,

@@ -14,6 +14,8 @@ from gnn_encoder.data.rows import Passage, Query, Source
 from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
 from gnn_encoder.models.params import Encoder
+from gnn_encoder.models.pretrained import Source as Model
+from gnn_encoder.models.stated import read_stated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +73,9 @@ def survey(
     Raises:
         UserError: a row breaks a rule; the message names the file and the row.
     """
+    used = read_stated(Model.of(encoder)).complete(encoder)
     splits = {
-        split: _survey_split(source, split, tokenizer, encoder.query_prefix, sample_size, seed)
+        split: _survey_split(source, split, tokenizer, used.query_prefix or "", sample_size, seed)
         for split in source.queries
     }
     asked, positives = (
@@ -80,7 +83,7 @@ def survey(
         for name in ("asked", "positives")
     )
     finder, sample = Finder(asked), Sample(sample_size, seed)
-    passages = _survey_passages(source, tokenizer, sample, encoder.passage_prefix, finder)
+    passages = _survey_passages(source, tokenizer, sample, used.passage_prefix or "", finder)
     own = finder.own().join(positives, on=["split", "qid", "pid"], how="anti").select("split", "qid").n_unique()
     return Survey(passages=passages, splits=splits, dropped=source.dropped(), own=own)
 

@@ -87,15 +87,27 @@ def _span(sequence_ids: list[int | None], number: int) -> slice:
 
 
 def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
-    """The [CLS] state, or the mean of the states of real tokens, in float32.
+    """One vector of the states of a text's real tokens, in float32; `kind` is one of `encoder.pooling`.
 
-    *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1 -> (n, d).
+    That is the first or the last state, the largest value of each dimension, or a mean: of all alike, with weights
+    1, 2, 3 ... from the first token on, or as the sum divided by the square root of the number of tokens.
+
+    *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1, the ones first -> (n, d).
     """
     if kind == "cls":
         return states[:, 0].float()
+    if kind == "lasttoken":
+        last = (mask.sum(dim=1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
+        return states.gather(1, last).squeeze(1).float()
+    padding = mask.unsqueeze(-1) == 0
+    if kind == "max":
+        return states.masked_fill(padding, float("-inf")).amax(dim=1).float()
+    if kind == "weightedmean":
+        mask = mask * mask.cumsum(dim=1)
+        states = states.float() * mask.unsqueeze(-1)
     # The sum is in float32, since one in 16 bits would lose digits.
-    total = states.masked_fill(mask.unsqueeze(-1) == 0, 0).sum(dim=1, dtype=torch.float32)
-    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
+    total, count = states.masked_fill(padding, 0).sum(dim=1, dtype=torch.float32), mask.sum(dim=1, keepdim=True)
+    return total / (count.sqrt() if kind == "mean_sqrt_len_tokens" else count.clamp(min=1))
 
 
 def embedding(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:

@@ -1,6 +1,7 @@
 """The dual-encoder E_Q, E_P (section 3.1): queries and passages become vectors whose dot product is the score."""
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +21,10 @@ from gnn_encoder.models.batch import Batch, TextModel, embedding
 from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.models.structure import check_length, check_vocabulary, freeze_lower
+from gnn_encoder.models.stated import read_stated
+from gnn_encoder.models.structure import allow_length, check_letters, check_vocabulary, freeze_lower
 
+log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"
 
 
@@ -66,13 +69,19 @@ class DualEncoder(TextModel):
 
     @classmethod
     def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
-        """Start from the base model of `params.yaml`."""
-        source = Source(params.model, params.revision, params.trust_remote_code)
+        """Start from the base model of `params.yaml`, which is used as its own files state where that says nothing."""
+        source = Source.of(params)
+        stated = read_stated(source)
+        for told in stated.contradictions(params):
+            log.warning(told)
+        params = stated.complete(params)
         model, tokenizer = load_model(source, dropout=params.dropout), load_tokenizer(source)
         check_vocabulary(params.model, model, tokenizer)
-        check_length(model, "encoder.query_length", params.query_length)
-        check_length(model, "encoder.passage_length", params.passage_length)
-        check_length(model, "dual_cross.max_length", pair_length or 0)
+        if stated.small:
+            check_letters(params.model, tokenizer)
+        for name in ("query_length", "passage_length"):
+            allow_length(model, tokenizer, f"encoder.{name}", getattr(params, name))
+        allow_length(model, tokenizer, "dual_cross.max_length", pair_length or 0)
         taken = DualEncoderSettings.__annotations__.keys() - {"pair_length"}
         settings = DualEncoderSettings(**{name: getattr(params, name) for name in taken}, pair_length=pair_length)
         return cls(

@@ -13,14 +13,15 @@ class Encoder(Section):
     model: str  # hub name, folder, or package:NAME/FOLDER
     revision: str | None
     trust_remote_code: bool
-    pooling: Literal["cls", "mean"]
-    similarity: Literal["dot", "cosine"]
-    temperature: Annotated[float, Field(gt=0)]  # scores are divided by it; 1 with dot
+    # Of these four, null is what the model's own files state: models/stated.py.
+    pooling: Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"] | None
+    similarity: Literal["dot", "cosine"] | None
+    query_prefix: str | None = None  # put before every query that a dual-encoder reads; counts towards its length
+    passage_prefix: str | None = None  # put before every passage, before its title
+    temperature: Annotated[float, Field(gt=0)] | None  # scores are divided by it; null: 0.05 with cosine, 1 with dot
     shared: bool  # one set of weights for queries and passages
     query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
     passage_length: Annotated[int, Field(ge=4)]
-    query_prefix: str = ""  # put before every query that a dual-encoder reads; counts towards its length
-    passage_prefix: str = ""  # put before every passage, before its title
     dropout: Annotated[float, Field(ge=0, lt=1)]
     frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
     precision: Literal["auto", "bf16", "fp32"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -24,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.device import attention_implementation
+from gnn_encoder.models.params import Encoder
 
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)
@@ -55,6 +56,11 @@ class Source:
     model: str
     revision: str | None = None
     trust_remote_code: bool = False
+
+    @classmethod
+    def of(cls, params: Encoder) -> Self:
+        """The base model of an experiment."""
+        return cls(params.model, params.revision, params.trust_remote_code)
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:

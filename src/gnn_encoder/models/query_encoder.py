@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,13 @@ TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 FILES = (SETTINGS, CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder whose graph can be made
 TOGETHER = 8  # queries of one call of the graph, of like lengths, since all are padded to the longest
 FIELDS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}  # of tokenizers
+
+
+class Asked(NamedTuple):
+    """Embedded queries, and of which the end was not read. *Shape:* vectors (n, d)."""
+
+    vectors: NDArray[np.float32]
+    truncated: list[bool]
 
 
 class QueryEncoder:
@@ -61,19 +68,19 @@ class QueryEncoder:
         prefix = json.loads(_present(model / SETTINGS).read_text(encoding="utf-8")).get("query_prefix", "")
         return cls(graph_of(model, cache), query_tokenizer(model), prefix=prefix)
 
-    def truncates(self, text: str) -> bool:
-        """Whether a query has more tokens than are read."""
-        return bool(self._tokenizer.encode(self._prefix + text).overflowing)
-
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed queries. *Shape:* (n, d)."""
+        return self.ask(texts).vectors
+
+    def ask(self, texts: Sequence[str]) -> Asked:
+        """Embed queries, and tell which have more tokens than are read."""
         encoded = self._tokenizer.encode_batch_fast([self._prefix + text for text in texts])
         order = np.argsort([len(one) for one in encoded], kind="stable")
         parts = [order[first : first + TOGETHER] for first in range(0, len(order), TOGETHER)]
         vectors = np.concatenate([self._run([encoded[row] for row in rows]) for rows in parts])
         found = np.empty_like(vectors)
         found[order] = vectors
-        return found
+        return Asked(found, [bool(one.overflowing) for one in encoded])
 
     def _run(self, encoded: list[Encoding]) -> NDArray[np.float32]:
         """Embeddings of queries that ascend in length. *Shape:* (n, d)."""

@@ -23,8 +23,21 @@ def check_vocabulary(name: str, model: PreTrainedModel, tokenizer: PreTrainedTok
         )
 
 
-def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
-    """Make sure that the model has a position for each of `tokens` tokens.
+def check_letters(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make sure that the tokenizer reads capitals as small letters, for a model that is to read these alone.
+
+    Args:
+        name: of the model, for the error.
+    """
+    if tokenizer.tokenize("A") != tokenizer.tokenize("a"):
+        raise UserError(
+            f"model {name!r}: its sentence_bert_config.json has do_lower_case, which its tokenizer does not do; give "
+            "tokenizer.json a normalizer Lowercase"
+        )
+
+
+def allow_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, tokens: int) -> None:
+    """Make sure that the model has a position for each of `tokens` tokens, and that the tokenizer leaves so many.
 
     Args:
         name: the parameter that sets `tokens`.
@@ -32,6 +45,7 @@ def check_length(model: PreTrainedModel, name: str, tokens: int) -> None:
     limit = positions(model)
     if limit is not None and tokens > limit:
         raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
+    tokenizer.model_max_length = max(tokenizer.model_max_length, tokens)
 
 
 def freeze_lower(model: nn.Module, layers: int) -> None:

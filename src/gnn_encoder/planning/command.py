@@ -9,7 +9,10 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
-from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Encoder
+from gnn_encoder.models.pretrained import Source, load_tokenizer, resolve
+from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import Params
@@ -66,7 +69,7 @@ def fit(
 def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     """The data's facts, and the machine measured with its texts at the experiment's lengths, or nearly whole ones."""
     encoder = params.encoder
-    tokenizer = load_tokenizer(Source(encoder.model, encoder.revision, encoder.trust_remote_code))
+    tokenizer = load_tokenizer(Source.of(encoder))
     found = survey(open_source(params.data), encoder, tokenizer, sample_size=SAMPLE, seed=params.seed)
     facts = Facts.of(found, params.data, params.pair.unlabelled_fraction)
     length, pair = encoder.passage_length, params.train_cross_encoder.max_length
@@ -76,6 +79,19 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     sys.stderr.write("measuring this machine, up to a minute\n")
     texts = found.passages.texts, found.splits["train"].texts
     return facts, measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
+
+
+def base_model(params: Encoder) -> list[str]:
+    """Refuse a base model on this machine that cannot be trained, and tell how it is used; of one elsewhere nothing."""
+    if not Path(resolve(params.model)).is_dir():
+        return []
+    DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
+    return [how_it_is_used(params)]
+
+
+def how_it_is_used(params: Encoder) -> str:
+    """What params.yaml and the model's own files say about its use."""
+    return read_stated(Source.of(params)).description(params)
 
 
 # --- as text ----------------------------------------------------------------------------------------------------------
@@ -89,9 +105,10 @@ def table(of: Plan) -> Iterator[str]:
 
 
 def summary(of: Plan) -> Iterator[str]:
-    """Data and time in a few lines."""
+    """Model, data and time in a few lines."""
     facts, few, many = of.facts, of.minutes / FACTOR, of.minutes * FACTOR
     queries = f"queries: {facts.available:,} to train with, {facts.dev:,} dev, {facts.test:,} test"
+    yield f"{how_it_is_used(of.params.encoder)}; it reads {of.machine.tokens} tokens"
     yield f"{facts.passages:,} passages; {queries}"
     yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
     if facts.dropped:

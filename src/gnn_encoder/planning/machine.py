@@ -18,7 +18,7 @@ from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.device import device, processor
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source
-from gnn_encoder.models.untouched import own_settings, readable
+from gnn_encoder.models.stated import read_stated, readable
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.loop import keep_freed_memory
 
@@ -80,11 +80,10 @@ def measure(
     encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"query_length": 4, "passage_length": 4}))
     load, model = time.thread_time() - began, cast(PreTrainedModel, encoder.query)
     config: Any = model.config
-    source = Source(params.encoder.model, params.encoder.revision, params.encoder.trust_remote_code)
-    tokens = readable(model, own_settings(source)) or max(passage_length, pair_length)
+    tokens = readable(model, read_stated(Source.of(params.encoder))) or max(passage_length, pair_length)
     size, few = params.encoder.batch_tokens, passages[:TRAINED]
     asked = [queries[i % len(queries)] for i in range(len(few))]
-    speeds = {"start": IMPORTED + load, "gnn": _gnn_edge(params, config.hidden_size)}
+    speeds = {"start": IMPORTED + load, "gnn": _gnn_edge(params, encoder)}
     pairs = _batch(tokenizer, min(pair_length, tokens), size, asked, few)
     speeds["train_pair"] = _backward(encoder.train(), pairs)
     encoder.zero_grad(set_to_none=True)
@@ -145,10 +144,11 @@ def _backward(encoder: DualEncoder, batch: Batch) -> float:
     return _timed(lambda: encoder.encode_passages(batch).sum().backward()) / batch.input_ids.numel()
 
 
-def _gnn_edge(params: Params, dimension: int) -> float:
+def _gnn_edge(params: Params, encoder: DualEncoder) -> float:
     """Seconds an edge of both layers, on a graph of GNN_QUERIES queries with GNN_PASSAGES passages each."""
     mgt = params.mgt.model_copy(update={"layers": 2, "edge_features": "product", "graph": "full"})
-    gnn = new_gnn(mgt, dimension, None, params.encoder.similarity, labelled=False, seed=params.seed)
+    dimension, similarity = encoder.dimension, encoder.settings.similarity
+    gnn = new_gnn(mgt, dimension, None, similarity, labelled=False, seed=params.seed)
     n, k = GNN_QUERIES, GNN_PASSAGES
     generator = torch.Generator().manual_seed(0)
     shapes = [(n, dimension), (n, k, dimension), (n * k // 4, dimension)]

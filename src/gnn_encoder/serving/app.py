@@ -124,12 +124,11 @@ def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: 
         """Find passages."""
         began, system = time.perf_counter(), named(request.system)
         try:
-            hits = await system.batches.submit((request.query, request.k))
+            found = await system.batches.submit((request.query, request.k))
         except QueueFull:
             raise HTTPException(503, "too many queries wait: try again", {"Retry-After": "1"}) from None
         milliseconds = 1e3 * (time.perf_counter() - began)
-        truncated = system.searcher.encoder.truncates(request.query)
-        return SearchAnswer(system=system.name, milliseconds=milliseconds, truncated=truncated, hits=hits)
+        return SearchAnswer(system=system.name, milliseconds=milliseconds, truncated=found.truncated, hits=found.hits)
 
     @app.get("/explain")
     async def explain(pid: str, system: str | None = None) -> Any:

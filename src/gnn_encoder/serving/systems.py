@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import faiss
 
@@ -14,7 +14,7 @@ from gnn_encoder.growing.versions import current
 from gnn_encoder.index.search import check_ids
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE, System, registry
-from gnn_encoder.searcher import Hit, Searcher
+from gnn_encoder.searcher import Answer, Searcher
 from gnn_encoder.serving.batches import Batches
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Served:
     entry: System
     searcher: Searcher
     manifest: str  # of its index, by which a newer index is told from this one
-    batches: Batches[tuple[str, int], list[Hit]]
+    batches: Batches[tuple[str, int], Answer]
 
     @classmethod
     def open(cls, name: str, *, hybrid: bool) -> "Served":
@@ -47,10 +47,9 @@ class Served:
         check_ids(searcher.version.index, searcher.version.passages)
         searcher.search("trial", 1)
 
-        def search(works: Sequence[tuple[str, int]]) -> list[list[Hit]]:
-            queries = [query for query, _ in works]
-            found = searcher.find(queries, searcher.encoder.embed_queries(queries), max(k for _, k in works))
-            return [hits[:k] for hits, (_, k) in zip(found, works, strict=True)]
+        def search(works: Sequence[tuple[str, int]]) -> list[Answer]:
+            found = searcher.answer([query for query, _ in works], max(k for _, k in works))
+            return [replace(one, hits=one.hits[:k]) for one, (_, k) in zip(found, works, strict=True)]
 
         batches = Batches(search, ENCODER, waiting=WAITING, batch=TOGETHER)
         entry = registry().dense[name]

@@ -19,7 +19,7 @@ from gnn_encoder.encoding.tokens import TextTokens, pair_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
-from gnn_encoder.models.structure import check_length
+from gnn_encoder.models.structure import allow_length
 from gnn_encoder.training.contrastive import Batches, chunks
 from gnn_encoder.training.dev_score import reranking_score
 from gnn_encoder.training.examples import Examples, TrainingBatch, examples_from_candidates, to_examples
@@ -35,7 +35,7 @@ def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, 
     same = settings.model in (None, base.model)
     source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
     model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=seed)
-    check_length(cast(PreTrainedModel, model.model), f"{section}.max_length", settings.max_length)
+    allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
     return model
 
 
