@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.data.cutting import cut, cut_source, holding, rarity, terms
+from gnn_encoder.core.words import words
+from gnn_encoder.data.cutting import cut, cut_source, holding, rarity
 from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source
 
@@ -46,6 +47,7 @@ def chosen(source: Source, words: int = 4) -> dict[str, list[tuple[str, str, int
         ("a b c d e", 3, 1, ["a b c", "c d e"]),
         ("a b c d e f", 3, 2, ["a b c", "b c d", "c d e", "d e f"]),
         ("今天很好。 fine", 4, 0, ["今天很好", "。 fine"]),
+        ("ที่นี่ดี ok", 2, 0, ["ที่นี่", "ดี ok"]),  # characters stay with their marks
     ],
 )
 def test_blocks(text: str, words: int, overlap: int, blocks: list[str]) -> None:
@@ -90,13 +92,9 @@ def test_holding() -> None:
 
 
 def test_weights_against_their_definition() -> None:
-    asked, texts = {"which", "moss", "and", "fern"}, [terms(text) for text in DOCUMENTS.values()]
+    asked, texts = {"which", "moss", "and", "fern"}, [set(words(text)) for text in DOCUMENTS.values()]
     expected = {w: pytest.approx(math.log(4 / (sum(w in t for t in texts) + 1))) for w in asked}
     assert rarity(memory(), asked) == expected
-
-
-def test_terms() -> None:
-    assert terms("The C3-plant's 树叶!") == {"the", "c3", "plant", "s", "树", "叶"}
 
 
 def test_any_source(tmp_path: Path, prepared: Prepared, rows: Rows, refused: Callable[..., None]) -> None:

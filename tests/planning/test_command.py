@@ -1,5 +1,6 @@
 """`gnn-encoder plan` and `gnn-encoder init --data` on the tiny corpus, with a machine of literal speeds."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -106,6 +107,31 @@ def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message:
     before = Path("params.yaml").read_bytes()
     code, out, err = call("init", *arguments)
     assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+    assert Path("params.yaml").read_bytes() == before
+
+
+def test_the_base_model_is_told(root: Path, tiny_model: Path) -> None:
+    told = "the base model: pooling 'cls' (params.yaml), similarity 'cosine' (usual)"
+    assert f"\n{told}; it reads 256 tokens\n" in initialised("encoder.pooling=cls")
+    shutil.copytree(tiny_model, root / "other")
+    code, out, err = call("init", "--over", "encoder.model=other", "encoder.frozen_layers=0")
+    assert code == 0 and out.endswith(f"{told}\n"), err
+
+
+@pytest.mark.parametrize(
+    ("modules", "rule"),
+    [
+        (["Transformer", "Dense"], "its modules.json has Transformer, Dense, where Transformer, Pooling, "),
+        (["Transformer"], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
+    ],
+)
+def test_a_base_model_that_cannot_be_had_changes_nothing(
+    root: Path, tiny_model: Path, modules: list[str], rule: str
+) -> None:
+    folder, before = shutil.copytree(tiny_model, root / "other"), Path("params.yaml").read_bytes()
+    (folder / "modules.json").write_text(json.dumps([{"path": kind, "type": f"models.{kind}"} for kind in modules]))
+    code, out, err = call("init", f"encoder.model={folder}")
+    assert (code, out) == (2, "") and rule in err and err.count("\n") == 1
     assert Path("params.yaml").read_bytes() == before
 
 

@@ -17,14 +17,13 @@ from functools import cache, partial
 import regex
 
 from gnn_encoder.core.progress import tqdm
+from gnn_encoder.core.words import UNSPACED
+from gnn_encoder.core.words import words as words_of
 from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.rows import Judgement, Passage, Place, Source
 
-# A word is what stands between white space; in writing without blanks, each character.
-UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}"
-WORD = regex.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
-# A run of letters and digits; in writing without blanks, each character.
-TERM = regex.compile(rf"(?V1)[{UNSPACED}]|[[\p{{L}}\p{{N}}\p{{M}}]--[{UNSPACED}]]+")
+# What stands between white space; in scripts without spaces, each character with its marks.
+WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
 Chosen = dict[tuple[str, str, str], int]  # split, query and document -> the number of the document's passage
 
 
@@ -69,7 +68,7 @@ def choose(source: Source, cutting: Cutting) -> Chosen:
         for _, judgement in judgements():
             judged[judgement.pid].setdefault((split, judgement.qid), judgement.at)
     unknown = {key for queries in judged.values() for key, at in queries.items() if at is None}
-    weights = rarity(source, {term for key in unknown for term in terms(asked.get(key, ""))})
+    weights = rarity(source, {term for key in unknown for term in words_of(asked.get(key, ""))})
     chosen: Chosen = {}
     for _, document in tqdm(source.passages(), desc="documents that are judged", unit=" documents", disable=None):
         for (split, qid), at in judged.get(document.pid, {}).items():
@@ -87,13 +86,14 @@ def rarity(source: Source, wanted: set[str]) -> dict[str, float]:
     documents, holding_it = 0, Counter[str]()
     for _, document in tqdm(source.passages(), desc="words of documents", unit=" documents", disable=None):
         documents += 1
-        holding_it.update(terms(document.text) & wanted)
+        holding_it.update(wanted.intersection(words_of(document.text)))
     return {term: math.log((documents + 1) / (holding_it[term] + 1)) for term in wanted}
 
 
 def likeliest(blocks: list[str], query: str, weights: Mapping[str, float]) -> int:
     """The block whose words that the query has too weigh most; the first of several."""
-    scores = [math.fsum(weights[term] for term in terms(query) & terms(block)) for block in blocks]
+    asked = set(words_of(query))
+    scores = [math.fsum(weights[term] for term in asked.intersection(words_of(block))) for block in blocks]
     return scores.index(max(scores))
 
 
@@ -101,8 +101,3 @@ def holding(blocks: list[tuple[int, int]], at: int) -> int:
     """The block in which the character `at` is farthest from both ends; the first of several."""
     margins = [min(at - start, end - 1 - at) for start, end in blocks]
     return margins.index(max(margins))
-
-
-def terms(text: str) -> set[str]:
-    """The words of a text, in lower case."""
-    return set(TERM.findall(text.lower()))
