@@ -95,7 +95,9 @@ def test_a_length_of_the_tokenizer(model: Callable[..., Path]) -> None:
     assert found.settings.passage_length == 20
     assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
     longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))
-    assert longer.tokenizer.model_max_length == 100, "tables are tokenised for what is asked for"
+    longer.save(folder / "saved")
+    for encoder in (longer, DualEncoder.load(folder / "saved")):
+        assert encoder.tokenizer.model_max_length == 100, "tables are tokenised for what is asked for"
 
 
 @pytest.mark.parametrize(
