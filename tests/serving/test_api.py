@@ -103,7 +103,7 @@ def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.status_code == 409 and answer.json()["detail"].startswith("M_de has no graph")
     assert (app.get("/nothing").status_code, app.put("/search").status_code) == (404, 405)
     assert app.get("/docs").status_code == 404  # its scripts would come from elsewhere
-    monkeypatch.setattr(QueryEncoder, "embed_queries", lambda self, texts: 1 / 0)
+    monkeypatch.setattr(QueryEncoder, "ask", lambda self, texts: 1 / 0)
     failed = app.get("/search?query=x")
     assert failed.status_code == 500 and "division" not in failed.text
 
