@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gnn_encoder import Searcher
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.models.query_encoder import QueryEncoder
+from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.serving import systems
 from gnn_encoder.serving.app import create_app
@@ -145,14 +144,14 @@ def test_a_full_queue_is_told_with_a_time(built: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(built)
     monkeypatch.setattr(systems, "WAITING", 1)
     app = create_app(["dual_encoder"], hosts=["*"])
-    begun, go, embed = threading.Event(), threading.Event(), QueryEncoder.embed_queries
+    begun, go, embed = threading.Event(), threading.Event(), QueryEncoder.ask
 
-    def held(self: QueryEncoder, texts: list[str]) -> np.ndarray:
+    def held(self: QueryEncoder, texts: list[str]) -> Asked:
         begun.set()
         assert go.wait(20)
         return embed(self, texts)
 
-    monkeypatch.setattr(QueryEncoder, "embed_queries", held)
+    monkeypatch.setattr(QueryEncoder, "ask", held)
 
     async def main() -> None:
         transport = httpx.ASGITransport(app)
