@@ -260,6 +260,12 @@ def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, 
 
 def test_results_of_all_branches(root: Path) -> None:
     shutil.copytree(ROOT / "metrics", root / "metrics")
+    for split in ("dev", "test"):  # one branch may have been evaluated after the others
+        compared = json.loads((root / "metrics" / f"{split}.json").read_text())
+        for path in (root / "metrics").glob(f"*/{split}.json"):
+            path.write_text(
+                json.dumps({name: compared[name] for name in json.loads(path.read_text()) if name in compared})
+            )
     (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     code, out, _ = call("results", "all")
     assert code == 0 and out.startswith("Test queries: all systems") and "\nGNN-encoder against " in out

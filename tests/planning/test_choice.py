@@ -84,7 +84,7 @@ def test_the_gnn_gets_enough_steps(queries: int, fewest: int) -> None:
 def test_where_time_is_short_m_ce_scores_candidates_of_fewer_queries() -> None:
     """After passes of training are cut. Every label stays: M_de takes its steps on the queries that are scored."""
     many, few = (choose(make_facts(queries=10_000), make_machine(4), minutes) for minutes in (20, 12))
-    assert chosen(many)["denoise.queries"] is None and chosen(many)["train_cross_encoder.epochs"] == 0.15
+    assert chosen(many)["denoise.queries"] is None and chosen(many)["train_cross_encoder.epochs"] < 0.48  # 300 steps
     values = chosen(few)
     assert 1000 <= values["denoise.queries"] < 10_000 and few.plan.facts.train == 10_000
     section, scored = few.plan.params.train_dual_encoder, values["denoise.queries"]

@@ -6,7 +6,7 @@ baselines gain with each, and what each costs is the scoring of its candidates, 
 texts come last, since what is not read cannot be found.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -27,7 +27,7 @@ CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 PAIR_TOKENS = 256  # most tokens of a pair
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
-ALONE_BATCH, BATCH = 1024, 128  # of the GNN alone, on cached vectors; of what trains an encoder
+ALONE_BATCH, BATCH = 1024, 64  # of the GNN alone, on cached vectors; of what trains an encoder
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
@@ -204,19 +204,29 @@ class Chooser:
         yield Change("mgt.alone.softmax", "corpus", "all passages are negatives: their vectors are cached")
         yield Change("mgt.alone.learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
         yield Change("mgt.joint.epochs", 0, "no joint training: it takes many times as long for half a point")
-        wanted = wish["steps.mgt"]
-        for phase, passes_of, most in (("mgt.alone", "mgt.alone", ALONE_BATCH), ("mgt.joint", "train_no_gnn", BATCH)):
-            batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
-            each = rounds * max(1, round(n / rounds / batch))
-            # Of the GNN alone whole passes, so that each query is masked; of the control no more steps than of the GNN.
-            passes = max(1, ceil(ABOUT * wanted / each)) if phase == "mgt.alone" else _passes(each, 1, wanted)[0]
-            passes = self._own(f"{passes_of}.epochs", passes)
-            wanted = steps_of(passes, each)
-            every = max(1, round(wanted / wish["evaluations"]))
-            yield Change(f"{passes_of}.epochs", passes, f"{wanted} steps; about 100 are wanted")
-            yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
-            yield Change(f"{phase}.evaluate_every", every, f"steps, of {wanted}")
-            yield Change(f"{phase}.patience", wish["evaluations"], "evaluations: it does not stop early")
+        steps = ABOUT * wish["steps.mgt"]
+        yield from self._phase(
+            "mgt.alone", "mgt.alone", ALONE_BATCH, rounds, wish, lambda each: max(1, ceil(steps / each))
+        )
+        # A step of the control costs as one of M_de. Its passes need not be whole: it masks no query.
+        control = min(steps, wish[f"steps.{M_DE}"])
+        yield from self._phase(
+            "mgt.joint", "train_no_gnn", BATCH, rounds, wish, lambda each: _passes(each, 1, control)[0]
+        )
+
+    def _phase(
+        self, phase: str, trained: str, most: int, rounds: int, wish: Wish, fitting: Callable[[int], float]
+    ) -> Iterator[Change]:
+        """Batches, passes and evaluations; `fitting` gives the passes by the steps of one."""
+        n = self.facts.train
+        batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
+        each = rounds * max(1, round(n / rounds / batch))
+        passes = self._own(f"{trained}.epochs", fitting(each))
+        steps = steps_of(passes, each)
+        yield Change(f"{trained}.epochs", passes, f"{steps} steps")
+        yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
+        yield Change(f"{phase}.evaluate_every", max(1, round(steps / wish["evaluations"])), f"steps, of {steps}")
+        yield Change(f"{phase}.patience", wish["evaluations"], "evaluations: it does not stop early")
 
     def _judging(self, wish: Wish) -> Iterator[Change]:
         depth, measures = wish[DEPTH], self.base.evaluate.measures
@@ -254,7 +264,7 @@ def fitting(queries: int) -> int:
     return 64 if queries >= 2000 else max(2, min(32, queries // 4))
 
 
-def _passes(n: int, batch: int, wanted: int) -> tuple[float, int]:
+def _passes(n: int, batch: int, wanted: float) -> tuple[float, int]:
     """The passes over the queries that make the steps wanted, part of one if there are many, and the steps."""
     each = max(1, round(n / batch))
     passes = min(MOST_PASSES, ceil(100 * wanted / each) / 100)
