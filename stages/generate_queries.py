@@ -1,12 +1,16 @@
 """generate_queries: a model that writes queries, queries for every passage, and those of them that are kept.
 
-They are q_j^i ~ P_QG(q|d_j) of Dual-Cross-Encoder, section 3.4 and Eq. 9. The nearest to their passage are kept.
+They are q_j^i ~ P_QG(q|d_j) of Dual-Cross-Encoder, section 3.4 and Eq. 9. The nearest to their passage are kept. A
+user's file of queries stands in for the model.
 """
+
+from pathlib import Path
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.data.generated import write_given
 from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.quality import measure
@@ -14,12 +18,32 @@ from gnn_encoder.dual_cross.training import PairTexts, make_generator
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:
-    """Train the model, generate, choose, and compare with the dev queries."""
-    params, section, drafts = stage.params, stage.params.dual_cross, stage.work / "drafts.parquet"
+    """Generate or read the queries, choose, and compare with the dev queries."""
+    section, target = stage.params.dual_cross, stage.scratch / "queries.parquet"
+    chosen = section.views < section.generated  # else all are kept, in the order in which they were generated
+    drafts = stage.work / "drafts.parquet" if chosen else target
+    if section.generator.file is None:
+        generate(stage, drafts)
+    elif distributed.is_first():
+        file = Path(section.generator.file)
+        write_given(file, project.PASSAGES, drafts, stage.work / "given", section.generated)
+    distributed.barrier()
+    if chosen:
+        choose(stage, drafts, target)
+    if distributed.is_first():
+        queries = project.queries("dev")
+        pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+        write_json(stage.scratch / "quality.json", measure(pairs, queries, project.PASSAGES, target, section.views))
+
+
+def generate(stage: Stage, drafts: Path) -> None:
+    """Train the model, or take the one that is named, and write `generated` queries for each passage."""
+    params, section = stage.params, stage.params.dual_cross
     generator, size = section.generator, params.encoder.batch_tokens
 
     def texts(model: QueryGenerator) -> PairTexts:
@@ -34,7 +58,12 @@ def main(stage: Stage) -> None:
     how, work, passages = sampling(model, seed=params.seed, **counts), stage.work / "generated", open_passages(model)
     lengths = {"passage_length": generator.passage_length, "batch_tokens": size}
     generate_queries(model, passages, project.PASSAGES, drafts, work, how, **lengths)
-    target, encoder = stage.scratch / "queries.parquet", load_encoder(project.encoder("retriever"), params.encoder)
+
+
+def choose(stage: Stage, drafts: Path, target: Path) -> None:
+    """Keep those `views` queries of each passage that are nearest to it by the first retriever."""
+    params, section = stage.params, stage.params.dual_cross
+    encoder = load_encoder(project.encoder("retriever"), params.encoder)
     choose_queries(
         encoder,
         drafts,
@@ -44,13 +73,14 @@ def main(stage: Stage) -> None:
         stage.work / "chosen",
         generated=section.generated,
         keep=section.views,
-        batch_tokens=size,
+        batch_tokens=params.encoder.batch_tokens,
     )
-    if distributed.is_first():
-        queries = project.queries("dev")
-        pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-        write_json(stage.scratch / "quality.json", measure(pairs, queries, project.PASSAGES, target, section.views))
+
+
+def own_files(params: Params) -> list[Path]:
+    """The file of generated queries, if there is one."""
+    return [Path(file)] if (file := params.dual_cross.generator.file) else []
 
 
 if __name__ == "__main__":
-    run(main, shared=True)
+    run(main, shared=True, own_files=own_files)

@@ -13,12 +13,22 @@ class Generator(Section):
 
     model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
     revision: str | None
+    file: str | None  # of queries that were generated already: data/generated.py; null: a model generates them
     epochs: Epochs
     batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]
     passage_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
     query_length: Annotated[int, Field(ge=4)]
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.file and self.model:
+            raise ValueError(
+                f"dual_cross.generator.file is {self.file!r} and dual_cross.generator.model {self.model!r}: "
+                "one of them must be null"
+            )
+        return self
 
 
 class DualCrossStage(Contrastive):

@@ -20,7 +20,8 @@ from gnn_encoder.training.loop import Settings, fit
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
 LENGTHS = {"query_length": 8, "passage_length": 16}
-SECTION = Generator(model=None, revision=None, epochs=1, batch_size=2, learning_rate=1e-3, warmup=0.0, **LENGTHS)
+NO_MODEL = {"model": None, "revision": None, "file": None}
+SECTION = Generator(**NO_MODEL, epochs=1, batch_size=2, learning_rate=1e-3, warmup=0.0, **LENGTHS)
 
 
 @pytest.fixture
