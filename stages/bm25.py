@@ -4,15 +4,17 @@ The candidates of a sampled dev query are the passages that BM25 and the untouch
 relevant ones. Relevant are the judged passages or, in data that are judged by answers, BM25's best one with an answer.
 """
 
+from functools import partial
+
 import polars as pl
 
 from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_answered
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
-from gnn_encoder.core.runs import read_run
+from gnn_encoder.core.runs import read_run, write_ranking
 from gnn_encoder.core.storage.tables import candidates_table, read_column, write_table
-from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
+from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import LEXICAL, UNTOUCHED
@@ -31,9 +33,10 @@ def main(stage: Stage) -> None:
     found = Identical.read(project.IDENTICAL, "train").distinct(found, pairs)
     write_table(runs / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:
-        path = runs / project.run_file(LEXICAL, split).name
-        identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
-        write_bm25_run(index, project.queries(split), project.PASSAGES, depth, path, identical)
+        table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
+        find = partial(index.search, read_column(table, "text").to_pylist())
+        ranking = identical.search(find, params.retrieve.depth, index.passages)
+        write_ranking(runs / project.run_file(LEXICAL, split).name, ranking, table, project.PASSAGES, LEXICAL)
     write_dev(stage, read_run(runs / project.run_file(LEXICAL, "dev").name))
 
 

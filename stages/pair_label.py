@@ -24,7 +24,7 @@ from gnn_encoder.training.denoise import Ranks
 
 
 def main(stage: Stage) -> None:
-    """Write what pre-training and fine-tuning learn from, and queries.parquet, the queries of pre-training."""
+    """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
     teacher, own = project.CROSS_ENCODER, (pair.teacher, "pair.teacher", params)
     if pair.teacher:
@@ -53,6 +53,7 @@ def main(stage: Stage) -> None:
         write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [table.to_arrow()])
     if distributed.is_first():
         shutil.copyfile(queries, stage.scratch / "queries.parquet")
+        shutil.copyfile(project.IDENTICAL / queries.name, stage.scratch / "own.parquet")
     write_json(stage.scratch / "statistics.json", {"unlabelled": quality, "labelled": counts})
 
 

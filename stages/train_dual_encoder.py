@@ -24,7 +24,7 @@ def main(stage: Stage) -> None:
         encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"shared": shared}))
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    identical = Identical.read(project.IDENTICAL, "train" if queries == project.queries("train") else None)
+    identical = Identical.read(project.IDENTICAL, Path(item["own"]) if "own" in item else "train")
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), identical, scored=True)
     examples = examples.weighed(logged_counts(queries))
     if getattr(settings, "targets", "labels") == "teacher":

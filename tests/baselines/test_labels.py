@@ -13,16 +13,16 @@ import pytest
 
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.runs import as_run, read_run, write_run
+from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.core.records import OWN, PASSAGES, QRELS, QUERIES
+from gnn_encoder.core.runs import as_run, read_run, write_ranking
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import read_column, write_table
+from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of
 from gnn_encoder.evaluation.measures import mean
-from gnn_encoder.index.bm25 import BM25Index, write_bm25_run
+from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -30,7 +30,15 @@ from gnn_encoder.pipeline.closed_forms import Labelled
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.rankings import Encoded, dev_queries, favour, neighbours, write_best, write_hybrid
+from gnn_encoder.pipeline.rankings import (
+    Encoded,
+    dev_queries,
+    favour,
+    neighbours,
+    read_ranked,
+    write_best,
+    write_hybrid,
+)
 
 from ..project import ROOT
 
@@ -87,10 +95,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
             queries = project.queries(split)
             vectors = embed_queries(encoder, open_queries(queries, encoder), 512)
             found = exact_top_k(project.embeddings(BASE), vectors, params.retrieve.depth)
-            qids = read_column(queries, "qid").to_pylist()
-            write_run(project.run_file(BASE, split), qids, read_column(project.PASSAGES, "pid"), *found, BASE)
-            lexical, depth = project.run_file("bm25", split), params.retrieve.depth
-            write_bm25_run(bm25, queries, project.PASSAGES, depth, lexical, Identical())
+            write_ranking(project.run_file(BASE, split), found, queries, project.PASSAGES, BASE)
+            words = bm25.search(read_column(queries, "text").to_pylist(), params.retrieve.depth)
+            write_ranking(project.run_file("bm25", split), words, queries, project.PASSAGES, "bm25")
     return root
 
 
@@ -177,6 +184,18 @@ def test_doing_nothing_is_m_de(folder: Path, params: Params) -> None:
     write("query_mean", same, Path("shifted"))
     matrices = [path / "embeddings.npy" for path in (Path("shifted/matrix"), project.embeddings(BASE))]
     assert matrices[0].read_bytes() == matrices[1].read_bytes()
+
+
+def test_neighbours_do_not_bring_a_query_to_itself(folder: Path, params: Params) -> None:
+    labelled = relevant_pairs(*project.tables("train"))["passage"].unique()
+    for split in project.JUDGED:
+        queries = pl.DataFrame({"query": range(count_rows(project.queries(split)))})
+        own = queries.join(labelled.to_frame(), how="cross").cast(pl.Int32)
+        write_table(project.IDENTICAL / f"{split}.parquet", OWN, [own.to_arrow()])
+    found = neighbours(Encoded.of(BASE, params.encoder), project.runs(BASE), Path("log"), params.baselines)
+    for split, candidates in found.candidates.items():
+        run, _ = read_ranked(project.runs(BASE), split)
+        assert all(set(row) <= {-1, *ran} for row, ran in zip(candidates.passages, run, strict=True))
 
 
 def test_the_hybrid_is_never_below_its_parts(folder: Path, params: Params) -> None:

@@ -1,16 +1,19 @@
 """What becomes of copies of passages, and of queries that are passages."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
 
 from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.records import CANDIDATES
+from gnn_encoder.core.records import CANDIDATES, COPIES, OWN
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.training.examples import to_examples
 
 # Passages 1, 4 and 7 have one text, 2 and 3 another; query 1 is passage 5 itself, and query 2 passage 3, so 2 as well.
-OWN = pl.DataFrame({"query": [1, 2, 2], "passage": [5, 2, 3]}, schema={"query": pl.Int32, "passage": pl.Int32})
-SAME = Identical(copies=np.array([3, 4, 7]), firsts=np.array([2, 1, 1]), own=OWN)
+OWN_PAIRS = pl.DataFrame({"query": [1, 2, 2], "passage": [5, 2, 3]}, schema={"query": pl.Int32, "passage": pl.Int32})
+SAME = Identical(copies=np.array([3, 4, 7]), firsts=np.array([2, 1, 1]), own=OWN_PAIRS)
 
 
 def candidates(*lists: list[int]) -> pl.DataFrame:
@@ -48,6 +51,20 @@ def test_a_ranking_goes_without_the_query_itself() -> None:
     assert values.tolist() == [[3, 2], [2, 1], [2, -np.inf]]
     assert SAME.most == 2 and Identical().most == 0
     assert SAME.of_queries(np.array([0, 2])).own.rows() == [(1, 2), (1, 3)]
+
+
+def test_a_search_finds_as_many_as_without_the_query_itself(tmp_path: Path) -> None:
+    def find(k: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.tile(np.arange(8)[::-1][:k], (3, 1)), np.tile(np.arange(8, dtype=np.float32)[::-1][:k], (3, 1))
+
+    found, _ = SAME.search(find, 3, 8)
+    assert found.tolist() == [[7, 6, 5], [7, 6, 4], [7, 6, 5]]
+    assert SAME.search(find, 8, 8)[0][2].tolist() == [7, 6, 5, 4, 1, 0, -1, -1]
+    write_table(tmp_path / "copies.parquet", COPIES, [COPIES.empty_table()])
+    write_table(tmp_path / "mine.parquet", OWN, [OWN_PAIRS.to_arrow()])
+    for own in ("mine", tmp_path / "mine.parquet"):
+        assert Identical.read(tmp_path, own).own.equals(OWN_PAIRS)
+    assert Identical.read(tmp_path, None).own.is_empty()
 
 
 def test_copies_of_relevant_passages_are_no_negatives() -> None:

@@ -1,6 +1,5 @@
 """BM25 against plain loops over Lucene's formula; ties, absent words and the files that are written."""
 
-import gzip
 import math
 import re
 from collections import Counter
@@ -8,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.index.bm25 import BM25Index, top, write_bm25_run
+from gnn_encoder.index.bm25 import BM25Index, top
 from gnn_encoder.index.params import BM25
 from gnn_encoder.index.words import splitter
 
@@ -97,22 +94,6 @@ def test_top_equals_a_full_sort() -> None:
         rows, values = top(scores, depth)
         assert rows.tolist() == expected[:depth]
         assert values.tolist() == scores[expected[:depth]].tolist()
-
-
-@pytest.mark.parametrize(("own", "found"), [(None, ["p2", "p4"]), (2, ["p4", "p0"]), (0, ["p2", "p4"])])
-def test_run_file(passages: Path, tmp_path: Path, own: int | None, found: list[str]) -> None:
-    queries = write_queries(tmp_path / "q.parquet", ["xylophone", "smooth bark"])
-    path = tmp_path / "dev.trec.gz"
-    write_bm25_run(
-        BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=2, stop_words="english", stemmer=None)),
-        queries,
-        passages,
-        2,
-        path,
-        Identical(own=pl.DataFrame({"query": [1], "passage": [own]})) if own is not None else Identical(),
-    )
-    lines = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
-    assert [(line[0], line[2], line[5]) for line in lines] == [("q1", pid, "bm25") for pid in found]
 
 
 def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.rows import Matrix, Rows, Scores
-from gnn_encoder.core.runs import as_matrices, read_run, write_run
-from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.core.runs import as_matrices, read_run
+from gnn_encoder.core.storage.tables import count_rows
 
 Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores
 NOTHING = np.float32(-np.inf)  # the score where there is no passage
@@ -76,11 +76,6 @@ def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
         return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
     found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
     return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)
-
-
-def write_ranking(path: Path, ranking: Ranking, queries: Path, passages: Path, tag: str) -> None:
-    """Write the ranking of all queries of a table as a run; `tag` is the system's name. *Shape:* (queries, k) both."""
-    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)
 
 
 def of_length_1(vectors: Matrix) -> Matrix:

@@ -3,6 +3,7 @@
 A copy of a relevant passage is as right as that passage, and a query need not find itself: neither is a negative.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Self
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.records import COPIES, OWN, open_table
@@ -34,12 +36,18 @@ class Identical:
     own: pl.DataFrame = field(default_factory=NO_PAIRS.clone)
 
     @classmethod
-    def read(cls, folder: Path, split: str | None) -> Self:
-        """Read what stage prepare found; without a split no query has own passages."""
+    def read(cls, folder: Path, own: str | Path | None) -> Self:
+        """Read what stage prepare found.
+
+        Args:
+            own: the split, or the table, of the queries' own passages; None: no query has any.
+        """
         copies = open_table(folder / "copies.parquet", COPIES).read()
         rows, firsts = (copies.column(name).to_numpy().astype(np.int64) for name in COPIES.names)
-        own = pl.DataFrame(open_table(folder / f"{split}.parquet", OWN).read()) if split else NO_PAIRS
-        return cls(copies=rows, firsts=firsts, own=own)
+        if own is None:
+            return cls(copies=rows, firsts=firsts)
+        table = own if isinstance(own, Path) else folder / f"{own}.parquet"
+        return cls(copies=rows, firsts=firsts, own=pl.DataFrame(open_table(table, OWN).read()))
 
     @property
     def most(self) -> int:
@@ -81,15 +89,23 @@ class Identical:
         kept = pl.concat([found.join(pairs, on=["query", "passage"], how="semi"), others]).sort("query", "rank")
         return kept.with_columns(rank=pl.int_range(pl.len()).over("query").cast(found.schema["rank"]))
 
+    def is_own(self, passages: Rows) -> NDArray[np.bool_]:
+        """Which passages are the query itself. *Shape:* (queries, c), -1: none -> the same."""
+        n = 1 + max(int(passages.max(initial=0)), int(self.own["passage"].max() or 0))  # type: ignore[arg-type]
+        keys = np.arange(len(passages))[:, None] * n + passages
+        return contains(pair_keys(self.own, n), keys) & (passages >= 0)
+
+    def search(self, find: Callable[[int], tuple[Rows, Scores]], k: int, n_passages: int) -> tuple[Rows, Scores]:
+        """The k best of each query, or all there are, of what `find` finds. *Shape:* (queries, k) both."""
+        return self.without_own(*find(min(k + self.most, n_passages)), k)
+
     def without_own(self, passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
         """The k best of each query that are not the query itself, passage -1 where there are fewer.
 
         *Shape:* (queries, c) both -> (queries, at most k) both.
         """
         if not self.own.is_empty():
-            n = 1 + max(int(passages.max(initial=0)), int(self.own["passage"].max()))  # type: ignore[arg-type]
-            keys = np.arange(len(passages))[:, None] * n + passages
-            own = contains(pair_keys(self.own, n), keys) & (passages >= 0)
+            own = self.is_own(passages)
             order = np.argsort(own, axis=1, kind="stable")
             passages = np.take_along_axis(np.where(own, -1, passages), order, axis=1)
             scores = np.take_along_axis(np.where(own, np.float32(-np.inf), scores), order, axis=1)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.tables import read_column
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
@@ -52,6 +53,17 @@ def write_run(
         for first in range(0, len(qids), QUERIES_AT_A_TIME):
             part = slice(first, first + QUERIES_AT_A_TIME)
             file.write(_lines(qids[part], pids, passages[part], scores[part].astype(np.float32), tag))
+
+
+def write_ranking(
+    path: Path,
+    ranking: tuple[NDArray[np.integer[Any]], NDArray[np.floating[Any]]],
+    queries: Path,
+    passages: Path,
+    tag: str,
+) -> None:
+    """Write what all queries of a table found; `tag` is the system's name. *Shape:* (queries, k) both."""
+    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)
 
 
 def read_run(path: Path) -> pl.DataFrame:

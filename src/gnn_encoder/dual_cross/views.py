@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -113,7 +114,9 @@ def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: O
     distributed.barrier()
 
 
-def measure_views(matrix: Path, queries: Matrix, judge: Judge, *, depth: int, pool: Pool, work: Path) -> pl.DataFrame:
+def measure_views(
+    matrix: Path, queries: Matrix, judge: Judge, identical: Identical, *, depth: int, pool: Pool, work: Path
+) -> pl.DataFrame:
     """A row of measures with only the first view of each passage, with its first two, and so on.
 
     The search is exact (section 5.1, Table 6). With several views there is a row for each way to pool them; one view
@@ -122,6 +125,7 @@ def measure_views(matrix: Path, queries: Matrix, judge: Judge, *, depth: int, po
     Args:
         matrix: the matrix of views. *Shape:* (passages * stored views, d).
         queries: their embeddings. *Shape:* (n, d).
+        identical: tells what the queries are themselves, which they do not find.
         depth: passages to retrieve per query.
         pool: settings of the pools that have some.
         work: scratch folder; rows that an interrupted run measured are kept there.
@@ -132,8 +136,8 @@ def measure_views(matrix: Path, queries: Matrix, judge: Judge, *, depth: int, po
         for one in pools if views > 1 else pools[:1]:
             kept = work / f"views-{one.kind}-{views}.json"
             if not kept.exists():
-                most = min(depth, stored.shape[0] // stored.views)
-                found, _ = exact_top_k(matrix, queries, most, views=views, pool=one, name="retrieve.depth")
+                find = partial(exact_top_k, matrix, queries, views=views, pool=one)
+                found, _ = identical.search(find, depth, stored.shape[0] // stored.views)
                 write_json(kept, {"views": views, "pool": one.kind, **judge(found)})
             rows.append(json.loads(kept.read_text()))
     return pl.DataFrame(rows)

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.core import distributed
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.records import ATTENTION
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.runs import as_run
@@ -93,8 +95,8 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
     names = measured_names(params)
     encoder = load_encoder(model / "encoder", params.encoder)
     queries = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
-    depth = min(params.retrieve.depth, count_rows(project.PASSAGES))
-    passages, _ = exact_top_k(matrix, queries, depth)
+    n_passages, identical = count_rows(project.PASSAGES), Identical.read(project.IDENTICAL, split)
+    passages, _ = identical.search(partial(exact_top_k, matrix, queries), params.retrieve.depth, n_passages)
     qids, pids = read_column(project.queries(split), "qid"), read_column(project.PASSAGES, "pid")
     run = as_run(passages, pl.Series(qids), pl.Series(pids))
     values = Judgements.of(params.evaluate, *project.tables(split)).measure(run, names)

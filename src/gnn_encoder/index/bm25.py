@@ -19,12 +19,10 @@ from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.runs import write_run
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import count_rows, iterate_texts, read_column
+from gnn_encoder.core.storage.tables import count_rows, iterate_texts
 from gnn_encoder.index.params import BM25, Stemmer, StopWords
 from gnn_encoder.index.words import splitter
 
@@ -134,15 +132,6 @@ def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDAr
         rows = rows[scores[rows] >= lowest]
     rows = rows[np.argsort(-scores[rows], kind="stable")[:depth]]
     return rows, scores[rows]
-
-
-def write_bm25_run(
-    index: BM25Index, queries: Path, passages: Path, depth: int, path: Path, identical: Identical
-) -> None:
-    """Search every query of a split and write the TREC run, without what is the query itself."""
-    found = index.search(read_column(queries, "text").to_pylist(), depth + identical.most)
-    ranking = identical.without_own(*found, depth)
-    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, "bm25")
 
 
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:

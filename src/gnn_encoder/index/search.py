@@ -15,7 +15,6 @@ from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.fingerprint import MANIFEST
-from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import search_views
 
@@ -66,10 +65,6 @@ class PassageIndex:
         """
         exact.check_k(k, self.passages, "k")
         return search_views(self.index, self.views, exact.check_queries(queries, self.dimension), k)
-
-    def pids(self) -> pa.ChunkedArray:
-        """Id of every passage, by row."""
-        return read_column(self.folder / build.PIDS, "pid")
 
 
 def check_ids(folder: Path, passages: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import as_run, read_run
@@ -47,4 +48,5 @@ def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
         return mean(judgements("dev", section).measure(as_run(rankings, qids, pids), names))
 
     queries, pool = embed_table(system, asked, params.encoder), pool_of(params.dual_cross)
-    return measure_views(project.views(system), queries, judge, depth=params.retrieve.depth, pool=pool, work=work)
+    how = {"depth": params.retrieve.depth, "pool": pool, "work": work}
+    return measure_views(project.views(system), queries, judge, Identical.read(project.IDENTICAL, "dev"), **how)

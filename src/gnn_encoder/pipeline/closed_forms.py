@@ -11,11 +11,11 @@ import polars as pl
 from gnn_encoder.baselines.choice import Choice, write_choice
 from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
 from gnn_encoder.baselines.labelled import Asked, Others
-from gnn_encoder.baselines.rankings import write_ranking
 from gnn_encoder.baselines.shifting import shifts
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix
+from gnn_encoder.core.runs import write_ranking
 from gnn_encoder.core.storage.arrays import Origin, open_matrix
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.corpus import transform_corpus

@@ -16,9 +16,11 @@ from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.params import Baselines
-from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking, write_ranking
+from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking
+from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix
+from gnn_encoder.core.runs import write_ranking
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Encoder
@@ -115,6 +117,8 @@ def neighbours(queries: Encoded, runs: Path, folder: Path, section: Baselines) -
     scale, candidates = unit(*found["dev"]), {}
     for split, of in found.items():
         given = known.look_up(queries.splits[split], max(section.neighbours))
+        own = Identical.read(project.IDENTICAL, split).is_own(given.passages)
+        given = replace(given, passages=np.where(own, -1, given.passages))
         candidates[split] = with_neighbours(of, given, unit=scale)
     return Way(
         candidates=candidates,

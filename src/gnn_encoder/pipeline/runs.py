@@ -1,10 +1,10 @@
 """Searching a system's index for the judged queries, where all of them lie."""
 
+from functools import partial
 from pathlib import Path
 
 from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.runs import write_run
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.core.runs import write_ranking
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -24,6 +24,5 @@ def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) 
         queries = embed_queries(encoder, open_queries(table, encoder), params.encoder.batch_tokens)
         target = folder / project.run_file(opened.system, split).name
         identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
-        found = opened.search(queries, min(depth + identical.most, opened.passages))
-        ranking = identical.without_own(*found, depth)
-        write_run(target, read_column(table, "qid").to_pylist(), opened.pids(), *ranking, opened.system)
+        ranking = identical.search(partial(opened.search, queries), depth, opened.passages)
+        write_ranking(target, ranking, table, project.PASSAGES, opened.system)
