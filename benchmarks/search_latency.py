@@ -20,6 +20,8 @@ import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.core.errors import report_errors
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.index.build import PIDS
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -39,7 +41,7 @@ class Searcher:
     def __init__(self, system: str, precision: str) -> None:
         self._encoder = DualEncoder.load(project.encoder(system), precision=precision).for_inference()
         self._index = PassageIndex.open(project.index(system))
-        self._pids = self._index.pids()
+        self._pids = read_column(self._index.folder / PIDS, "pid")
 
     def __call__(self, query: str) -> list[str]:
         """Ids of the best passages."""

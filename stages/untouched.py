@@ -3,7 +3,7 @@
 from gnn_encoder.core import distributed
 from gnn_encoder.encoding.corpus import origin_of
 from gnn_encoder.index.build import build
-from gnn_encoder.models.untouched import untouched
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, write_matrix
 from gnn_encoder.pipeline.runs import write_runs
@@ -16,7 +16,7 @@ def main(stage: Stage) -> None:
     params, factory = stage.params, stage.params.index.factory
     places = (project.encoder(UNTOUCHED), project.embeddings(UNTOUCHED), project.index(UNTOUCHED))
     model, matrix, index = map(stage.unfinished, places)
-    untouched(params.encoder, params.untouched).save(model)
+    DualEncoder.untouched(params.encoder, params.untouched).save(model)
     distributed.barrier()
     encoder = load_encoder(model, params.encoder)
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES))

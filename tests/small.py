@@ -12,9 +12,9 @@ import pyarrow as pa
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.growing.versions import current
-from gnn_encoder.index.build import build
+from gnn_encoder.index.build import PIDS, build
 from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -66,7 +66,8 @@ def contents(system: str) -> dict[str, str]:
     version = current(system)
     index, table = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
     found = {row["pid"]: row["text"] for row in table.take(np.arange(len(table)))}
-    assert index.pids().to_pylist() == list(found) and index.passages == len(found) == len(table)
+    assert read_column(version.index / PIDS, "pid").to_pylist() == list(found)
+    assert index.passages == len(found) == len(table)
     for row, text in enumerate(found.values()):
         np.testing.assert_array_equal(index.index.reconstruct(row * index.views), vector(text))
     if version.rows is not None:

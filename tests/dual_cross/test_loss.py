@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.training.contrastive import Generated, Texts, contrastive_step
@@ -100,7 +100,7 @@ def test_passages_beside_their_own_generated_queries(
     batch = TrainingBatch(np.array([4, 6]), np.array([4 // views, 6 // views, 9, 0]))
     # Of passage p the views are 3 p, 3 p + 1, 3 p + 2; query 4 is view 1 of passage 1, 6 view 0 of passage 2.
     beside = [5, 7, 29, 1] if views == 3 else [4, 6, 9, 0]
-    expected = pair_batch(
+    expected = text_batch(
         generated, np.array(beside), texts.passage_tokens, batch.passages, encoder.template, PAIR_LENGTH
     )
     found = made.passages_of(batch, np.arange(4))
@@ -123,7 +123,7 @@ def test_a_share_of_passages_is_read_alone(tiny_model: Path, texts: Texts, gener
         expected = (
             single_batch(texts.passage_tokens, row, made._template, 16)
             if alone[place]
-            else pair_batch(generated, pair, texts.passage_tokens, row, made._template, PAIR_LENGTH)
+            else text_batch(generated, pair, texts.passage_tokens, row, made._template, PAIR_LENGTH)
         )
         for field in ("input_ids", "attention_mask", "token_type_ids"):
             found, wanted = getattr(one, field), getattr(expected, field)

@@ -12,7 +12,7 @@ from gnn_encoder.core.records import edge_features
 from gnn_encoder.encoding import pairs as module
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import Known, embed_pairs, feature_part, score_pairs
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch
+from gnn_encoder.encoding.tokens import TextTokens, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 
@@ -45,7 +45,7 @@ def pairs(model: CrossEncoder, queries: TextTokens, passages: TextTokens) -> Inp
 def each(pairs: Inputs, model: CrossEncoder) -> Any:
     for i in range(len(pairs)):
         at = slice(i, i + 1)
-        yield pair_batch(pairs.first, QUERY[at], pairs.second, PASSAGE[at], model.template, LENGTH)
+        yield text_batch(pairs.first, QUERY[at], pairs.second, PASSAGE[at], model.template, LENGTH)
 
 
 def test_scores_equal_one_pair_at_a_time(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.encoding import tokens as module
-from gnn_encoder.encoding.tokens import TextTokens, open_tokens, pair_batch, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, open_tokens, single_batch, text_batch
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 
@@ -90,7 +90,7 @@ def test_pair_equals_the_tokenizer(
     # Longer than any text here: of two that are both cut on disk, the longer one is not known.
     first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
     a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
-    batch = pair_batch(first, a, second, b, Template(tokenizer), max_length)
+    batch = text_batch(first, a, second, b, Template(tokenizer), max_length)
     texts = passage_texts(passages_table, str(tokenizer.sep_token))
     asked = pl.read_parquet(queries_table)["text"].to_list()
     expected = make(tiny_model)(

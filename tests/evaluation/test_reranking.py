@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.core.runs import as_matrices, read_run, write_run
 from gnn_encoder.encoding import pairs
-from gnn_encoder.encoding.tokens import pair_batch
+from gnn_encoder.encoding.tokens import text_batch
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
 from gnn_encoder.evaluation.slices import About, Labels
 from gnn_encoder.models.cross_encoder import CrossEncoder
@@ -131,7 +131,7 @@ def scores_alone(run: pl.DataFrame, split: str, model: Path) -> dict[tuple[str, 
     found = {}
     for qid, pid in run.filter(pl.col("rank") <= DEPTH).select("qid", "pid").iter_rows():
         rows = np.array([queries[qid]]), np.array([passages[pid]])
-        batch = pair_batch(asked, rows[0], read, rows[1], reranker.template, LENGTH)
+        batch = text_batch(asked, rows[0], read, rows[1], reranker.template, LENGTH)
         found[qid, pid] = reranker.logits(batch).sigmoid().item()
     return found
 

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import write_table
-from gnn_encoder.index.bm25 import BM25Index, top
+from gnn_encoder.index.bm25 import BM25Index, top, word_tokenizer
 from gnn_encoder.index.params import BM25
-from gnn_encoder.index.words import splitter
 
 TEXTS = [
     ("Ash", "The ash is a tree with black buds and grey bark"),
@@ -36,12 +35,6 @@ def passages(tmp_path: Path) -> Path:
 def write_passages(path: Path, texts: list[tuple[str, str]]) -> Path:
     columns = [[f"p{i}" for i in range(len(texts))], *map(list, zip(*texts, strict=True))]
     write_table(path, PASSAGES, [pa.record_batch(columns, PASSAGES)])
-    return path
-
-
-def write_queries(path: Path, texts: list[str]) -> Path:
-    columns = [[f"q{i}" for i in range(len(texts))], texts, [[] for _ in texts]]
-    write_table(path, QUERIES, [pa.record_batch(columns, QUERIES)])
     return path
 
 
@@ -138,7 +131,7 @@ def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path]
     ],
 )
 def test_words_of_any_script(text: str, expected: list[str]) -> None:
-    assert splitter("english", None)(text) == expected
+    assert word_tokenizer("english", None).splitter(text) == expected
 
 
 def test_stop_words_and_stems_of_a_language(tmp_path: Path) -> None:

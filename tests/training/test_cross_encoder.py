@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.encoding.tokens import pair_batch
+from gnn_encoder.encoding.tokens import text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline.params import Params
@@ -74,4 +74,4 @@ def test_step(
 
 def logit(model: CrossEncoder, texts: Texts, query: int, passage: int) -> torch.Tensor:
     rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
-    return model.logits(pair_batch(*rows, model.template, LENGTH))
+    return model.logits(text_batch(*rows, model.template, LENGTH))

@@ -12,7 +12,7 @@ from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.encoding import pairs as encoded_pairs
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.tokens import pair_batch, single_batch
+from gnn_encoder.encoding.tokens import single_batch, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline.params import Params
@@ -94,7 +94,7 @@ def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
         for at, passage in enumerate(SAMPLE.pool):
             for view in range(views):
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
-                vector = encoder.encode_passages(pair_batch(*rows, encoder.template, 20))[0]
+                vector = encoder.encode_passages(text_batch(*rows, encoder.template, 20))[0]
                 scores[:, at, view] = (queries @ vector).numpy()
     scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool.kind]
     expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
@@ -121,7 +121,7 @@ def test_reranking(
             for q, p, _ in own
         ]
         with torch.no_grad():
-            scores = np.array([model.logits(pair_batch(*pair)).item() for pair in pairs])
+            scores = np.array([model.logits(text_batch(*pair)).item() for pair in pairs])
         expected += reciprocal_rank(scores, np.array([relevant for *_, relevant in own])) / 3
     assert found == pytest.approx(expected) and 0 < found < 1
 

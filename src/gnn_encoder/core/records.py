@@ -58,11 +58,7 @@ def loop_features(dimension: int) -> pa.Schema:
 
 
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
-    """Open a Parquet file for streaming, after checking its columns.
-
-    Raises:
-        UserError: the file is missing, is no Parquet file, or has other columns or types.
-    """
+    """Open a Parquet file for streaming, after checking its columns."""
     table = open_parquet(path)
     found = table.schema_arrow.remove_metadata()
     if not found.equals(schema):
@@ -71,11 +67,7 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file of any columns.
-
-    Raises:
-        UserError: the file is missing or is no Parquet file.
-    """
+    """Open a Parquet file of any columns."""
     if not path.is_file():
         raise not_built(path)
     try:

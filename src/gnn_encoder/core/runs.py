@@ -41,9 +41,6 @@ def write_run(
         passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (queries, k).
         scores: Written as float32, in the shortest form that reads back equal. *Shape:* (queries, k).
         tag: The system's name.
-
-    Raises:
-        UserError: an id holds white space, which the format cannot carry.
     """
     if not distributed.is_first():
         return
@@ -71,9 +68,6 @@ def read_run(path: Path) -> pl.DataFrame:
 
     Returns:
         Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
-
-    Raises:
-        UserError: the file is missing or truncated, a line is malformed, or a query has a passage or rank twice.
     """
     frame = _read(path, pl.col("rank").cast(pl.Int32, strict=False))
     _refuse_twice(path, frame, "rank")
@@ -107,9 +101,6 @@ def read_scored_run(path: Path) -> pl.DataFrame:
 
     Returns:
         Columns as of `read_run`, sorted by rank within a query.
-
-    Raises:
-        UserError: the file is missing or truncated, a line is malformed, or a query has a passage twice.
     """
     frame = _read(path, pl.lit(1, pl.Int32).alias("rank"))
     frame = frame.sort(pl.col("score").cast(pl.Float32), "pid", descending=True, maintain_order=True)
@@ -138,11 +129,7 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
 
 
 def _plain(path: Path) -> bytes:
-    """The bytes of a text file in UTF-8, plain or gzip, without a byte order mark.
-
-    Raises:
-        UserError: the file is missing or truncated, or is not in UTF-8.
-    """
+    """The bytes of a text file in UTF-8, plain or gzip, without a byte order mark."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data

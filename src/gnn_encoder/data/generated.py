@@ -59,9 +59,6 @@ def write_given(path: Path, passages: Path, target: Path, work: Path, per_passag
         passages: the passages table; its ids are in memory.
         target: the table to write, in the QUERIES schema without answers.
         work: scratch folder, for the file as a Parquet table.
-
-    Raises:
-        UserError: a passage has no query.
     """
     lines = tqdm(read_generated(path), desc="generated queries", unit=" lines", disable=None)
     rows = ((pid, text) for _, (pid, texts) in lines for text in texts[:per_passage])

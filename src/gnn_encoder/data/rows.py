@@ -78,9 +78,7 @@ class Source:
 def checked(rows: Iterable[tuple[Place, Given]], check: Callable[[Place, Given], Row]) -> Iterator[tuple[Place, Row]]:
     """Stream what `check` makes of rows. Its errors are one, after the last row: a user mends them all at once.
 
-    Raises:
-        UserError: `check` raised some; the first of them whole, and where and what the next ones are. A file with
-            `MANY` wrong rows is not read on.
+    The first is told whole, of the next ones where and what they are. After `MANY` wrong rows a file is not read on.
     """
     faults, told = 0, list[str]()
     for place, row in rows:

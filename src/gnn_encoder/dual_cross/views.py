@@ -44,9 +44,6 @@ def view_inputs(
     Args:
         views: generated queries per passage.
         plain: each passage's views begin with the passage alone, and so are one more.
-
-    Raises:
-        UserError: the encoder reads passages alone, or there are not exactly `views` queries for each passage.
     """
     length = encoder.settings.pair_length
     if length is None:
@@ -79,11 +76,7 @@ def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, 
 
 
 def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
-    """Make sure that there are exactly `views` generated queries for each passage.
-
-    Raises:
-        UserError: there are more or fewer.
-    """
+    """Make sure that there are exactly `views` generated queries for each passage."""
     if len(queries) != n_passages * views:
         raise UserError(
             f"there are {len(queries)} generated queries, expected {n_passages * views}: dual_cross.views = {views} "

@@ -28,9 +28,6 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
     Args:
         template: of the encoder's tokenizer; its [CLS] begins a query, and its [SEP] ends it.
         seed: decides the weights that the encoder has no counterpart for.
-
-    Raises:
-        UserError: transformers has no decoder for this kind of encoder, or the decoder is not built like BERT's.
     """
     encoder: Transformer = load_model(source, dropout=dropout, seed=seed)
     with torch.random.fork_rng():

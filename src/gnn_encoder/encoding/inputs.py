@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.rows import Rows
-from gnn_encoder.encoding.tokens import TextTokens, pair_or_single_batch
+from gnn_encoder.encoding.tokens import TextTokens, text_batch
 from gnn_encoder.models.batch import Batch, Template
 
 
@@ -85,7 +85,7 @@ class Inputs:
         """The rows, padded. *Shape:* (n,) -> (n, tokens)."""
         first, second = self.rows_of(rows)
         lengths = self.pair_length, self.single_length
-        return pair_or_single_batch(self.first, first, self.second, second, self.template, *lengths)
+        return text_batch(self.first, first, self.second, second, self.template, *lengths)
 
     def release(self) -> None:
         """Give back the memory of the mapped tokens that were read."""

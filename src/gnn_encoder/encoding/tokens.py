@@ -7,7 +7,6 @@ and a pair for the cross-encoder all come from the same ids.
 
 import os
 import shutil
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +60,6 @@ def padded(length: int) -> int:
     return -(-length // 8) * 8
 
 
-def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
-    """Single texts with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
-    specials = len(template.prefix) + len(template.single_suffix)
-    lengths = tokens.lengths(rows, max_length - specials)
-    width = min(max_length, padded(int(lengths.max()) + specials))
-    matrix = np.full((len(rows), width), template.pad, dtype=np.int64)
-    begin = len(template.prefix)
-    matrix[:, :begin] = template.prefix
-    tokens.fill(matrix, rows, lengths, np.full(len(rows), begin))
-    _put(matrix, begin + lengths, template.single_suffix)
-    mask = np.arange(width) < (lengths + specials)[:, None]
-    return _batch(matrix, mask, np.zeros_like(matrix))
-
-
 def pair_lengths(
     first: NDArray[np.int64], second: NDArray[np.int64], budget: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -90,66 +75,54 @@ def pair_lengths(
     return np.where(first > second, longer, shorter), np.where(first > second, shorter, longer)
 
 
-def pair_batch(
-    first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, max_length: int
-) -> Batch:
-    """Pairs of texts with their special tokens, cut to `max_length` tokens in all, the longer text first.
-
-    *Shape:* rows (n,), (n,) -> (n, tokens).
-    """
-    begin, middle, suffix = len(template.prefix), len(template.middle), len(template.suffix)
-    specials = begin + middle + suffix
-    budget = max_length - specials
-    a, b = pair_lengths(first.lengths(first_rows), second.lengths(second_rows), budget)
-    width = min(max_length, padded(int((a + b).max()) + specials))
-    matrix = np.full((len(first_rows), width), template.pad, dtype=np.int64)
-    matrix[:, :begin] = template.prefix
-    first.fill(matrix, first_rows, a, np.full(len(a), begin))
-    _put(matrix, begin + a, template.middle)
-    second.fill(matrix, second_rows, b, begin + a + middle)
-    _put(matrix, begin + a + middle + b, template.suffix)
-    column = np.arange(width)
-    end = (a + b + specials)[:, None]
-    types = np.where((column >= (begin + a + middle)[:, None]) & (column < end), template.second_type, 0)
-    return _batch(matrix, column < end, types)
-
-
-def pair_or_single_batch(
+def text_batch(
     first: TextTokens,
     first_rows: Rows,
     second: TextTokens,
     second_rows: Rows,
     template: Template,
-    max_length: int,
-    single_length: int,
+    length: int,
+    single_length: int | None = None,
 ) -> Batch:
-    """Pairs as by `pair_batch`; where `first_rows` is -1 the second text alone, cut to `single_length` tokens.
+    """Pairs of texts with their special tokens; where `first_rows` is -1 the second text alone.
+
+    A pair is cut to `length` tokens in all, the longer text first; a text alone to `single_length`, or the same.
 
     *Shape:* rows (n,), (n,) -> (n, tokens).
     """
-    single, paired = np.flatnonzero(first_rows < 0), np.flatnonzero(first_rows >= 0)
-    if len(single) == 0:
-        return pair_batch(first, first_rows, second, second_rows, template, max_length)
-    alone = single_batch(second, second_rows[single], template, single_length)
-    if len(paired) == 0:
-        return alone
-    pairs = pair_batch(first, first_rows[paired], second, second_rows[paired], template, max_length)
-    size, width = len(first_rows), max(alone.input_ids.shape[1], pairs.input_ids.shape[1])
-    whole = Batch(*(torch.full((size, width), fill) for fill in (template.pad, 0, 0)))
-    for rows, part in ((single, alone), (paired, pairs)):
-        for field in fields(Batch):
-            values = getattr(part, field.name)
-            getattr(whole, field.name)[torch.from_numpy(rows), : values.shape[1]] = values
-    return whole
-
-
-def _put(matrix: NDArray[np.int64], at: NDArray[np.int64], ids: list[int]) -> None:
-    for i, token in enumerate(ids):
-        matrix[np.arange(len(matrix)), at + i] = token
-
-
-def _batch(matrix: NDArray[np.int64], mask: NDArray[np.bool_], types: NDArray[np.int64]) -> Batch:
+    is_pair, begin, single_length = first_rows >= 0, len(template.prefix), single_length or length
+    middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
+    first_rows = np.maximum(first_rows, 0)
+    whole = second.lengths(second_rows)
+    a, b = pair_lengths(first.lengths(first_rows), whole, length - begin - middle - suffix)
+    a, b = np.where(is_pair, a, 0), np.where(is_pair, b, np.minimum(whole, single_length - begin - alone))
+    at = begin + a + np.where(is_pair, middle, 0)
+    end = at + b + np.where(is_pair, suffix, alone)
+    kinds = ((is_pair, length), (~is_pair, single_length))
+    width = max(min(most, padded(int(end[kind].max()))) for kind, most in kinds if kind.any())
+    matrix = np.full((len(is_pair), width), template.pad, dtype=np.int64)
+    matrix[:, :begin] = template.prefix
+    first.fill(matrix, first_rows, a, np.full(len(a), begin))
+    second.fill(matrix, second_rows, b, at)
+    pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
+    _put(matrix, pairs, begin + a, template.middle)
+    _put(matrix, pairs, at + b, template.suffix)
+    _put(matrix, singles, at + b, template.single_suffix)
+    column = np.arange(width)
+    mask = column < end[:, None]
+    types = np.where(is_pair[:, None] & mask & (column >= at[:, None]), template.second_type, 0)
     return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
+
+
+def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
+    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
+    return text_batch(tokens, np.full(len(rows), -1), tokens, rows, template, max_length)
+
+
+def _put(matrix: NDArray[np.int64], rows: Rows, at: NDArray[np.int64], ids: list[int]) -> None:
+    """Write the same ids into some rows of a matrix, from column `at` of a row on. *Shape:* at, a column a row."""
+    for i, token in enumerate(ids):
+        matrix[rows, at[rows] + i] = token
 
 
 def open_texts(table: Path, model: TextModel, folder: Path) -> TextTokens:

@@ -68,10 +68,6 @@ class Judgements:
 
         Args:
             run: columns qid, pid, rank.
-
-        Raises:
-            UserError: what `per_query` raises; or, where answers judge, a measure needs all relevant passages, a
-                retrieved passage is not in the table, or what `answered` raises.
         """
         (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
         return values
@@ -84,9 +80,6 @@ class Judgements:
         Args:
             rankings: rows of passages, best first, -1 where there is none. *Shape:* (n, k) each.
             rows: the queries, among `judged_rows`. *Shape:* (n,).
-
-        Raises:
-            UserError: what `measure` raises.
         """
         qids, pids = self._qids().gather(rows), pl.Series(read_column(self.passages, "pid"))
         runs = [as_run(ranking, qids, pids) for ranking in rankings]

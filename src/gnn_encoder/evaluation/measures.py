@@ -23,11 +23,7 @@ PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
 
 
 def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
-    """ir-measures' objects by the names that it gives them (`RR@10` for `MRR@10`), in the order given, each once.
-
-    Raises:
-        UserError: a name is no measure, its cutoff is not a whole number from 1, or nothing here computes it.
-    """
+    """ir-measures' objects by the names that it gives them (`RR@10` for `MRR@10`), in the order given, each once."""
     measures = [_parse_one(name, parameter) for name in names]
     return {str(measure): measure for measure in measures}
 
@@ -48,9 +44,6 @@ def per_query(
     Returns:
         Columns qid, measure, value, as `VALUES`: queries in the order of `queries` or of `qrels`, measures in the
         order given. A query that is missing from the run has value 0.
-
-    Raises:
-        UserError: a measure is unknown, or no query is judged.
     """
     measures = parse(names)
     judged = qrels.filter((pl.col("grade") > 0).any().over("qid"))
@@ -70,11 +63,7 @@ def per_query(
 
 
 def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
-    """How many passages of each query have to be judged where answers judge the split; None: all in the run.
-
-    Raises:
-        UserError: a measure needs all relevant passages or their grades, which answers do not tell.
-    """
+    """How many passages of each query have to be judged where answers judge the split; None: all in the run."""
     measures = parse(names, parameter)
     for name, measure in measures.items():
         if measure.NAME not in BY_ANSWERS or measure.params.get("rel", 1) != 1 or measure.params.get("judged_only"):

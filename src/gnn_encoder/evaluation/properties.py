@@ -81,9 +81,6 @@ def label_queries(
         labelled: rows of the passages that are labelled for a training query.
         similarities: to the nearest training query. *Shape:* (queries of the split,).
         is_cut: which of some passages are longer than `passage_length`. *Shape:* rows (n,) -> (n,).
-
-    Raises:
-        UserError: no query of the split is judged.
     """
     pairs = relevant_pairs(queries, relevant, passages) if relevant else None
     rows = np.arange(count_rows(queries))

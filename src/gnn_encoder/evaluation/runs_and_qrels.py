@@ -30,9 +30,6 @@ def read_qrels(path: Path) -> pl.DataFrame:
 
     Returns:
         Columns qid, pid, grade; in the file's order.
-
-    Raises:
-        UserError: the file is missing or damaged, a line is malformed, or a pair is judged twice.
     """
     if path.suffix == ".parquet":
         return pl.DataFrame(open_table(path, QRELS).read())
@@ -52,11 +49,7 @@ def by_qrels(path: Path) -> Judge:
 
 
 def by_answers(queries: Path, passages: Path) -> Judge:
-    """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both.
-
-    Raises:
-        UserError: one of the tables is missing or has other columns, or the queries have no answers.
-    """
+    """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both."""
     open_table(queries, QUERIES)
     open_table(passages, PASSAGES)
     judgements = Judgements(queries=queries, qrels=queries, passages=passages)
@@ -95,11 +88,7 @@ class Judged:
 
 
 def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Judged:
-    """Measure one run, or two on the same queries.
-
-    Raises:
-        UserError: a file is malformed, a measure is unknown, or a run has none of the judged queries.
-    """
+    """Measure one run, or two on the same queries."""
     names, tables, missing = list(parse(names, OPTION)), list[pl.DataFrame](), {}
     for path in paths:
         run = read_scored_run(path)

@@ -20,9 +20,6 @@ def export_beir(system: str, folder: Path) -> None:
 
     BEIR has one file for the queries of all splits, and its evaluation drops a passage that has the id of the query. If
     an id means two queries, or a query and a passage, every query's id therefore gets its split in front: `dev-17`.
-
-    Raises:
-        UserError: a table is missing, or a split is judged by answers, which the format does not have.
     """
     for split in SPLITS:
         if not count_rows(project.qrels(split)):

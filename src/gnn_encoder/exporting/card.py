@@ -69,9 +69,6 @@ def model_card(system: str, settings: DualEncoderSettings, *, library: str, load
         settings: of its encoder.
         library: `library_name` of the front matter.
         loading: how the model is loaded, with code.
-
-    Raises:
-        UserError: params.yaml is missing or wrong.
     """
     params = load_params()
     return CARD.format(

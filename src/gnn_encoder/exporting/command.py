@@ -26,9 +26,6 @@ def export(system: str, to: str, folder: Path) -> list[Path]:
         system: a dense system.
         to: a key of `FORMATS`.
         folder: a new folder.
-
-    Raises:
-        UserError: the system or the format is unknown, the folder exists, or an artifact is missing.
     """
     if system not in registry().dense:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")

@@ -51,11 +51,7 @@ inputs = {i.name: np.array([getattr(e, fields[i.name]) for e in encoded]) for i 
 
 
 def read_settings(encoder: Path) -> DualEncoderSettings:
-    """How a saved dual-encoder reads, pools and scores.
-
-    Raises:
-        UserError: a file of it is missing.
-    """
+    """How a saved dual-encoder reads, pools and scores."""
     for name in FILES:
         if not (encoder / name).is_file():
             raise not_built(encoder / name)
@@ -86,11 +82,7 @@ def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, 
 
 
 def export_onnx(system: str, folder: Path) -> None:
-    """Write the graph that search and service use too, token ids in, the embedding out, with its tokenizer and card.
-
-    Raises:
-        UserError: the encoder or params.yaml is missing, or the graph computes something else than the encoder.
-    """
+    """Write the graph that search and service use too, token ids in, the embedding out, with its tokenizer and card."""
     encoder = project.encoder(system)
     settings = read_settings(encoder)
     export(encoder, folder / MODEL)
@@ -99,11 +91,7 @@ def export_onnx(system: str, folder: Path) -> None:
 
 
 def export_sentence_transformer(system: str, folder: Path) -> None:
-    """Copy the query side of a dual-encoder, and say how its states become an embedding.
-
-    Raises:
-        UserError: the encoder or params.yaml is missing.
-    """
+    """Copy the query side of a dual-encoder, and say how its states become an embedding."""
     encoder = project.encoder(system)
     settings = read_settings(encoder)
     for file in encoder.iterdir():  # configuration and weights, and whatever else the model was saved with

@@ -42,11 +42,7 @@ def export_parquet(system: str, folder: Path) -> None:
 
 
 def export_faiss(system: str, folder: Path) -> None:
-    """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i.
-
-    Raises:
-        UserError: the index is missing, or does not fit its manifest.
-    """
+    """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i."""
     index = PassageIndex.open(current(system).index)
     shutil.copyfile(index.folder / INDEX, folder / INDEX)
     with (folder / IDS).open("w", encoding="utf-8") as ids:
@@ -55,11 +51,7 @@ def export_faiss(system: str, folder: Path) -> None:
 
 
 def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
-    """Passages and their vectors, in the passages' order; a passage with several views stands before each of them.
-
-    Raises:
-        UserError: the matrix or the index is missing, or of other passages.
-    """
+    """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
     version = current(system).checked()
     manifest, matrix, first = read_manifest(version.embeddings), open_matrix(version.embeddings), 0
     bar = tqdm(total=manifest.shape[0], desc="vectors", unit=" vectors", disable=None)

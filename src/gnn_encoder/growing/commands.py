@@ -40,9 +40,6 @@ def add(system: str, path: Path) -> str:
 
     Returns:
         What was done, in a line.
-
-    Raises:
-        UserError: a row is wrong, the system takes no passages, or an artifact is missing.
     """
     check_system(system, takes_passages=True)
     with next_version(system) as folder:
@@ -59,8 +56,7 @@ def add(system: str, path: Path) -> str:
 def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
     """Delete passages by their ids, and say what was done; ids in `path` stand one a line.
 
-    Raises:
-        UserError: an id is unknown, or all passages would go; nothing is deleted then.
+    Nothing is deleted if an id is unknown, or if no passage would stay.
     """
     check_system(system, takes_passages=False)
     with next_version(system) as folder:
@@ -77,11 +73,7 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
 
 
 def check_system(system: str, *, takes_passages: bool) -> None:
-    """Refuse a system without vectors of its own and, for new passages, one whose vectors need more than texts.
-
-    Raises:
-        UserError: it is such a system, or unknown.
-    """
+    """Refuse a system without vectors of its own and, for new passages, one whose vectors need more than texts."""
     known = registry()
     if system not in known.dense:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(known.dense)}")
@@ -94,11 +86,7 @@ def check_system(system: str, *, takes_passages: bool) -> None:
 
 
 def open_encoder(system: str) -> Encode:
-    """What gives a system's new passages their vectors.
-
-    Raises:
-        UserError: an artifact is missing, or a model was trained anew since it encoded the passages.
-    """
+    """What gives a system's new passages their vectors."""
     from gnn_encoder.growing.encoding import check_model, embed_new  # only here: it loads torch
     from gnn_encoder.models.dual_encoder import DualEncoder
     from gnn_encoder.pipeline.opening import load_encoder

@@ -23,11 +23,7 @@ Matrix = NDArray[np.float32]
 
 
 def check_model(matrix: Path, fingerprint: str, stage: str) -> None:
-    """Refuse a model that was trained anew since it made a matrix: new vectors would not be comparable.
-
-    Raises:
-        UserError: it was.
-    """
+    """Refuse a model that was trained anew since it made a matrix: new vectors would not be comparable."""
     if read_manifest(matrix).model_fingerprint != fingerprint:
         raise UserError(
             f"{matrix}: another model than the present one made it; run `dvc repro {stage}` and what follows it"

@@ -36,11 +36,7 @@ from gnn_encoder.pipeline.params import Params
 
 
 class GraphJoiner:
-    """The built graph of a system, its GNN and its encoders, open for new passages.
-
-    Raises:
-        UserError: an artifact is missing, or a model was trained anew since it encoded the passages.
-    """
+    """The built graph of a system, its GNN and its encoders, open for new passages."""
 
     def __init__(self, system: str, params: Params) -> None:
         self._source, self._params = GraphArtifacts(name=system), params

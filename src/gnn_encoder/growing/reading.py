@@ -16,11 +16,7 @@ from gnn_encoder.data.rows import check_id, check_text, check_unique
 
 
 def write_passages(path: Path, target: Path) -> None:
-    """Check a file of passages, as in a BEIR corpus, and write it as a passages table; rows are streamed.
-
-    Raises:
-        UserError: the file is missing or has no passage, a row is wrong, or two rows have the same id.
-    """
+    """Check a file of passages, as in a BEIR corpus, and write it as a passages table; rows are streamed."""
     _check_file(path)
     rows = tqdm(read_corpus(path), desc=f"read {path.name}", unit=" passages", disable=None)
     batches = batched(passage._replace(text=check_text(place, "text", passage.text)) for place, passage in rows)
@@ -30,11 +26,7 @@ def write_passages(path: Path, target: Path) -> None:
 
 
 def read_pids(pids: Iterable[str], path: Path | None) -> pl.Series:
-    """Ids from the command line and from a file with one a line, each once.
-
-    Raises:
-        UserError: there is none, the file is missing, or an id could be none.
-    """
+    """Ids from the command line and from a file with one a line, each once."""
     found = list(pids)
     if path is not None:
         _check_file(path)

@@ -43,11 +43,7 @@ class Version:
         return cls(folder / "index", folder / "embeddings", folder / "passages.parquet", folder / ROWS)
 
     def checked(self) -> "Version":
-        """The version itself.
-
-        Raises:
-            UserError: its index or its vectors are of other passages than its table.
-        """
+        """The version itself."""
         # Only here: the command line would load slowly, and FAISS must not be where passages are explained.
         from gnn_encoder.core.storage.arrays import read_manifest
         from gnn_encoder.core.storage.tables import count_rows
@@ -69,11 +65,7 @@ def folder_of(system: str) -> Path:
 
 
 def current(system: str) -> Version:
-    """The index that a search opens: the newest version of the built index, or the built index itself.
-
-    Raises:
-        UserError: the version that counts is damaged.
-    """
+    """The index that a search opens: the newest version of the built index, or the built index itself."""
     pointer = folder_of(system) / CURRENT  # not there where nothing was added or deleted
     built = Version(project.index(system), project.embeddings(system), project.PASSAGES)
     if not pointer.is_file() or not (built.index / MANIFEST).is_file():
@@ -91,11 +83,7 @@ def current(system: str) -> Version:
 
 
 def fingerprint_of(index: Path, system: str) -> str:
-    """The fingerprint of an index of a system.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The fingerprint of an index of a system."""
     path = index / MANIFEST
     if not path.is_file():
         raise not_built(path)
@@ -108,9 +96,6 @@ def next_version(system: str) -> Iterator[Path]:
 
     What an earlier command left is removed, but for the version that counts: whoever has just opened that one, or is
     about to, finds it until the next command.
-
-    Raises:
-        UserError: there is no built index, or another command is at work.
     """
     built, home = fingerprint_of(project.index(system), system), folder_of(system)
     home.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
 
-What a word is says `words`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
+What a word is says `core/words.py`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """
@@ -9,12 +9,14 @@ import json
 import logging
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import bm25s
 import numpy as np
+from bm25s import stopwords
 from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
 
@@ -23,77 +25,80 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
+from gnn_encoder.core.words import words
 from gnn_encoder.index.params import BM25, Stemmer, StopWords
-from gnn_encoder.index.words import splitter
 
 ANALYSIS = "analysis.json"
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """How texts are cut into words; see `splitter`."""
+def word_tokenizer(stop_words: StopWords | None, stemmer: Stemmer | None) -> Tokenizer:
+    """bm25s's numbering of the words of a text.
 
-    stop_words: StopWords | None
-    stemmer: Stemmer | None
+    Args:
+        stop_words: the language whose stop words are left out; None: none are.
+        stemmer: the language by whose Snowball stemmer words are stemmed; None: they are not.
+    """
+    left_out: tuple[str, ...] = ()
+    if stop_words is not None:
+        left_out = getattr(stopwords, f"STOPWORDS_{'EN' if stop_words == 'english' else stop_words.upper()}")
+    unwanted, stem = frozenset(left_out), None
+    if stemmer is not None:
+        from nltk.stem.snowball import SnowballStemmer  # takes half a second to import
 
-    def tokenizer(self) -> Tokenizer:
-        """bm25s's numbering of these words."""
-        return Tokenizer(lower=False, splitter=splitter(self.stop_words, self.stemmer), stopwords=None)
+        stem = cache(SnowballStemmer(stemmer).stem)
+
+    def split(text: str) -> list[str]:
+        kept = [word for word in words(text) if word not in unwanted]
+        return kept if stem is None else [stem(word) for word in kept]
+
+    return Tokenizer(lower=False, splitter=split, stopwords=None)
 
 
 @dataclass(frozen=True)
 class BM25Index:
-    """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it."""
+    """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it.
 
-    analysis: Analysis
+    `analysis` has the arguments of `word_tokenizer`, by which its texts were cut into words.
+    """
+
+    analysis: dict[str, Any]
     tokenizer: Tokenizer
     index: bm25s.BM25
 
     @classmethod
     def build(cls, passages: Path, section: BM25) -> Self:
-        """Index a corpus in memory; texts are streamed.
+        """Index the passages table in memory; texts are streamed.
 
         Besides the index, bm25s then needs every passage's words (4 bytes a word and about 90 a passage) and its
         postings before they are sorted (12 bytes a pair). For MS MARCO's 8.8 million passages of about 30 words this
         makes 7 GB at the peak (computed, not measured).
-
-        Args:
-            passages: passages.parquet.
-            section: k1, b, stop words and stemmer.
-
-        Raises:
-            UserError: no passage has a word that can be indexed.
         """
-        how = Analysis(stop_words=section.stop_words, stemmer=section.stemmer)
-        tokenizer = how.tokenizer()
-        words = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
+        how = {"stop_words": section.stop_words, "stemmer": section.stemmer}
+        tokenizer = word_tokenizer(**how)
+        found = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
         if not tokenizer.word_to_id:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
         index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
-        index.index((words, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
+        index.index((found, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
         return cls(how, tokenizer, index)
 
     def save(self, folder: Path) -> None:
         """Write the index in bm25s's own form, arrays to map and the words as JSON; and how words are cut."""
         self.index.save(folder, show_progress=False)
-        write_json(folder / ANALYSIS, asdict(self.analysis))
+        write_json(folder / ANALYSIS, self.analysis)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map a saved index: only its words are read, and of its postings those of a query's words.
-
-        Raises:
-            UserError: a file is missing or damaged.
-        """
+        """Map a saved index: only its words are read, and of its postings those of a query's words."""
         try:
             index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
-            how = Analysis(**json.loads((folder / ANALYSIS).read_text(encoding="utf-8")))
+            how = json.loads((folder / ANALYSIS).read_text(encoding="utf-8"))
+            tokenizer = word_tokenizer(**how)
         except FileNotFoundError as error:
             raise not_built(error.filename) from error
         except (ValueError, TypeError, EOFError) as error:  # of JSON and of numpy
             raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
-        tokenizer = how.tokenizer()
         tokenizer.word_to_id = index.vocab_dict
         return cls(how, tokenizer, index)
 
@@ -111,8 +116,8 @@ class BM25Index:
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
-        words = self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)
-        bar = tqdm(words, total=len(texts), desc="bm25: search", unit=" queries", disable=None, delay=2)
+        asked = self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)
+        bar = tqdm(asked, total=len(texts), desc="bm25: search", unit=" queries", disable=None, delay=2)
         for i, ids in enumerate(bar):
             rows, values = top(self.index.get_scores_from_ids(ids), depth)
             passages[i, : len(rows)] = rows

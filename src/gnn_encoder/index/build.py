@@ -43,9 +43,6 @@ def build(
         pids: The passages table; its column `pid` names the matrix's passages.
         system: The system that the embeddings are of.
         seed: Chooses the sample that an index with quantisers is trained on.
-
-    Raises:
-        UserError: FAISS does not take `factory`, the matrix and the table differ in length, or a value is not finite.
     """
     matrix = read_manifest(embeddings_folder)
     n_passages, views = matrix.shape[0] // matrix.views, matrix.views

@@ -25,7 +25,6 @@ def exact_top_k(
     k: int,
     *,
     name: str = "k",
-    block_rows: int | None = None,
     views: int | None = None,
     pool: Pool = BEST,
 ) -> tuple[Rows, Scores]:
@@ -36,21 +35,17 @@ def exact_top_k(
         queries: *Shape:* (n, d).
         k: Passages a query.
         name: The parameter that `k` comes from, for the message when it is too large.
-        block_rows: Vectors in memory at a time; by default 64 MiB of them, and no more than 65,536.
         views: How many views of each passage count, the first ones; by default all.
         pool: What makes a passage's score of its views' scores.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
-
-    Raises:
-        UserError: k exceeds the corpus, dimensions differ, or a value is not finite.
     """
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views
     check_k(k, n_passages, name)
     queries, views = check_queries(queries, manifest.shape[1]), views or manifest.views
-    blocks = ((first, block[:, :views]) for first, block in iterate_views(embeddings_folder, block_rows))
+    blocks = ((first, block[:, :views]) for first, block in iterate_views(embeddings_folder))
     return _search(blocks, n_passages, queries, k, views, pool)
 
 
@@ -122,11 +117,7 @@ def check_k(k: int, n_passages: int, name: str) -> None:
 
 
 def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
-    """The queries as FAISS wants them: float32, contiguous. *Shape:* (n, dimension).
-
-    Raises:
-        UserError: another dimension, or a value that is not finite.
-    """
+    """The queries as FAISS wants them: float32, contiguous. *Shape:* (n, dimension)."""
     if queries.ndim != 2 or queries.shape[1] != dimension:
         raise UserError(
             f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "

@@ -38,11 +38,7 @@ class PassageIndex:
 
     @classmethod
     def open(cls, folder: Path) -> "PassageIndex":
-        """Map the index of `folder` and check it against its manifest.
-
-        Raises:
-            UserError: a file is missing or damaged, or the index is not what the manifest says.
-        """
+        """Map the index of `folder` and check it against its manifest."""
         fields = _read_manifest(folder)
         index = _map_index(folder / build.INDEX)
         if (index.ntotal, index.d) != (fields["passages"] * fields["views"], fields["dimension"]):
@@ -68,11 +64,7 @@ class PassageIndex:
 
 
 def check_ids(folder: Path, passages: Path) -> None:
-    """Compare the ids of an index with those of the table of passages.
-
-    Raises:
-        UserError: they differ, or a file is missing.
-    """
+    """Compare the ids of an index with those of the table of passages."""
     sides = open_table(folder / build.PIDS, build.PID_TABLE), open_table(passages, PASSAGES)
     ours, theirs = (table.read(columns=["pid"]).column("pid") for table in sides)
     if not ours.equals(theirs):

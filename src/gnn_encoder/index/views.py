@@ -71,10 +71,10 @@ def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def iterate_views(embeddings_folder: Path, block_rows: int | None = None) -> Iterator[tuple[int, NDArray[np.float32]]]:
+def iterate_views(embeddings_folder: Path) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield (first passage, block) over a matrix. *Shape:* block (passages, views, d)."""
     manifest = read_manifest(embeddings_folder)
     dimension, views = manifest.shape[1], manifest.views
-    rows = max(1, (block_rows or block_size(dimension)) // views) * views
+    rows = max(1, block_size(dimension) // views) * views
     for first_row, block in array_blocks(open_matrix(embeddings_folder), rows):
         yield first_row // views, block.reshape(-1, views, dimension)

@@ -69,9 +69,6 @@ def survey(
         sample_size: most texts whose tokens are counted, among the passages and among each split's queries.
 
     Memory: the queries and judgements, 8 bytes a passage, and the samples.
-
-    Raises:
-        UserError: a row breaks a rule; the message names the file and the row.
     """
     used = read_stated(Model.of(encoder)).complete(encoder)
     splits = {

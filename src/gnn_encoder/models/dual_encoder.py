@@ -3,15 +3,15 @@
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
@@ -19,9 +19,9 @@ from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.models.batch import Batch, TextModel, embedding
 from gnn_encoder.models.device import autocast, device
-from gnn_encoder.models.params import Encoder
+from gnn_encoder.models.params import Encoder, Untouched
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.models.stated import read_stated
+from gnn_encoder.models.stated import read_stated, readable
 from gnn_encoder.models.structure import allow_length, check_letters, check_vocabulary, freeze_lower
 
 log = logging.getLogger(__name__)
@@ -72,8 +72,7 @@ class DualEncoder(TextModel):
         """Start from the base model of `params.yaml`, which is used as its own files state where that says nothing."""
         source = Source.of(params)
         stated = read_stated(source)
-        for told in stated.contradictions(params):
-            log.warning(told)
+        log.info(stated.description(params))
         params = stated.complete(params)
         model, tokenizer = load_model(source, dropout=params.dropout), load_tokenizer(source)
         check_vocabulary(params.model, model, tokenizer)
@@ -91,6 +90,20 @@ class DualEncoder(TextModel):
             settings=settings,
             precision=params.precision,
         ).to(device())
+
+    @classmethod
+    def untouched(cls, params: Encoder, limits: Untouched) -> Self:
+        """The base model as it comes: used as its own files state, at the lengths that it can read.
+
+        What the files do not state is taken from `params`, and `limits` has the most tokens that it may read.
+        """
+        stated = read_stated(Source.of(params))
+        encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
+        most = readable(cast(PreTrainedModel, encoder.query), stated)
+        read = {name: (most or getattr(params, name), limit) for name, limit in limits.model_dump().items()}
+        lengths = {name: min(length, limit or length) for name, (length, limit) in read.items()}
+        encoder.settings = replace(encoder.settings, **lengths)
+        return encoder
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:

@@ -62,32 +62,21 @@ class Stated:
         chosen["temperature"] = params.temperature or TEMPERATURES[chosen["similarity"]]
         return params.model_copy(update=chosen)
 
-    def contradictions(self, params: Encoder) -> list[str]:
-        """A sentence for each parameter that says something else."""
-        given = {name: getattr(params, name) for name in self.use}
-        return [
-            f"encoder.{name} is {given[name]!r}, but the model's own files say {own!r}; null takes theirs"
-            for name, own in self.use.items()
-            if given[name] not in (None, own)
-        ]
-
     def description(self, params: Encoder) -> str:
-        """How the model is used, and who says so."""
+        """How the model is used, who says so, and what its files say where params.yaml says something else."""
         told = []
         for name, usual in UNSAID.items():
-            own = "its own files" if name in self.use else "usual"
-            by = own if getattr(params, name) is None else "params.yaml"
+            own, given = self.use.get(name), getattr(params, name)
+            by = "params.yaml" if given is not None else "usual" if own is None else "its own files"
+            if own not in (None, given) and given is not None:
+                by += f", where its own files say {own!r}; null takes theirs"
             if usual or by != "usual":
                 told.append(f"{name} {getattr(self.complete(params), name)!r} ({by})")
         return f"the base model: {', '.join(told)}"
 
 
 def read_stated(source: Source) -> Stated:
-    """Read a model's files.
-
-    Raises:
-        UserError: they state something that a dual-encoder cannot do.
-    """
+    """Read a model's files; what a dual-encoder cannot do is a UserError."""
     modules, config = _read(source, "modules.json") or [], _read(source, "config_sentence_transformers.json") or {}
     texts, tokenizer = (_read(source, name) or {} for name in ("sentence_bert_config.json", "tokenizer_config.json"))
     kinds = [one["type"].rpartition(".")[2] for one in modules]

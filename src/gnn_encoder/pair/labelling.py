@@ -48,9 +48,6 @@ def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pa
     Args:
         candidates: the first retriever's, a CANDIDATES table.
         hidden: pairs of those of the queries whose labels are hidden, columns query, passage.
-
-    Raises:
-        UserError: no candidate scored above `pair.s_pos`.
     """
     scored = score(_listed(candidates, section))
     examples = pseudo_label(scored, s_pos=section.s_pos, s_neg=section.s_neg)

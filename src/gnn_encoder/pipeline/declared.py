@@ -59,11 +59,7 @@ class Declared:
 
 
 def find_stage(name: str, arguments: list[str], folder: Path = Path()) -> Declared:
-    """The stage that `python stages/NAME.py [KEY]` runs.
-
-    Raises:
-        UserError: no dvc.yaml has a stage of that name, or `arguments` are not one of its keys.
-    """
+    """The stage that `python stages/NAME.py [KEY]` runs."""
     found = {stage.key: stage for stage in read_stages(folder) if stage.name == name}
     if not found:
         raise UserError(f"{folder / PIPELINE}: has no stage {name}; its stages and the scripts in stages/ share names")

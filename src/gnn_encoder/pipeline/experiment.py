@@ -57,9 +57,6 @@ def init(
 
     Returns:
         A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
-
-    Raises:
-        UserError: an argument, the config or the resulting experiment is wrong; `path` then stays as it was.
     """
     before, made = load_params(path), _made(path, over=over)
     settings, text, after = _laid_over(path, arguments, chosen)
@@ -79,11 +76,7 @@ def preview(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False
 
 
 def load_experiment(path: Path, base: Path = PARAMS) -> Params:
-    """Read `base`, or another experiment, which is laid over `base` as `init` does.
-
-    Raises:
-        UserError: a file is missing or is not YAML, or the experiment is wrong.
-    """
+    """Read `base`, or another experiment, which is laid over `base` as `init` does."""
     return load_params(path) if path == base else preview([str(path)], base, over=True)
 
 

@@ -118,9 +118,6 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
         source: the graph and its M_de.
         model: folder of the GNN.
         encoder: the encoder that was trained together with the GNN.
-
-    Raises:
-        UserError: M_de's matrix is of other passages, or has another dimension than the GNN.
     """
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))

@@ -129,11 +129,7 @@ def _merged(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_params(path: Path = Path("params.yaml")) -> Params:
-    """Read and check an experiment.
-
-    Raises:
-        UserError: the file is missing or is not YAML, or a parameter is unknown, missing, mistyped or out of bounds.
-    """
+    """Read and check an experiment."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root, or `git checkout {path}`")
     try:
@@ -152,11 +148,7 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(content: bytes, source: str | Path) -> Any:
-    """Parse YAML, as every stage reads it.
-
-    Raises:
-        UserError: the content is not YAML in UTF-8.
-    """
+    """Parse YAML, as every stage reads it."""
     try:
         return yaml.load(content.decode("utf-8"), _Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -118,11 +118,7 @@ class Registry(Section):
 
 @cache
 def registry() -> Registry:
-    """The systems of the project in the current folder.
-
-    Raises:
-        UserError: the file is missing, or an entry lacks a field, or it has or names something that does not exist.
-    """
+    """The systems of the project in the current folder."""
     return read_registry(REGISTRY)
 
 

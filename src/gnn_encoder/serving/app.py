@@ -76,9 +76,6 @@ def create_app(
         hybrid: whether each is fused with BM25.
         hosts: the names by which clients may call the server, `*`: any.
         poll: seconds between looks whether an index is new.
-
-    Raises:
-        UserError: a system is unknown or not built.
     """
     served, explainer, registry = Systems(systems, hybrid=hybrid), Explainer(), CollectorRegistry()
 

@@ -20,9 +20,6 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
         systems: as of `create_app`.
         hybrid: as of `create_app`.
         allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
-
-    Raises:
-        UserError: a library is missing, the address cannot be had, or as `create_app`.
     """
     # Half of the cores for the encoder and FAISS: threads that wait for each other must not fill those that answer.
     # Read when FAISS is loaded, and so before that.

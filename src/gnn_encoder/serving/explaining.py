@@ -40,11 +40,7 @@ class GraphExplainer:
         self._batch_tokens = params.encoder.batch_tokens
 
     def explain(self, pid: str) -> dict[str, Any]:
-        """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns.
-
-        Raises:
-            UserError: there is no such passage in the version that is current, or it was added after the build.
-        """
+        """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns."""
         row = self._row(pid)
         before, rows = self._embedding(row), np.array([row])
         found = pl.DataFrame(self._inform.explain(rows, before))

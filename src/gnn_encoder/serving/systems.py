@@ -37,11 +37,7 @@ class Served:
 
     @classmethod
     def open(cls, name: str, *, hybrid: bool) -> "Served":
-        """Open a system, and search with it once.
-
-        Raises:
-            UserError: it is not built, or its files do not fit together.
-        """
+        """Open a system, and search with it once."""
         manifest = _manifest(name)
         searcher = Searcher.open(project.index(name), hybrid=hybrid)
         check_ids(searcher.version.index, searcher.version.passages)
@@ -63,9 +59,6 @@ class Systems:
         wanted: their names, or `all`; none: GNN-encoder and M_de, as far as they are built. The first one answers where
             a request names none.
         hybrid: whether each is fused with BM25.
-
-    Raises:
-        UserError: a name is unknown, or a system is not built.
     """
 
     def __init__(self, wanted: Sequence[str], *, hybrid: bool) -> None:
@@ -108,11 +101,7 @@ class Systems:
 
 
 def _manifest(system: str) -> str:
-    """The manifest of the index that counts, which is written last.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The manifest of the index that counts, which is written last."""
     path = current(system).index / MANIFEST
     if not path.is_file():
         raise not_built(path)

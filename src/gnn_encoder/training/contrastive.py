@@ -13,7 +13,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.streaming import encode_by_length
-from gnn_encoder.encoding.tokens import TextTokens, pair_or_single_batch, single_batch
+from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
@@ -87,7 +87,7 @@ class Texts:
         # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
         alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self._plain_share
         texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
-        return pair_or_single_batch(*texts, self._template, settings.pair_length, settings.passage_length)
+        return text_batch(*texts, self._template, settings.pair_length, settings.passage_length)
 
 
 def chunks(rows: Rows, size: int) -> list[Rows]:

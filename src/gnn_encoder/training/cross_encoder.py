@@ -15,7 +15,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.streaming import encode_by_length
-from gnn_encoder.encoding.tokens import TextTokens, pair_batch
+from gnn_encoder.encoding.tokens import TextTokens, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
@@ -117,7 +117,7 @@ class CrossEncoderTask:
     def _logits(self, batch: TrainingBatch, rows: Rows) -> torch.Tensor:
         """Logits of some of the batch's pairs. *Shape:* (n,) -> (n,)."""
         texts = self._queries, batch.asked[rows], self._passages, batch.passages[rows]
-        pairs = pair_batch(*texts, self._model.template, self._settings.max_length)
+        pairs = text_batch(*texts, self._model.template, self._settings.max_length)
         return encode_by_length(self._model.logits, pairs, self._batch_tokens)
 
     @staticmethod

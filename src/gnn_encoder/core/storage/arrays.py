@@ -115,11 +115,7 @@ def _delete_journals(folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> ArrayManifest:
-    """Read and check the manifest of a matrix folder.
-
-    Raises:
-        UserError: the manifest is missing, the matrix is incomplete, or its file does not fit the manifest.
-    """
+    """Read and check the manifest of a matrix folder."""
     path, matrix = folder / MANIFEST, folder / MATRIX
     if not path.is_file() or not matrix.is_file():
         raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
@@ -144,11 +140,7 @@ def read_manifest(folder: Path) -> ArrayManifest:
 
 
 def check_shape(folder: Path, expected: tuple[int, int]) -> None:
-    """Refuse a matrix of other passages, or of another model, than those it is used with.
-
-    Raises:
-        UserError: its shape is not `expected`, (passages, d).
-    """
+    """Refuse a matrix of other passages, or of another model, than those it is used with."""
     shape = read_manifest(folder).shape
     if shape != expected:
         raise UserError(
@@ -209,9 +201,6 @@ def array_blocks(
 
     Args:
         name: what errors call it; by default its file.
-
-    Raises:
-        UserError: a block holds NaN or an infinite value.
     """
     rows = rows or block_size(matrix.shape[1])
     for first in range(0, len(matrix), rows):

@@ -31,11 +31,7 @@ def publish(source: Path, target: Path) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails.
-
-    Raises:
-        UserError: there can be no folder.
-    """
+    """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails."""
     beside = target.with_name(f".{target.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     try:
