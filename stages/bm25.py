@@ -11,7 +11,7 @@ import polars as pl
 from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_answered
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
-from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, open_table
+from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, read_table
 from gnn_encoder.core.runs import read_run, write_ranking
 from gnn_encoder.core.storage.tables import candidates_table, read_column, write_table
 from gnn_encoder.index.bm25 import BM25Index
@@ -44,7 +44,7 @@ def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
     """Write the relevant passages of the dev queries, and candidates of sampled ones; `lexical` is the run of BM25."""
     params, queries, folder = stage.params, project.queries("dev"), stage.unfinished(project.POSITIVES.parent)
     answers = params.evaluate.answers
-    table = pl.DataFrame(open_table(project.qrels("dev"), QRELS).read())
+    table = read_table(project.qrels("dev"), QRELS)
     if judged_by_answers(queries):
         table = best_answered(lexical, queries, project.PASSAGES, answers)
     write_table(folder / project.POSITIVES.name, QRELS, [table.to_arrow()])

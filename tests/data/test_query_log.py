@@ -14,6 +14,7 @@ from gnn_encoder.data.rows import split_of, stable_hash
 
 Prepared = Callable[..., Path]
 Rows = Callable[[Path], list[tuple[object, ...]]]
+Tables = Callable[..., dict[str, list[tuple[object, ...]]]]
 
 CORPUS = [
     {"_id": "p1", "title": "Ash", "text": "A tree with black buds."},
@@ -52,7 +53,7 @@ def write_tsv(folder: Path, header: list[str], rows: list[tuple[object, ...]]) -
 
 
 @pytest.fixture
-def tables(folder: Path, prepared: Prepared, rows: Rows) -> Callable[..., dict[str, list[tuple[object, ...]]]]:
+def tables(folder: Path, prepared: Prepared, rows: Rows) -> Tables:
     """The prepared tables; with these shares two queries are train, one dev, one test."""
 
     def run(**keys: object) -> dict[str, list[tuple[object, ...]]]:
@@ -63,9 +64,7 @@ def tables(folder: Path, prepared: Prepared, rows: Rows) -> Callable[..., dict[s
     return run
 
 
-def test_equal_queries_are_one_and_their_counts_are_added_up(
-    tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
-) -> None:
+def test_equal_queries_are_one_and_their_counts_are_added_up(tables: Tables, tmp_path: Path) -> None:
     found = tables()
     # Of three ways to write it the most frequent stays; a query keeps its place by its hash alone.
     assert found["queries/train"] == [(OAK, "oak tree", []), (YEW, "What is yew?", [])]
@@ -78,9 +77,7 @@ def test_equal_queries_are_one_and_their_counts_are_added_up(
     assert left_out == {"rows_of_unknown_passages": 2, "rows_without_a_word": 1, "pairs_below_min_count": 1}
 
 
-def test_a_floor_for_counts(
-    folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
-) -> None:
+def test_a_floor_for_counts(folder: Path, tables: Tables, tmp_path: Path) -> None:
     write_tsv(folder, ["query", "pid", "count"], [*LOG, ("lime", "p2", 2)])
     found = tables(min_count=2)
     assert found["qrels/train"] == [(YEW, "p2", 1)] and found["counts"] == [(YEW, "p2", 5)]
@@ -91,9 +88,7 @@ def test_a_floor_for_counts(
 
 
 @pytest.mark.parametrize("form", ["jsonl.gz", "parquet", "integers"])
-def test_every_form_gives_the_same_tables(
-    form: str, folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]]
-) -> None:
+def test_every_form_gives_the_same_tables(form: str, folder: Path, tables: Tables) -> None:
     expected = tables()
     log = folder / "log.tsv"
     if form == "jsonl.gz":
@@ -113,9 +108,7 @@ def test_every_form_gives_the_same_tables(
         assert found == expected
 
 
-def test_without_counts_each_row_is_one(
-    folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]]
-) -> None:
+def test_without_counts_each_row_is_one(folder: Path, tables: Tables) -> None:
     write_tsv(folder, ["user", "pid", "query"], [("x", pid, text) for text, pid, _ in LOG])
     assert tables()["counts"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 2)]
 
@@ -144,9 +137,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-def test_a_split_by_time(
-    form: str, folder: Path, tables: Callable[..., dict[str, list[tuple[object, ...]]]], tmp_path: Path
-) -> None:
+def test_a_split_by_time(form: str, folder: Path, tables: Tables, tmp_path: Path) -> None:
     rows = [(text, pid, WRITTEN[form](day)) for day, text, pid in TIMED]
     write_tsv(folder, ["query", "pid", "time"], rows)
     if form in ("parquet", "nanoseconds"):
@@ -247,16 +238,17 @@ def test_bad_logs(name: str, folder: Path, refused: Callable[..., None]) -> None
     refused(message, source="log", path=str(folder), **keys)
 
 
-def test_a_column_that_parquet_lacks(folder: Path, refused: Callable[..., None]) -> None:
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"query": ["a"]}, "log.parquet, columns: 0 columns pid in 'query': there must be query, pid"),
+        ({"query": ["a", None], "pid": ["p1", "p2"]}, "log.parquet, row 1, query: missing; add it or remove the row"),
+    ],
+)
+def test_bad_parquet(folder: Path, refused: Callable[..., None], table: dict[str, list[str]], message: str) -> None:
     (folder / "log.tsv").unlink()
-    pl.DataFrame({"query": ["a"]}).write_parquet(folder / "log.parquet")
-    refused("log.parquet, columns: 0 columns pid in 'query': there must be query, pid", source="log", path=str(folder))
-
-
-def test_a_null_in_parquet(folder: Path, refused: Callable[..., None]) -> None:
-    (folder / "log.tsv").unlink()
-    pl.DataFrame({"query": ["a", None], "pid": ["p1", "p2"]}).write_parquet(folder / "log.parquet")
-    refused("log.parquet, row 1, query: missing; add it or remove the row", source="log", path=str(folder))
+    pl.DataFrame(table).write_parquet(folder / "log.parquet")
+    refused(message, source="log", path=str(folder))
 
 
 def test_files(folder: Path, refused: Callable[..., None]) -> None:

@@ -11,7 +11,7 @@ import torch
 from gnn_encoder.core.records import edge_features
 from gnn_encoder.encoding import pairs as module
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import Known, embed_pairs, feature_part, score_pairs
+from gnn_encoder.encoding.pairs import Known, embed_pairs, score_pairs
 from gnn_encoder.encoding.tokens import TextTokens, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
@@ -103,7 +103,7 @@ def embed(model: CrossEncoder, pairs: Inputs, folder: Path, known: Known | None 
 def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
     embed(model, pairs, tmp_path / "edges")
     assert sorted(p.name for p in (tmp_path / "edges").iterdir()) == [f"part-00000{i}.parquet" for i in range(3)]
-    tables = [pq.read_table(feature_part(tmp_path / "edges", i)) for i in range(3)]
+    tables = [pq.read_table(tmp_path / "edges" / module.PART.format(i)) for i in range(3)]
     assert [table.num_rows for table in tables] == [5, 5, 2]
     assert all(table.schema.equals(edge_features(32)) for table in tables)
     columns = {
@@ -112,7 +112,7 @@ def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, 
     np.testing.assert_array_equal(columns["query"], QUERY)
     np.testing.assert_array_equal(columns["passage"], PASSAGE)
     expected = np.concatenate([model.embed(batch).numpy() for batch in each(pairs, model)])
-    found = np.concatenate([features(feature_part(tmp_path / "edges", i)) for i in range(3)])
+    found = np.concatenate([features(tmp_path / "edges" / module.PART.format(i)) for i in range(3)])
     np.testing.assert_allclose(found, expected, atol=2e-3)  # float16
 
 
@@ -126,9 +126,8 @@ def test_known_features_are_taken(
     vectors = np.arange(3 * 32, dtype=np.float16).reshape(3, 32)
     embed(model, pairs, tmp_path / "edges", Known(vectors, rows))
     assert encoded == [2, 2]
-    whole, found = (
-        np.concatenate([features(feature_part(tmp_path / name, i)) for i in range(3)]) for name in ("whole", "edges")
-    )
+    parts = [module.PART.format(i) for i in range(3)]
+    whole, found = (np.concatenate([features(tmp_path / name / part) for part in parts]) for name in ("whole", "edges"))
     np.testing.assert_array_equal(found[rows >= 0], vectors[rows[rows >= 0]])
     np.testing.assert_allclose(found[rows < 0], whole[rows < 0], atol=2e-3)
 

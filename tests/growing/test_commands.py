@@ -132,13 +132,17 @@ def test_a_version_stays_until_the_next_but_one(root: Path) -> None:
 
 WRONG = [
     ("add.jsonl", "{", "line 1: '{' is not JSON (Expecting property name"),
-    ("add.jsonl", '{"_id": "a", "text": "b"}\n{"_id": "c", "text": " "}', "line 2, text: ' ' is empty; give it a text"),
+    (
+        "add.jsonl",
+        '{"_id": "a", "text": "b"}\n{"_id": "c", "text": " "}',
+        "line 2, text: there is none, nor a title",
+    ),
     (
         "add.jsonl",
         2 * '{"_id": "a", "text": "b"}\n',
         "line 2, _id: 'a' is also the id in line 1; give each row its own",
     ),
-    ("add.jsonl", "", "is empty; write one row a line"),
+    ("add.jsonl", "", "is empty; write one passage a line"),
     ("pids.txt", "p1\n\np 2\n", "line 3, pid: 'p 2' has white space"),
 ]
 
@@ -155,7 +159,7 @@ def test_wrong_rows(name: str, text: str, message: str, root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["add", "missing.jsonl"], "missing.jsonl: no such file; correct the path"),
+        (["add", "missing.jsonl"], "missing.jsonl: no such file; correct its path"),
         (["delete"], "no passage is named: give ids, or a file with one a line as --file"),
         (["delete", "p1", "x", "y"], "no passage 'x' is in the index of gnn_encoder (and 1 more); nothing is deleted"),
         (["delete", *BUILT], "these are all passages of gnn_encoder; nothing is deleted"),

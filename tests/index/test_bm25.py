@@ -24,6 +24,7 @@ TEXTS = [
     ("Beech", "A tree with smooth grey bark"),
     ("Yew", "Dark needles, red berries; longbows were made of yew wood"),
 ]
+SECTION = BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)
 STOP_WORDS = {"the", "is", "a", "with", "and", "of"}  # of Lucene's list, those that occur below
 
 
@@ -73,9 +74,7 @@ def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: floa
 
 def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
     texts = [("", f"same words everywhere number{i}") for i in range(50)]
-    index = BM25Index.build(
-        write_passages(tmp_path / "p.parquet", texts), BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)
-    )
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), SECTION)
     rows, _ = index.search(["same words"], depth=7)
     assert rows.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
 
@@ -90,7 +89,7 @@ def test_top_equals_a_full_sort() -> None:
 
 
 def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
-    built = BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None))
+    built = BM25Index.build(passages, SECTION)
     built.save(tmp_path / "index")
     opened = BM25Index.open(tmp_path / "index")
     assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
@@ -107,7 +106,7 @@ def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None
     ],
 )
 def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
-    BM25Index.build(passages, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(tmp_path / "index")
+    BM25Index.build(passages, SECTION).save(tmp_path / "index")
     change(tmp_path / "index" / "vocab.index.json")
     with pytest.raises(UserError, match=message) as caught:
         BM25Index.open(tmp_path / "index")

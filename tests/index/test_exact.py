@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +10,6 @@ from gnn_encoder.index import exact
 from gnn_encoder.index.exact import exact_top_k
 
 Save = Callable[..., Path]
-
-
-def full_sort(matrix: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The oracle: every score, stably sorted, so that the lower row comes first among equals."""
-    scores = queries.astype(np.float64) @ matrix.astype(np.float64).T
-    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return rows, np.take_along_axis(scores, rows, axis=1)
 
 
 def whole_numbers(seed: int, *shape: int) -> np.ndarray:
@@ -31,18 +23,6 @@ def test_by_hand(save_matrix: Save) -> None:
     assert rows.tolist() == [[2, 0, 3], [0, 2, 1]]
     assert scores.tolist() == [[2, 1, 1], [0, 0, -1]]
     assert rows.dtype == np.int64 and scores.dtype == np.float32
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("block_rows", [1, 50, 149, 65_536])
-@pytest.mark.parametrize("k", [1, 10, 130, 150])
-def test_full_sort_with_ties(save_matrix: Save, dtype: str, block_rows: int, k: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
-    matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
-    rows, scores = exact_top_k(save_matrix(matrix.astype(dtype)), queries, k)
-    expected_rows, expected_scores = full_sort(matrix, queries, k)
-    np.testing.assert_array_equal(rows, expected_rows)
-    np.testing.assert_array_equal(scores, expected_scores)
 
 
 def test_all_passages_equal(save_matrix: Save) -> None:

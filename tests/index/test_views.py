@@ -135,11 +135,19 @@ def test_an_index_knows_its_views(folder: Path, matrix: np.ndarray, queries: np.
 @pytest.mark.parametrize("views", [1, 2, 3])
 @pytest.mark.parametrize("block_rows", [1, 50, 65_536])
 @pytest.mark.parametrize("k", [1, 130, 150])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_streaming_against_brute_force_with_ties(
-    save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, views: int, block_rows: int, k: int, monkeypatch: Any
+    save_matrix: Save,
+    matrix: np.ndarray,
+    queries: np.ndarray,
+    views: int,
+    block_rows: int,
+    k: int,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
-    folder = save_matrix(matrix.astype("float16"), views=VIEWS)
+    folder = save_matrix(matrix.astype(dtype), views=VIEWS)
     rows, scores = exact_top_k(folder, queries, k, views=views)
     expected_rows, expected_scores = brute_force(matrix, queries, k, views)
     np.testing.assert_array_equal(rows, expected_rows)

@@ -7,14 +7,13 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.core.records import DEV_CANDIDATES
+from gnn_encoder.core.records import DEV_CANDIDATES, read_table
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.training.dev import (
     candidates_of,
     dev_sample,
     pooled_sample,
     ranked,
-    read_dev_candidates,
     retrieved_pairs,
     sample_queries,
 )
@@ -66,7 +65,7 @@ def test_the_sample_that_stage_positives_wrote(tmp_path: Path, small: int, pool:
     table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
     write_table(tmp_path / "candidates.parquet", DEV_CANDIDATES, [table.to_arrow()])
     dev = Dev(queries=2, depth=2, passages=small, cached_passages=0, cached_queries=2, evaluations=2)
-    sample = pooled_sample(read_dev_candidates(tmp_path / "candidates.parquet"), 41, dev)
+    sample = pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41, dev)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"

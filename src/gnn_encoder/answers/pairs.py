@@ -55,7 +55,7 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> 
     order = pairs["passage"].arg_sort().to_numpy()
     found = np.zeros(len(pairs), dtype=np.bool_)
     done = 0
-    bar = tqdm(total=len(pairs), desc="answers", unit=" passages", disable=None)
+    bar = tqdm(total=len(pairs), desc="answers", unit=" passages")
     with bar, _workers(worker, len(pairs)) as run:
         for hits in run(_tasks(worker, pairs, order)):
             found[order[done : done + len(hits)]] = hits

@@ -78,11 +78,7 @@ def write_choice(folder: Path, choice: Choice) -> None:
 
 
 def read_choice(folder: Path) -> Choice:
-    """Read the choice of an artifact.
-
-    Raises:
-        UserError: it is missing or not a choice.
-    """
+    """Read the choice of an artifact."""
     path = folder / CHOICE
     if not path.is_file():
         raise not_built(path)

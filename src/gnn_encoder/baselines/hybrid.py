@@ -122,9 +122,6 @@ class HybridIndex:
             lexical: folder of BM25's index.
             folder: the runs of the system `hybrid`, with its choice.
             rows: an array of the row of each of its passages in BM25's index, -1 where that has none; None: the same.
-
-        Raises:
-            UserError: a file is missing, or both indexes are of different passages.
         """
         bm25, choice = BM25Index.open(lexical), read_choice(folder)
         of_lexical = np.arange(dense.passages) if rows is None else np.load(rows)

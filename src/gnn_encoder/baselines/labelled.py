@@ -75,7 +75,7 @@ class Others:
         self._wide = k + self._identical.most
         shape = len(queries), 0
         self._top: Ranking = np.empty(shape, np.int64), np.empty(shape, np.float32)
-        with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True, disable=None) as bar:
+        with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True) as bar:
             for first, block in array_blocks(passages):
                 low, high = np.searchsorted(asked.passages, [first, first + len(block)])
                 others = np.delete(np.arange(len(block)), asked.passages[low:high] - first)

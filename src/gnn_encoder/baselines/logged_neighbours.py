@@ -84,11 +84,7 @@ class LabelledQueries:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map what `save` wrote.
-
-        Raises:
-            UserError: a file is missing.
-        """
+        """Map what `save` wrote."""
         try:
             vectors, starts, passages = (np.load(folder / name, mmap_mode="r") for name in (VECTORS, STARTS, PASSAGES))
         except FileNotFoundError as error:

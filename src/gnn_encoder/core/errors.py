@@ -42,22 +42,11 @@ def report_errors() -> Iterator[None]:
     """Turn a user's mistake, a file that does not open or a full disk into one line on stderr and a non-zero exit."""
     try:
         yield
-    except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(2)
     except Exception as error:
-        if told := _refused_file(error):
-            sys.stderr.write(f"error: {told}\n")
-            sys.exit(2)
-        if not _is_full_disk(error):
+        told = str(error) if isinstance(error, UserError) else _refused_file(error) or _full_disk(error)
+        if told is None:
             raise
-        filename = getattr(error, "filename", None)
-        where = f" while writing {filename}" if filename else ""
-        free = shutil.disk_usage(".").free // 2**20
-        sys.stderr.write(
-            f"error: no space left on the disk{where} ({free} MiB free); existing artifacts are untouched: "
-            "free space (`dvc gc -w` drops cached versions no longer in use), then run again\n"
-        )
+        sys.stderr.write(f"error: {told}\n")
         sys.exit(2)
 
 
@@ -71,10 +60,15 @@ def _refused_file(error: BaseException) -> str | None:
     return f"{said}; {CURES.get(error.errno, 'correct that, then run again')}"
 
 
-def _is_full_disk(error: BaseException) -> bool:
-    """Whether a write failed for want of space; some libraries say this only in their message."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
+def _full_disk(error: BaseException) -> str | None:
+    """What to do if a write failed for want of space; some libraries say this only in their message."""
     # safetensors, polars and faiss quote the system; numpy's tofile only counts what it could write.
     words = r"No space left on device|os error 28|Disk quota exceeded|^\d+ requested and \d+ written$"
-    return re.search(words, str(error)) is not None
+    if getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT) and not re.search(words, str(error)):
+        return None
+    filename = getattr(error, "filename", None)
+    where = f" while writing {filename}" if filename else ""
+    return (
+        f"no space left on the disk{where} ({shutil.disk_usage('.').free // 2**20} MiB free); existing artifacts are "
+        "untouched: free space (`dvc gc -w` drops cached versions no longer in use), then run again"
+    )

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import contains, pair_keys
-from gnn_encoder.core.records import COPIES, OWN, open_table
+from gnn_encoder.core.records import COPIES, OWN, read_table
 from gnn_encoder.core.rows import Rows, Scores, spans
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
@@ -42,12 +42,11 @@ class Identical:
         Args:
             own: the split, or the table, of the queries' own passages; None: no query has any.
         """
-        copies = open_table(folder / "copies.parquet", COPIES).read()
-        rows, firsts = (copies.column(name).to_numpy().astype(np.int64) for name in COPIES.names)
+        rows, firsts = read_table(folder / "copies.parquet", COPIES).cast(pl.Int64).to_numpy().T
         if own is None:
             return cls(copies=rows, firsts=firsts)
         table = own if isinstance(own, Path) else folder / f"{own}.parquet"
-        return cls(copies=rows, firsts=firsts, own=pl.DataFrame(open_table(table, OWN).read()))
+        return cls(copies=rows, firsts=firsts, own=read_table(table, OWN))
 
     @property
     def most(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.records import COUNTS, open_table
+from gnn_encoder.core.records import COUNTS, read_table
 from gnn_encoder.core.rows import Rows
 
 
@@ -24,7 +24,7 @@ def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
     Args:
         counts: a COUNTS table; its pairs of queries that are not in `queries` are passed over.
     """
-    table = pl.DataFrame(open_table(counts, COUNTS).read())
+    table = read_table(counts, COUNTS)
     if table.is_empty():  # the source does not count: the passages need not be read
         return table.select(query=pl.lit(0, pl.Int32), passage=pl.lit(0, pl.Int32), count="count")
     return with_rows(table, queries, passages).select("query", "passage", "count")

@@ -10,10 +10,10 @@ EVERY = 30.0  # seconds between two lines where there is no terminal
 
 
 class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801
-    """tqdm's bar; with `disable=None`, where stderr is no terminal, a plain line every half minute instead."""
+    """tqdm's bar; where stderr is no terminal, a plain line every half minute instead, unless `disable` says more."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self.plain = settings.get("disable", False) is None and not sys.stderr.isatty()
+        self.plain = settings.setdefault("disable", None) is None and not sys.stderr.isatty()
         self.began = time.time()
         self.due = self.began + EVERY
         super().__init__(*args, **settings | ({"disable": False, "delay": EVERY} if self.plain else {}))

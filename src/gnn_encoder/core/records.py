@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -64,6 +65,11 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     if not found.equals(schema):
         raise UserError(f"{path}: columns are {_columns(found)}, expected {_columns(schema)}; make the file again")
     return table
+
+
+def read_table(path: Path, schema: pa.Schema) -> pl.DataFrame:
+    """A whole table, after checking its columns."""
+    return pl.DataFrame(open_table(path, schema).read())
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:

@@ -35,12 +35,9 @@ def write_run(
     """Write top-k results as a run: the same results give the same bytes. Of several ranks the first one writes.
 
     Args:
-        path: The file to write; its name ends in .gz.
-        qids: One id a query.
         pids: Id of every passage, by row; only those in the run are read.
         passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (queries, k).
         scores: Written as float32, in the shortest form that reads back equal. *Shape:* (queries, k).
-        tag: The system's name.
     """
     if not distributed.is_first():
         return

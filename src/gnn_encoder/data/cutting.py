@@ -70,7 +70,7 @@ def choose(source: Source, cutting: Cutting) -> Chosen:
     unknown = {key for queries in judged.values() for key, at in queries.items() if at is None}
     weights = rarity(source, {term for key in unknown for term in words_of(asked.get(key, ""))})
     chosen: Chosen = {}
-    for _, document in tqdm(source.passages(), desc="documents that are judged", unit=" documents", disable=None):
+    for _, document in tqdm(source.passages(), desc="documents that are judged", unit=" documents"):
         for (split, qid), at in judged.get(document.pid, {}).items():
             blocks = cut(document.text, cutting)
             texts = [document.text[start:end] for start, end in blocks]
@@ -84,7 +84,7 @@ def rarity(source: Source, wanted: set[str]) -> dict[str, float]:
     if not wanted:
         return {}
     documents, holding_it = 0, Counter[str]()
-    for _, document in tqdm(source.passages(), desc="words of documents", unit=" documents", disable=None):
+    for _, document in tqdm(source.passages(), desc="words of documents", unit=" documents"):
         documents += 1
         holding_it.update(wanted.intersection(words_of(document.text)))
     return {term: math.log((documents + 1) / (holding_it[term] + 1)) for term in wanted}

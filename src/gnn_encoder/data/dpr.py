@@ -42,11 +42,7 @@ ANSWERED = ("{0}-{1}.qa.csv", "{0}-{1}.csv", "retriever/qas/{0}-{1}.csv")
 
 
 def open_dpr(folder: Path, name: str) -> Source:
-    """A folder of DPR's files.
-
-    Args:
-        name: `data.name`: nq, trivia, ...
-    """
+    """A folder of DPR's files."""
     check_folder(folder, PASSAGES[0])
     collection = require(folder, *PASSAGES)
     examples = require(folder, *(pattern.format(name) for pattern in EXAMPLES))

@@ -60,7 +60,7 @@ def write_given(path: Path, passages: Path, target: Path, work: Path, per_passag
         target: the table to write, in the QUERIES schema without answers.
         work: scratch folder, for the file as a Parquet table.
     """
-    lines = tqdm(read_generated(path), desc="generated queries", unit=" lines", disable=None)
+    lines = tqdm(read_generated(path), desc="generated queries", unit=" lines")
     rows = ((pid, text) for _, (pid, texts) in lines for text in texts[:per_passage])
     given = work / "given.parquet"
     write_part(given, GIVEN, (pa.table(list(zip(*batch, strict=True)), GIVEN.names) for batch in batched(rows)))

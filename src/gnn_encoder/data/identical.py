@@ -17,7 +17,8 @@ class Finder:
     """Reads passages batch by batch. Memory: 8 bytes a passage, and the queries.
 
     A query is a passage itself if its text is the passage's text, with its title or without, or if both have the same
-    id and the text of one begins with the other: the same id alone says nothing where both are counted from 0.
+    id and the text of one begins with the other: the same id alone says nothing where both are counted from 0. It is
+    all passages that its text holds of a document with its id.
 
     Args:
         queries: columns qid, text and others, which are given back.
@@ -60,16 +61,15 @@ class Finder:
                 for one, other in ((pl.col(name), pl.col("asked")), (pl.col("asked"), pl.col(name)))
             )
         )
+        holds = pl.col("asked").str.contains(pl.col("text"), literal=True)
+        parts = rows.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$"))
+        same_document = parts.join(self._queries, on="qid").filter(holds)
         same_text = [rows.join(self._queries, left_on=name, right_on="asked") for name in ("text", "whole")]
-        return pl.concat([found.select(self._tells) for found in (same_id, *same_text)])
+        return pl.concat([found.select(self._tells) for found in (same_id, same_document, *same_text)])
 
 
 def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
-    """Write copies.parquet and each split's own passages. Returns how many there are, by table, for the statistics.
-
-    Args:
-        prepared: folder of passages.parquet, queries/ and qrels/.
-    """
+    """Write copies.parquet and each split's own passages. Returns how many there are, by table, for the statistics."""
     passages, splits = prepared / "passages.parquet", (*SPLITS, UNLABELLED)
     tables = {split: prepared / "queries" / f"{split}.parquet" for split in splits}
     asked = (
@@ -77,7 +77,7 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
         for split, path in tables.items()
     )
     finder = Finder(pl.concat(asked))
-    bar = tqdm(total=count_rows(passages), desc="identical passages", unit=" passages", disable=None)
+    bar = tqdm(total=count_rows(passages), desc="identical passages", unit=" passages")
     for batch in open_table(passages, PASSAGES).iter_batches(batch_size=ROW_GROUP):
         finder.add(pl.DataFrame(batch))
         bar.update(len(batch))

@@ -21,9 +21,6 @@ def open_ir_datasets(names: dict[str, str]) -> Source:
     """Data sets of ir_datasets. The passages are those of the data set for split train.
 
     It names no files: ir_datasets keeps and checks them, so that a data set's name stands for its content.
-
-    Args:
-        names: each split's data set; dev may be missing.
     """
     sets = {split: (Path(name), _load(split, name)) for split, name in names.items()}
     return Source(

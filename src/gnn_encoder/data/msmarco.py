@@ -41,11 +41,7 @@ COLUMNS = ["id", "text"]
 
 
 def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> Source:
-    """A folder of MS MARCO's files.
-
-    Args:
-        test: `data.test`: which queries are the test split.
-    """
+    """A folder of MS MARCO's files."""
     check_folder(folder, PASSAGES[0])
     names = {"train": TRAIN, "test": TESTS[test]}
     if test != "dev" and find(folder, *DEV[0]):

@@ -90,7 +90,7 @@ def check_count(where: Path | str, passages: int) -> None:
 
 def read_queries(reader: Queries) -> pl.DataFrame:
     """All queries that a source has for a split: columns qid, text, answers."""
-    rows = tqdm(reader(), desc="queries", unit=" queries", disable=None)
+    rows = tqdm(reader(), desc="queries", unit=" queries")
     parts = (pl.DataFrame([row for _, row in batch], TEXTS, orient="row") for batch in batched(rows))
     table = pl.concat([TEXTS.to_frame(), *parts])
     check_unique(table["qid"], reader, "query id")
@@ -99,7 +99,7 @@ def read_queries(reader: Queries) -> pl.DataFrame:
 
 def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
     """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
-    rows = tqdm(reader(), desc=f"judgements of {split}", unit=" judgements", disable=None)
+    rows = tqdm(reader(), desc=f"judgements of {split}", unit=" judgements")
     parts = (pl.DataFrame([row[:4] for _, row in batch], JUDGED, orient="row") for batch in batched(rows))
     return pl.concat([JUDGED.to_frame(), *parts])
 
@@ -137,7 +137,7 @@ def choose_queries(
 
 def _write_passages(source: Source, path: Path) -> pl.Series:
     """Write the passages table. Returns the ids, which are unique."""
-    rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
+    rows = tqdm(source.passages(), desc="passages", unit=" passages")
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in batched(row for _, row in rows):

@@ -122,7 +122,7 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
 
     The column `same` is what equal queries have in common.
     """
-    rows = tqdm(_rows(path, timed=timed), desc="log", unit=" rows", disable=None)
+    rows = tqdm(_rows(path, timed=timed), desc="log", unit=" rows")
     parts = [_added(pl.DataFrame(batch, LOGGED, orient="row"), "text", "pid") for batch in batched(rows)]
     if not parts:
         raise UserError(f"{path}: no rows; add some with a query and the id of the passage that was chosen")

@@ -36,6 +36,12 @@ class Passage(NamedTuple):
     title: str
     text: str
 
+    def with_text(self) -> "Passage | None":
+        """The passage; a title alone is its text; None: it has neither, or white space alone."""
+        if self.text.strip():
+            return self
+        return Passage(self.pid, "", self.title) if self.title.strip() else None
+
 
 class Query(NamedTuple):
     """A row of a queries table."""

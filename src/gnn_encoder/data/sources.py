@@ -1,25 +1,64 @@
-"""The choice of the reader for `data.source`."""
+"""The choice of the reader for `data.source`, and what is left out whatever the source."""
 
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.beir import open_beir
 from gnn_encoder.data.cutting import cut_source
 from gnn_encoder.data.dpr import open_dpr
-from gnn_encoder.data.empty import leave_out_empty
 from gnn_encoder.data.insuranceqa import open_insuranceqa
 from gnn_encoder.data.ir_datasets import open_ir_datasets, split_names
 from gnn_encoder.data.msmarco import open_msmarco
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import open_log
-from gnn_encoder.data.rows import Source
+from gnn_encoder.data.rows import Judgement, Passage, Place, Source
 from gnn_encoder.data.squad import open_squad
+
+log = logging.getLogger(__name__)
 
 
 def open_source(data: Data) -> Source:
     """The source that `data` names, without empty passages; with `data.passages` texts are cut into passages."""
     source = leave_out_empty(_opened(data))
     return cut_source(source, data.passages) if data.passages else source
+
+
+def leave_out_empty(source: Source) -> Source:
+    """A source in which each passage has a text: a title alone is the text, and what has neither is left out.
+
+    The judgements of what is left out are too, in a reading that comes after one of the passages. Memory: the ids of
+    the empty passages.
+    """
+    empty, judged = set[str](), set[tuple[str, str, str]]()
+
+    def passages() -> Iterator[tuple[Place, Passage]]:
+        titles = 0
+        for place, passage in source.passages():
+            if (found := passage.with_text()) is None:
+                empty.add(passage.pid)
+            else:
+                titles += found is not passage
+                yield place, found
+        if titles:
+            log.info("%d passages have a title alone, which is read as their text", titles)
+
+    def judgements(split: str) -> Iterator[tuple[Place, Judgement]]:
+        for place, judgement in source.judgements[split]():
+            if judgement.pid in empty:
+                judged.add((split, judgement.qid, judgement.pid))
+            else:
+                yield place, judgement
+
+    def dropped() -> dict[str, int]:
+        found = {"empty_passages": len(empty), "judgements_of_empty_passages": len(judged)}
+        return source.dropped() | {name: count for name, count in found.items() if count}
+
+    of_splits = {split: partial(judgements, split) for split in source.judgements}
+    return replace(source, passages=passages, judgements=of_splits, dropped=dropped)
 
 
 def _opened(data: Data) -> Source:

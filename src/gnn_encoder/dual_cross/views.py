@@ -10,16 +10,16 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.section import PoolKind
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, is_finished, read_manifest
+from gnn_encoder.core.storage.arrays import ArrayManifest, Origin, read_manifest
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.params import DualCross
+from gnn_encoder.encoding.corpus import write_blocks
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.index.exact import exact_top_k
@@ -92,19 +92,12 @@ def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: O
         pool: weighs the views.
         folder: where the means go; blocks that an interrupted run finished there are kept. *Shape:* (passages, d).
     """
-    if distributed.is_first():
-        stored = read_manifest(source)
-        shape = (stored.shape[0] // stored.views, stored.shape[1])
-        made, weights = asdict(origin), pool.weights(stored.views).tolist()
-        mark = fingerprint(dtype=dtype, weights=weights, **made)
-        manifest = ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made)
-        if not is_finished(folder, manifest):
-            with ArrayWriter(folder, shape, dtype) as writer:
-                for first, block in iterate_views(source):
-                    if first not in writer.done:
-                        writer.write(first, np.einsum("pvd,v->pd", block, pool.weights(block.shape[1])))
-            writer.finish(manifest)
-    distributed.barrier()
+    stored, made = read_manifest(source), asdict(origin)
+    weights = pool.weights(stored.views)
+    mark = fingerprint(dtype=dtype, weights=weights.tolist(), **made)
+    shape = (stored.shape[0] // stored.views, stored.shape[1])
+    manifest = ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made)
+    write_blocks(folder, manifest, iterate_views(source), lambda _, block: np.einsum("pvd,v->pd", block, weights))
 
 
 def measure_views(

@@ -3,7 +3,7 @@
 It is written in windows, resumable, shared by all devices.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def _encode_windows(
     waiting = [rows for rows in windows if rows[0] not in writer.done]
     mine = waiting[distributed.rank() :: distributed.world_size()]
     done = count - sum(map(len, waiting))
-    with writer, tqdm(total=count, initial=done, desc=f"encode {unit}", unit=f" {unit}", disable=None) as bar:
+    with writer, tqdm(total=count, initial=done, desc=f"encode {unit}", unit=f" {unit}") as bar:
         for rows, prepared in prefetch(lambda rows: prepare_rows(inputs, rows, batch_tokens), mine):
             vectors, first = encode_prepared(prepared, len(rows), encoder.encode_passages), int(rows[0])
             writer.write(first, transform(first, vectors))
@@ -121,15 +121,26 @@ def _encode_windows(
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
     """Write the transformed rows of an existing passage matrix, window by window, on the first device."""
-    if distributed.is_first():
-        shape = read_manifest(source).shape
-        manifest = _manifest(shape, dtype, origin)
-        if not is_finished(folder, manifest):
-            with ArrayWriter(folder, shape, dtype) as writer:
-                for first, block in array_blocks(open_matrix(source), WINDOW):
-                    if first not in writer.done:
-                        writer.write(first, transform(first, block))
-            writer.finish(manifest)
+    blocks = array_blocks(open_matrix(source), WINDOW)
+    write_blocks(folder, _manifest(read_manifest(source).shape, dtype, origin), blocks, transform)
+
+
+def write_blocks(
+    folder: Path,
+    manifest: ArrayManifest,
+    blocks: Iterable[tuple[int, NDArray[np.float32]]],
+    make: Callable[[int, NDArray[np.float32]], NDArray[np.float32]],
+) -> None:
+    """Write the matrix that `make` makes of blocks, on the first device; those that an interrupted run wrote are kept.
+
+    *Shape:* make: the first row, and a block (n, ...) -> (n, d).
+    """
+    if distributed.is_first() and not is_finished(folder, manifest):
+        with ArrayWriter(folder, manifest.shape, manifest.dtype) as writer:
+            for first, block in blocks:
+                if first not in writer.done:
+                    writer.write(first, make(first, block))
+        writer.finish(manifest)
     distributed.barrier()
 
 
@@ -149,7 +160,7 @@ def embed_queries(
 
 def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[NDArray[np.float32]]:
     """E_Q of a queries table, some rows at a time. *Shape:* each (any, d)."""
-    with tqdm(total=len(tokens), desc="queries", unit=" queries", disable=None) as bar:
+    with tqdm(total=len(tokens), desc="queries", unit=" queries") as bar:
         for first in range(0, len(tokens), WINDOW):
             rows = np.arange(first, min(first + WINDOW, len(tokens)))
             yield embed_queries(encoder, tokens, batch_tokens, rows)

@@ -115,8 +115,3 @@ def embed_pairs(
     work = partial(encode_pairs, model, pairs, encode=model.embed, batch_tokens=batch_tokens, known=known)
     how = {"label": f"embed {folder.name}", "unit": "pairs"}
     resume_windows(folder, PART, len(pairs), WINDOW, work, write, **how)
-
-
-def feature_part(folder: Path, number: int) -> Path:
-    """A part of an edge-feature table."""
-    return folder / PART.format(number)

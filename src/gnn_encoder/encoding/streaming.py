@@ -114,7 +114,7 @@ def resume_windows(
     distributed.barrier()  # every rank must list the missing files before any rank writes one
     mine = waiting[distributed.rank() :: distributed.world_size()]
     done = min(rows, (len(files) - len(waiting)) * window)
-    with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}", disable=None) as bar:
+    with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}") as bar:
         for number, result in work(mine):
             unfinished = folder / f".{files[number].name}"
             write(unfinished, number, result)

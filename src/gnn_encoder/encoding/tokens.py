@@ -173,7 +173,7 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
     label = f"tokenise {table.stem}"
     with (
         (partial / "ids.npy").open("wb") as file,
-        tqdm(total=count_rows(table), desc=label, unit=" texts", disable=None) as bar,
+        tqdm(total=count_rows(table), desc=label, unit=" texts") as bar,
     ):
         write_header(file, dtype, (0,))
         for texts in _texts(table, tokenizer):

@@ -261,7 +261,7 @@ class GNNEncoder:
         result = np.empty(passages.shape, dtype=np.float32) if out is None else out
         if result.shape != passages.shape:
             raise UserError(f"out: shape {result.shape}; must be {passages.shape}, that of the passages")
-        with tqdm(total=len(passages), desc="inform", unit=" passages", disable=None) as bar:
+        with tqdm(total=len(passages), desc="inform", unit=" passages") as bar:
             for first, block in array_blocks(passages, WINDOW):
                 rows = self._rows_in_fit(first, block)
                 known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)

@@ -16,7 +16,7 @@ from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
-from gnn_encoder.core.records import QRELS, open_table
+from gnn_encoder.core.records import QRELS, read_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import as_run
 from gnn_encoder.core.storage.tables import count_rows, read_column
@@ -101,7 +101,7 @@ class Judgements:
             found = pl.concat(run.select("qid", "pid") for run in runs).unique(maintain_order=True)
             hits = self._answered(found)
             return [per_query(run, hits, names, queries=qids) for run in runs]
-        qrels = pl.DataFrame(open_table(self.qrels, QRELS).read()).filter(asked)
+        qrels = read_table(self.qrels, QRELS).filter(asked)
         if self.by_document:
             qrels, runs = judged_documents(qrels), [as_documents(run) for run in runs]
         return [per_query(run, qrels, names) for run in runs]

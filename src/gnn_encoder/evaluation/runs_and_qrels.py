@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table
+from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table, read_table
 from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.data.lines import read_judged
 from gnn_encoder.data.prepare import read_judgements
@@ -32,7 +32,7 @@ def read_qrels(path: Path) -> pl.DataFrame:
         Columns qid, pid, grade; in the file's order.
     """
     if path.suffix == ".parquet":
-        return pl.DataFrame(open_table(path, QRELS).read())
+        return read_table(path, QRELS)
     table = read_judgements(path.name, partial(read_judged, path)).drop("count")
     again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
     if len(again):

@@ -18,14 +18,14 @@ from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import embed_passages, embed_queries, origin_of, same_encoder, unchanged
+from gnn_encoder.encoding.corpus import embed_passages, origin_of, same_encoder, unchanged
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given, open_informer
-from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries, write_matrix
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries, write_matrix
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import title_of
 
@@ -94,7 +94,7 @@ def _train(source: GraphArtifacts, params: Params, folder: Path, model: Path, *,
 def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFrame:
     names = measured_names(params)
     encoder = load_encoder(model / "encoder", params.encoder)
-    queries = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
+    queries = embed_rows(encoder, project.queries(split), params.encoder)
     n_passages, identical = count_rows(project.PASSAGES), Identical.read(project.IDENTICAL, split)
     passages, _ = identical.search(partial(exact_top_k, matrix, queries), params.retrieve.depth, n_passages)
     qids, pids = read_column(project.queries(split), "qid"), read_column(project.PASSAGES, "pid")

@@ -62,14 +62,7 @@ terms apply; NOTICE in the project names those of its default experiment.
 
 
 def model_card(system: str, settings: DualEncoderSettings, *, library: str, loading: str) -> str:
-    """The card as Markdown with the front matter of a model hub.
-
-    Args:
-        system: a dense system.
-        settings: of its encoder.
-        library: `library_name` of the front matter.
-        loading: how the model is loaded, with code.
-    """
+    """The card as Markdown with the front matter of a model hub."""
     params = load_params()
     return CARD.format(
         library=library,

@@ -20,13 +20,7 @@ FORMATS = {
 
 
 def export(system: str, to: str, folder: Path) -> list[Path]:
-    """Export a built system, and name the files.
-
-    Args:
-        system: a dense system.
-        to: a key of `FORMATS`.
-        folder: a new folder.
-    """
+    """Export a built system, and name the files."""
     if system not in registry().dense:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
     if to not in FORMATS:

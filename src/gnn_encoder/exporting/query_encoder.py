@@ -11,12 +11,11 @@ from pathlib import Path
 from tokenizers import normalizers
 from transformers import AutoConfig
 
-from gnn_encoder.core.errors import not_built
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.onnx_graph import export
-from gnn_encoder.models.query_encoder import FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, query_tokenizer
+from gnn_encoder.models.query_encoder import FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, present, query_tokenizer
 from gnn_encoder.models.stated import POOLING
 from gnn_encoder.pipeline import project
 
@@ -53,8 +52,7 @@ inputs = {i.name: np.array([getattr(e, fields[i.name]) for e in encoded]) for i 
 def read_settings(encoder: Path) -> DualEncoderSettings:
     """How a saved dual-encoder reads, pools and scores."""
     for name in FILES:
-        if not (encoder / name).is_file():
-            raise not_built(encoder / name)
+        present(encoder / name)
     return DualEncoderSettings(**json.loads((encoder / SETTINGS).read_text(encoding="utf-8")))
 
 
@@ -64,9 +62,6 @@ def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, 
     Tools that ask their tokenizer for the longest input would read more of a query than training did.
 
     Args:
-        encoder: a saved dual-encoder.
-        target: an existing folder.
-        settings: the encoder's.
         prefixed: it also puts the prefix before a query. transformers makes some tokenizers anew and loses that.
     """
     config = json.loads((encoder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))

@@ -54,7 +54,7 @@ def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
     """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
     version = current(system).checked()
     manifest, matrix, first = read_manifest(version.embeddings), open_matrix(version.embeddings), 0
-    bar = tqdm(total=manifest.shape[0], desc="vectors", unit=" vectors", disable=None)
+    bar = tqdm(total=manifest.shape[0], desc="vectors", unit=" vectors")
     for batch in open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // manifest.views)):
         last = first + len(batch) * manifest.views
         at = np.repeat(np.arange(len(batch)), manifest.views)

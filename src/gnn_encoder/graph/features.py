@@ -66,9 +66,6 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
         n_queries: n.
         n_passages: m.
         k: keep only the features of the k best passages per query; None: of all.
-
-    Raises:
-        UserError: the tables do not fit the graph, or a feature is not a finite number.
     """
     unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), keep=1)
     if distributed.is_first() and not unpacked.exists():

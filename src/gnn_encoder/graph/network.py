@@ -42,9 +42,6 @@ class GNNConfig(Section):
         sums: whether a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`.
         similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings,
         unit_length: unless this is False. A sum of any length says how often a passage was asked for.
-
-    Raises:
-        UserError: a field is out of bounds.
     """
 
     dimension: Count
@@ -311,9 +308,6 @@ class QueryPassageGNN(nn.Module):
         Args:
             folder: where `save` wrote.
             dimension: d of the encoder that the network will be used with; None: any.
-
-        Raises:
-            UserError: a file is missing or damaged, the two files do not fit each other, or d is not `dimension`.
         """
         config = _read(folder, CONFIG, lambda path: GNNConfig(**json.loads(path.read_text(encoding="utf-8"))))
         if dimension not in (None, config.dimension):
@@ -343,11 +337,7 @@ def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage:
 
 
 def _read(folder: Path, name: str, read: Callable[[Path], Any]) -> Any:
-    """A file of a saved network.
-
-    Raises:
-        UserError: it is missing or damaged, or of another version.
-    """
+    """A file of a saved network."""
     path = folder / name
     try:
         return read(path)

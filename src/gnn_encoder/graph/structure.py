@@ -53,10 +53,6 @@ class Graph:
             columns: `query`, `passage`, `rank`, `score`, sorted by query, then rank.
             n_queries: n.
             n_passages: m.
-
-        Raises:
-            UserError: a query does not have exactly k different passages in order of rank, a passage is not a row of
-                the passages table, or a score is not a finite number.
         """
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k = len(query) // n_queries if n_queries else 0

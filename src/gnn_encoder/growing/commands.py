@@ -148,7 +148,7 @@ def _write_embeddings(system: str, before: Version, new: Version, keep: NDArray[
             at += len(kept)
         if added is not None:
             table, encode = open_table(added, PASSAGES), open_encoder(system)
-            with tqdm(total=shape[0] - at, desc="passages", unit=" passages", disable=None) as bar:
+            with tqdm(total=shape[0] - at, desc="passages", unit=" passages") as bar:
                 for batch in table.iter_batches(batch_size=AT_A_TIME):
                     writer.write(at, encode(pl.DataFrame(batch)))
                     at += len(batch)

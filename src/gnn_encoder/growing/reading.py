@@ -12,24 +12,25 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.beir import read_corpus
 from gnn_encoder.data.lines import read_lines
-from gnn_encoder.data.rows import check_id, check_text, check_unique
+from gnn_encoder.data.rows import Passage, Place, check_id, check_unique, checked
 
 
 def write_passages(path: Path, target: Path) -> None:
     """Check a file of passages, as in a BEIR corpus, and write it as a passages table; rows are streamed."""
-    _check_file(path)
-    rows = tqdm(read_corpus(path), desc=f"read {path.name}", unit=" passages", disable=None)
-    batches = batched(passage._replace(text=check_text(place, "text", passage.text)) for place, passage in rows)
+    rows = tqdm(checked(read_corpus(path), _with_text), desc=f"read {path.name}", unit=" passages")
+    batches = batched(passage for _, passage in rows)
     tables = (pa.table([[*column] for column in zip(*batch, strict=True)], schema=PASSAGES) for batch in batches)
     write_table(target, PASSAGES, tables)
-    check_unique(pl.read_parquet(target, columns=["pid"])["pid"], lambda: read_corpus(path), "_id")
+    pids = pl.read_parquet(target, columns=["pid"])["pid"]
+    if pids.is_empty():
+        raise UserError(f"{path}: is empty; write one passage a line")
+    check_unique(pids, lambda: read_corpus(path), "_id")
 
 
 def read_pids(pids: Iterable[str], path: Path | None) -> pl.Series:
     """Ids from the command line and from a file with one a line, each once."""
     found = list(pids)
     if path is not None:
-        _check_file(path)
         found += [pid for _, pid in read_lines(path, lambda place, line: check_id(place, "pid", line))]
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
@@ -42,8 +43,8 @@ def rows_of(passages: Path, pids: pl.Series) -> pl.DataFrame:
     return table.filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming").sort("row")
 
 
-def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; correct the path")
-    if path.stat().st_size == 0:
-        raise UserError(f"{path}: is empty; write one row a line")
+def _with_text(place: Place, passage: Passage) -> Passage:
+    found = passage.with_text()
+    if found is None:
+        raise UserError(f"{place}, text: there is none, nor a title; give it one or remove the row")
+    return found

@@ -74,7 +74,7 @@ class BM25Index:
         postings before they are sorted (12 bytes a pair). For MS MARCO's 8.8 million passages of about 30 words this
         makes 7 GB at the peak (computed, not measured).
         """
-        how = {"stop_words": section.stop_words, "stemmer": section.stemmer}
+        how: dict[str, Any] = {"stop_words": section.stop_words, "stemmer": section.stemmer}
         tokenizer = word_tokenizer(**how)
         found = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
         if not tokenizer.word_to_id:
@@ -117,7 +117,7 @@ class BM25Index:
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
         asked = self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)
-        bar = tqdm(asked, total=len(texts), desc="bm25: search", unit=" queries", disable=None, delay=2)
+        bar = tqdm(asked, total=len(texts), desc="bm25: search", unit=" queries", delay=2)
         for i, ids in enumerate(bar):
             rows, values = top(self.index.get_scores_from_ids(ids), depth)
             passages[i, : len(rows)] = rows
@@ -140,7 +140,7 @@ def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDAr
 
 
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
-    bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages", disable=None)
+    bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages")
     for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
         texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
         yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)

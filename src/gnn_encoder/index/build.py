@@ -38,11 +38,6 @@ def build(
 
     Args:
         embeddings_folder: Matrix of passage embeddings. *Shape:* (passages * views, d).
-        folder: The folder to write to; it is made if missing.
-        factory: FAISS factory string; "Flat" is exact (IndexFlatIP).
-        pids: The passages table; its column `pid` names the matrix's passages.
-        system: The system that the embeddings are of.
-        seed: Chooses the sample that an index with quantisers is trained on.
     """
     matrix = read_manifest(embeddings_folder)
     n_passages, views = matrix.shape[0] // matrix.views, matrix.views
@@ -74,8 +69,6 @@ def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
 
     Args:
         embeddings_folder: *Shape:* (passages * views, d).
-        factory: FAISS factory string, for inner product.
-        seed: Of the training sample.
 
     Returns:
         A faiss.Index in memory.
@@ -95,7 +88,7 @@ def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
         ) from error
     if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
         raise UserError(f"index.factory is {factory!r}: not an index of rows for inner product; {cure}")
-    with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True, disable=None) as bar:
+    with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True) as bar:
         for _, block in iterate_views(embeddings_folder):
             index.add(block.reshape(-1, index.d))
             bar.update(len(block))
@@ -114,7 +107,7 @@ def _write_flat(embeddings_folder: Path, path: Path) -> None:
     rows, columns = read_manifest(embeddings_folder).shape
     header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(columns)).tobytes())
     header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * columns).to_bytes(8, "little")
-    with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector", disable=None) as bar:
+    with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector") as bar:
         file.write(header)
         for _, block in iterate_views(embeddings_folder):
             file.write(np.ascontiguousarray(block).data)

@@ -70,7 +70,7 @@ def _search(
     passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
     scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
     chunk = max(1, MERGE_ENTRIES // k)
-    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, disable=None, delay=2) as bar:
+    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
         for first, block in blocks:
             for vectors in _apart(block, pool):
                 for start in range(0, len(queries), chunk):

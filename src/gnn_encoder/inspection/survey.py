@@ -117,7 +117,7 @@ def _survey_passages(
 ) -> PassageSurvey:
     titled = 0
     first: Passage | None = None
-    rows = tqdm(source.passages(), desc="passages", unit=" passages", disable=None)
+    rows = tqdm(source.passages(), desc="passages", unit=" passages")
     for batch in batched(passage for _, passage in rows):
         titled += sum(1 for passage in batch if passage.title)
         finder.add(pl.DataFrame(batch, PASSAGES.names, orient="row"))

@@ -30,9 +30,6 @@ class MaskedSchedule:
         epochs: passes over the queries; the last may end early.
         after: epochs that another phase has trained before: this one goes on with the next.
         masked: whether a step names its fold; if not, it masks nothing.
-
-    Raises:
-        UserError: there are fewer queries than folds.
     """
 
     def __init__(

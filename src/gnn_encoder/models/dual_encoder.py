@@ -100,9 +100,12 @@ class DualEncoder(TextModel):
         stated = read_stated(Source.of(params))
         encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
         most = readable(cast(PreTrainedModel, encoder.query), stated)
-        read = {name: (most or getattr(params, name), limit) for name, limit in limits.model_dump().items()}
-        lengths = {name: min(length, limit or length) for name, (length, limit) in read.items()}
-        encoder.settings = replace(encoder.settings, **lengths)
+        query, passage = most or params.query_length, most or params.passage_length
+        encoder.settings = replace(
+            encoder.settings,
+            query_length=min(query, limits.query_length or query),
+            passage_length=min(passage, limits.passage_length or passage),
+        )
         return encoder
 
     @classmethod

@@ -127,11 +127,7 @@ def _dropouts(config: PretrainedConfig, dropout: float) -> dict[str, object]:
 
 
 def _encoding(name: str, config: PretrainedConfig) -> Any:
-    """The `AutoModel...` class of what gives the states of a text's tokens.
-
-    Args:
-        name: of the model, for the error.
-    """
+    """The `AutoModel...` class of what gives the states of a text's tokens."""
     if type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "auto_map"):
         return AutoModelForTextEncoding
     if config.is_encoder_decoder:

@@ -59,13 +59,8 @@ class QueryEncoder:
 
     @classmethod
     def open(cls, model: Path, cache: Path) -> Self:
-        """Open a folder written by `DualEncoder.save`.
-
-        Args:
-            model: the folder.
-            cache: folder of graphs; that of the model is made there if it is missing.
-        """
-        prefix = json.loads(_present(model / SETTINGS).read_text(encoding="utf-8")).get("query_prefix", "")
+        """Open a folder written by `DualEncoder.save`."""
+        prefix = json.loads(present(model / SETTINGS).read_text(encoding="utf-8")).get("query_prefix", "")
         return cls(graph_of(model, cache), query_tokenizer(model), prefix=prefix)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -93,9 +88,9 @@ class QueryEncoder:
 
 def query_tokenizer(model: Path) -> Tokenizer:
     """The tokenizer of a saved dual-encoder, which cuts queries where training did, and pads a batch, by itself."""
-    length = json.loads(_present(model / SETTINGS).read_text(encoding="utf-8"))["query_length"]
-    config = json.loads(_present(model / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
-    tokenizer = Tokenizer.from_file(str(_present(model / TOKENIZER)))
+    length = json.loads(present(model / SETTINGS).read_text(encoding="utf-8"))["query_length"]
+    config = json.loads(present(model / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.from_file(str(present(model / TOKENIZER)))
     pad = config["pad_token"]
     name = pad["content"] if isinstance(pad, dict) else pad
     tokenizer.enable_truncation(length)
@@ -108,7 +103,7 @@ def graph_of(model: Path, cache: Path) -> Path:
 
     Two models that are equal have graphs of one name.
     """
-    graph = cache / "-".join(model.parts[-4:]) / f"{fingerprint(*(_present(model / name) for name in FILES))}.onnx"
+    graph = cache / "-".join(model.parts[-4:]) / f"{fingerprint(*(present(model / name) for name in FILES))}.onnx"
     if not graph.is_file():
         log.warning("%s: is prepared for search, once; this takes some seconds", model)
         graph.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +127,8 @@ def _export(model: Path, graph: Path) -> None:
         raise UserError((done.stderr.splitlines() or [f"{model}: cannot be exported"])[-1].removeprefix("error: "))
 
 
-def _present(path: Path) -> Path:
+def present(path: Path) -> Path:
+    """A file of an artifact, which must be there."""
     if not path.is_file():
         raise not_built(path)
     return path

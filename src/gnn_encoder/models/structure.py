@@ -9,11 +9,7 @@ from gnn_encoder.core.errors import UserError
 
 
 def check_vocabulary(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Make sure that the model has an embedding for every token.
-
-    Args:
-        name: of the model, for the error.
-    """
+    """Make sure that the model has an embedding for every token."""
     table: Any = model.get_input_embeddings()
     largest, rows = max(tokenizer.get_vocab().values()), len(table.weight)
     if largest >= rows:
@@ -24,11 +20,7 @@ def check_vocabulary(name: str, model: PreTrainedModel, tokenizer: PreTrainedTok
 
 
 def check_letters(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Make sure that the tokenizer reads capitals as small letters, for a model that is to read these alone.
-
-    Args:
-        name: of the model, for the error.
-    """
+    """Make sure that the tokenizer reads capitals as small letters, for a model that is to read these alone."""
     if tokenizer.tokenize("A") != tokenizer.tokenize("a"):
         raise UserError(
             f"model {name!r}: its sentence_bert_config.json has do_lower_case, which its tokenizer does not do; give "

@@ -48,5 +48,5 @@ def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
         return mean(judgements("dev", section).measure(as_run(rankings, qids, pids), names))
 
     queries, pool = embed_table(system, asked, params.encoder), pool_of(params.dual_cross)
-    how = {"depth": params.retrieve.depth, "pool": pool, "work": work}
-    return measure_views(project.views(system), queries, judge, Identical.read(project.IDENTICAL, "dev"), **how)
+    identical, depth = Identical.read(project.IDENTICAL, "dev"), params.retrieve.depth
+    return measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool, work=work)

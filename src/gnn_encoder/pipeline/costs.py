@@ -68,7 +68,7 @@ def costs_of_hybrid(params: Params) -> Costs:
 
 def measured_costs(params: Params) -> dict[str, Costs]:
     """Costs of the systems that search vectors, alone or beside something else."""
-    found = {system: costs_of(system, params) for system in tqdm(registry().dense, desc="costs", disable=None)}
+    found = {system: costs_of(system, params) for system in tqdm(registry().dense, desc="costs")}
     logged = [name for name, one in registry().of_kind("reordered").items() if one.by == "logged"]
     found |= {system: costs_with_labelled_queries(system, params) for system in logged}
     found[HYBRID] = costs_of_hybrid(params)

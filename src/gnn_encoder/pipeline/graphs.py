@@ -9,7 +9,6 @@ from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.storage.arrays import check_shape, open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
-from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
@@ -20,7 +19,7 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given, learned
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.opening import embed_rows, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
 from gnn_encoder.training.examples import read_examples
@@ -122,7 +121,7 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
     near = deployed_neighbourhood(source, gnn.config, params)
-    queries = embed_queries(encoder, open_queries(source.queries, encoder), params.encoder.batch_tokens)
+    queries = embed_rows(encoder, source.queries, params.encoder)
     return CorpusGNN(gnn.to(near.device), near, queries)
 
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.runs import write_ranking
-from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_queries
+from gnn_encoder.pipeline.opening import embed_rows
 from gnn_encoder.pipeline.params import Params
 
 
@@ -21,7 +20,7 @@ def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) 
     opened = PassageIndex.open(index)
     for split in project.JUDGED:
         table = project.queries(split)
-        queries = embed_queries(encoder, open_queries(table, encoder), params.encoder.batch_tokens)
+        queries = embed_rows(encoder, table, params.encoder)
         target = folder / project.run_file(opened.system, split).name
         identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
         ranking = identical.search(partial(opened.search, queries), depth, opened.passages)

@@ -6,6 +6,7 @@ import polars as pl
 
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
+from gnn_encoder.core.records import DEV_CANDIDATES, read_table
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
 from gnn_encoder.encoding.tokens import TextTokens
@@ -16,7 +17,7 @@ from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask, candidate_examples, new_cross_encoder
-from gnn_encoder.training.dev import DevSample, pooled_sample, read_dev_candidates
+from gnn_encoder.training.dev import DevSample, pooled_sample
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, stream
 from gnn_encoder.training.loop import Task, fit_evenly, write_history
@@ -50,7 +51,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         examples.weighed(logged_counts(queries)),
         settings,
         seed=stream(params.seed, section),
-        dev=(read_dev_candidates(project.DEV_CANDIDATES), open_queries(project.queries("dev"), model)),
+        dev=(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)),
         batch_tokens=params.encoder.batch_tokens,
     )
     _fit(task, model, settings, params, folder, name="cross-encoder", title=title)
@@ -85,7 +86,7 @@ def train_dual_encoder(
 def _open_dev(encoder: DualEncoder, dev: Dev) -> tuple[DevSample, TextTokens]:
     """The dev sample of a dual-encoder, and the dev queries as it reads them."""
     own = Identical.read(project.IDENTICAL, "dev").own
-    sample = pooled_sample(read_dev_candidates(project.DEV_CANDIDATES), count_rows(project.PASSAGES), dev, own)
+    sample = pooled_sample(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), count_rows(project.PASSAGES), dev, own)
     return sample, open_queries(project.queries("dev"), encoder)
 
 

@@ -46,10 +46,7 @@ def fit(
         over: as for `experiment.init`.
 
     Returns:
-        What was chosen, and a line for each value that changed.
-
-    Raises:
-        UserError: the data, a setting or the resulting experiment is wrong; params.yaml then stays as it was.
+        What was chosen, and a line for each value that changed. After an error params.yaml is as it was.
     """
     for setting in settings:
         if "=" not in setting:

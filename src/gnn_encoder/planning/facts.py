@@ -35,9 +35,6 @@ class Facts:
         Args:
             hidden_fraction: pair.unlabelled_fraction, which says how many of the training queries that
                 `data.train_queries` leaves out become queries without labels.
-
-        Raises:
-            UserError: there is no passage, or nothing is relevant for a split's queries.
         """
         where, passages, splits = data.path or data.source, found.passages, found.splits
         for split in splits.values():

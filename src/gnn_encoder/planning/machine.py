@@ -70,9 +70,6 @@ def measure(
 
     Args:
         passage_length, pair_length: the most tokens that will be read of a passage, and of a query with one.
-
-    Raises:
-        UserError: the model cannot be loaded.
     """
     keep_freed_memory()  # as training does
     began = time.thread_time()

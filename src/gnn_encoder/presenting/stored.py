@@ -20,11 +20,7 @@ Record = TypeVar("Record")
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's content; None if there is no such file.
-
-    Raises:
-        UserError: the file is not JSON.
-    """
+    """A JSON file's content; None if there is no such file."""
     if not path.is_file():
         return None
     try:
@@ -65,11 +61,7 @@ def read_results() -> list[Results]:
 
 
 def read_branch(branch: str) -> list[Results]:
-    """The tables of a branch's systems and its baseline, test before dev; empty if it has not been evaluated.
-
-    Raises:
-        UserError: there is no such branch.
-    """
+    """The tables of a branch's systems and its baseline, test before dev; empty if it has not been evaluated."""
     if branch not in registry().branches:
         raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
     sampled = registry().branches[branch].sampled

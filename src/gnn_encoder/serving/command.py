@@ -15,10 +15,6 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
     """Serve the project in the current folder.
 
     Args:
-        host: address to listen on.
-        port: port to listen on.
-        systems: as of `create_app`.
-        hybrid: as of `create_app`.
         allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
     """
     # Half of the cores for the encoder and FAISS: threads that wait for each other must not fill those that answer.

@@ -43,11 +43,7 @@ def prepare_process() -> None:
 
 
 class Explainer:
-    """Has one process answer one question after the other.
-
-    Args:
-        answer: what the process calls with a system and a passage's id.
-    """
+    """Has one process answer one question after the other."""
 
     def __init__(self, answer: Callable[[str, str], Any] = explain) -> None:
         self._answer = answer

@@ -17,12 +17,7 @@ HEADERS = {
 
 
 class Guard:
-    """Passes requests on to the app.
-
-    Args:
-        app: what answers.
-        registry: takes the times, as a histogram by route and status.
-    """
+    """Passes requests on to the app."""
 
     def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
         names = ("gnn_encoder_request_seconds", "Time to answer.", ["route", "status"])

@@ -1,14 +1,12 @@
 """The dev sample that trainings are scored on: a fixed sample of dev queries, which rank a fixed pool of passages."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.records import DEV_CANDIDATES, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.training.params import Dev
 
@@ -45,11 +43,6 @@ def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -
     others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
     found = pl.concat([relevant, others.with_columns(relevant=pl.lit(False))])
     return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
-
-
-def read_dev_candidates(path: Path) -> pl.DataFrame:
-    """A DEV_CANDIDATES table."""
-    return pl.DataFrame(open_table(path, DEV_CANDIDATES).read())
 
 
 def dev_sample(

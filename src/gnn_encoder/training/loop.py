@@ -94,7 +94,7 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
     run = _Run(task, optimizer, settings, folder)
-    with tqdm(total=len(task), initial=run.step, desc=settings.title, unit=" steps", disable=None) as bar:
+    with tqdm(total=len(task), initial=run.step, desc=settings.title, unit=" steps") as bar:
         while run.step < len(task) and not run.stopped:
             _seed(settings.seed, run.step)
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):

@@ -14,8 +14,6 @@ def cached(place: Path, name: str, key: str, *, keep: int) -> Path:
     """Where a cache for some `key` lies: place/name-key. Of the caches of a name, only those used last stay.
 
     Args:
-        place: the folder of such caches.
-        name: what it is made of, such as a table's name.
         key: a fingerprint of all that decides the content.
         keep: caches that a name may have.
 
