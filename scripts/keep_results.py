@@ -10,10 +10,13 @@ import argparse
 import shutil
 from pathlib import Path
 
+from check_results import FOLDER
 from update_docs import provenance, quality
 
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import replacing
+from gnn_encoder.pipeline.experiment import MADE
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting.provenance import stages_table
 from gnn_encoder.presenting.tables import titled
 
@@ -24,18 +27,22 @@ KEPT = {"metrics": "*.json", "plots": "*.png"}  # of each folder
 def main() -> None:
     """Write the folder beside its place, and put it there whole."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="results/NAME, with NAME that of the experiment in configs/")
+    parser.add_argument("folder", type=Path, help="results/NAME")
     parser.add_argument("--date", required=True, help="the day")
     given = parser.parse_args()
     if given.folder.parent.resolve() != RESULTS.resolve():
         raise UserError(f"{given.folder}: must be {RESULTS}/NAME, which is replaced; name one there")
-    made = f"`gnn-encoder init configs/{given.folder.name}.yaml`, and `bash scripts/reproduce.sh --all-pipelines`"
-    told = f"# {given.folder.name}\n\nMade by {made} for each branch that is in `metrics/`.\n\n"
+    params, data = Path("params.yaml").read_text(encoding="utf-8"), load_params().data.path
+    params = params if data is None else params.replace(str(data), FOLDER)  # nobody else has this folder
+    made = [f"`{line.removeprefix(MADE)}`" for line in params.splitlines() if line.startswith(MADE)]
+    how = ", ".join([*(made or ["the default `params.yaml`"]), "`bash scripts/reproduce.sh`"])
+    again = f"`python scripts/check_results.py {given.folder}{f' --path {FOLDER}' if FOLDER in params else ''}`"
+    told = f"# {given.folder.name}\n\nMade by {how}. {again} runs it again and compares the scores.\n\n"
     with replacing(given.folder) as beside:
         text = f"{told}{quality(provenance(given.date))}\n\n{titled(stages_table())}\n"
         (beside / "README.md").write_text(text, encoding="utf-8")
+        (beside / "params.yaml").write_text(params, encoding="utf-8")
         for path in [
-            Path("params.yaml"),
             Path("dvc.lock"),
             *(p for top, name in KEPT.items() for p in Path(top).rglob(name)),
         ]:

@@ -16,6 +16,7 @@ import yaml
 
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.pipeline.declared import read_stages
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import JUDGED
 from gnn_encoder.pipeline.systems import read_registry
 
@@ -283,17 +284,30 @@ def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any
     assert lines[-1].startswith(f"test: {REGISTRY.systems['retriever'].title} - M_de: ")
 
 
-def test_results_that_are_kept_are_those_of_the_experiment(project: Any, copy_of: Callable[..., Any]) -> None:
+def test_results_that_are_kept_are_those_of_the_experiment(
+    project: Any, copy_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = copy_of(project)
     ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")
     assert ran.status == 0, ran.output
     kept = copy.folder / "results" / "tiny"
-    for path in ("params.yaml", "dvc.lock", DEV, "metrics/pair/test.json", "plots/gnn_encoder/recall.png"):
+    own = load_params(copy.folder / "params.yaml").data.path
+    assert (kept / "params.yaml").read_text() == (copy.folder / "params.yaml").read_text().replace(str(own), "FOLDER")
+    for path in ("dvc.lock", DEV, "metrics/pair/test.json", "plots/gnn_encoder/recall.png"):
         assert (kept / path).read_bytes() == (copy.folder / path).read_bytes(), path
     page, means = (kept / "README.md").read_text(), json.loads((copy.folder / "metrics/test.json").read_text())
     for system, values in means.items():
         assert f"| {REGISTRY.systems[system].title} " in page and f" {100 * values['RR@10']:.1f} |" in page, system
     assert "2026-01-31" in page
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    from check_results import compared
+
+    table, most = compared(kept / "metrics", copy.folder / "metrics", "RR@10")
+    assert most == 0 and {row[-1] for row in table.rows} == {"the same"}
+    found = json.loads((copy.folder / DEV).read_text())
+    found["gnn_encoder"]["RR@10"] -= 0.02
+    write_json(copy.folder / DEV, found)
+    assert compared(kept / "metrics", copy.folder / "metrics", "RR@10")[1] == pytest.approx(2)
     (copy.folder / "results/tiny/old.txt").touch()
     shutil.rmtree(copy.folder / "metrics")
     ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")
