@@ -9,12 +9,18 @@ from gnn_encoder.evaluation.ceiling import measure_ceiling
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import compare_with, means_by_system
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.branches import pair_similarities, views_curve
+from gnn_encoder.pipeline.branches import pair_similarities, views_by_diversity, views_curve
 from gnn_encoder.pipeline.costs import measured_costs
 from gnn_encoder.pipeline.judging import read_values
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import CEILING, REFERENCE, registry
-from gnn_encoder.presenting.compared import costs_table, latency_panel, similarity_panel, views_table
+from gnn_encoder.presenting.compared import (
+    costs_table,
+    diversity_table,
+    latency_panel,
+    similarity_panel,
+    views_table,
+)
 from gnn_encoder.presenting.figures import write_png
 from gnn_encoder.presenting.quality import ceiling_table, means_of, results_of, results_table, write_quality
 from gnn_encoder.presenting.tables import log_tables
@@ -43,12 +49,13 @@ def main(stage: Stage) -> None:
     similarity = pair_similarities(stage.params)  # PAIR's Figure 4
     write_json(stage.scratch / "similarity.json", similarity)
     write_png(plots / "pair" / "similarity.png", [similarity_panel(similarity)])
-    for system in known.of_kind("views"):  # Dual-Cross-Encoder's Table 6
-        curve = views_curve(system, stage.params, stage.work)
-        log_tables([views_table(curve)])
-        for place in (stage.scratch / f"{system}.csv", plots / system / "views.csv"):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            curve.write_csv(place)
+    for system in known.of_kind("views"):  # Dual-Cross-Encoder's Table 6 and Figures 2 to 4
+        curve, levels = views_curve(system, stage.params, stage.work), views_by_diversity(system, stage.params)
+        log_tables([views_table(curve), diversity_table(levels)])
+        for folder in (stage.scratch / system, plots / system):
+            folder.mkdir(parents=True, exist_ok=True)
+            curve.write_csv(folder / "views.csv")
+            levels.write_csv(folder / "diversity.csv")
     of_test = means_of(values.filter(split="test", measure=tested))["test"]
     write_png(plots / "costs.png", [latency_panel(of_test, costs, tested)])
 

@@ -38,7 +38,9 @@ def main(stage: Stage) -> None:
     if distributed.is_first():
         queries = project.queries("dev")
         pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-        write_json(stage.scratch / "quality.json", measure(pairs, queries, project.PASSAGES, target, section.views))
+        quality, of_pairs = measure(pairs, queries, project.PASSAGES, target, section.views)
+        write_json(stage.scratch / "quality.json", quality)
+        of_pairs.write_parquet(stage.scratch / "pairs.parquet")
 
 
 def generate(stage: Stage, drafts: Path) -> None:

@@ -1,13 +1,15 @@
 """train_dual_cross NAME: Dual-Cross-Encoder or its DPR baseline, trained in two stages (section 3.5).
 
-Both systems train on the same batches in the same order, first on generated queries, then on labelled ones and denoised
-hard negatives, like M_de. They differ only in what E_P reads: a passage together with a query, or the passage alone.
+Both systems train on the same batches in the same order, first on generated queries, then on labelled ones with hard
+negatives: BM25's, as in the paper, or denoised ones, like M_de. They differ only in what E_P reads: a passage together
+with a query, or the passage alone.
 """
 
 from pathlib import Path
 
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.dual_cross.views import check_queries, generated_examples, open_views
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
@@ -25,9 +27,15 @@ def main(stage: Stage) -> None:
     params, title, paired = stage.params, title_of(stage.key), stage.item == "paired"
     start = stage.once("pretrained", lambda folder: pretrain(params, folder, paired=paired, title=title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    identical = Identical.read(project.IDENTICAL, "train")
-    examples = read_examples(project.EXAMPLES, count_rows(project.PASSAGES), identical, scored=True)
+    examples = labelled_examples(params.dual_cross)
     train(encoder, examples, project.queries("train"), "dual_cross.finetune", params, stage.scratch, title)
+
+
+def labelled_examples(section: DualCross) -> Examples:
+    """What fine-tuning trains on: training queries with hard negatives that are denoised, or BM25's."""
+    file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
+    identical = Identical.read(project.IDENTICAL, "train")
+    return read_examples(file, count_rows(project.PASSAGES), identical, scored=True)
 
 
 def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:

@@ -14,6 +14,7 @@ import yaml
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QUERIES
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.index.search import PassageIndex
@@ -55,15 +56,18 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
         table = {"qid": [str(row) for row in range(len(asked))], "text": asked, "answers": [[]] * len(asked)}
         schema = {"qid": pl.String, "text": pl.String, "answers": pl.List(pl.String)}
         write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
+        write_json(project.GENERATED / "quality.json", {"rouge_l": [0.25, 0.5]})
         write_examples(len(texts))
         write_dev_candidates(len(texts))
     return folder
 
 
 def write_examples(n_passages: int) -> None:
+    """The hard negative of a query stands 17 rows after its positive, or 23 where it is BM25's."""
     pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    others = pairs.with_columns(passage=(pl.col("passage") + 17) % n_passages)
-    write_table(project.EXAMPLES, EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
+    for file, step in ((project.EXAMPLES, 17), (project.BM25_EXAMPLES, 23)):
+        others = pairs.with_columns(passage=(pl.col("passage") + step) % n_passages)
+        write_table(file, EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
 
 
 def write_dev_candidates(n_passages: int) -> None:
@@ -126,6 +130,13 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
         assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()
         assert one.passages.tolist() == (one.queries // 2).tolist()  # the query's own passage, and no hard negative
     assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
+
+
+@pytest.mark.parametrize(("examples", "step"), [("denoised", 17), ("bm25", 23)])
+def test_hard_negatives(params: Params, examples: str, step: int) -> None:
+    found = stage("train_dual_cross")["labelled_examples"](change(params, examples=examples).dual_cross)
+    (first, *_), (negative, *_) = found.positives.values, found.negatives.values
+    assert len(found.queries) and negative == (first + step) % 120
 
 
 @pytest.mark.parametrize(("paired", "length", "shared"), [(True, 48, False), (False, None, True)])
@@ -215,7 +226,8 @@ def reciprocal_rank(views: int, pool: str) -> float:
 
 def test_curve(inside: Path) -> None:
     found = pl.read_csv("curve.csv")
-    assert found.columns == ["views", "pool", "RR@10", "R@5"]
+    assert found.columns == ["views", "pool", "ROUGE-L", "RR@10", "R@5"]
+    assert found["ROUGE-L"].to_list() == [None, 0.25, 0.25, 0.5, 0.5]  # the first view is the passage alone
     points = [(1, "max"), *((views, pool) for views in (2, 3) for pool in ("max", "mean"))]
     assert found.select("views", "pool").rows() == points
     assert found["RR@10"].to_list() == pytest.approx([reciprocal_rank(*point) for point in points], abs=1e-9)

@@ -54,8 +54,10 @@ class DualCross(Section):
     # passage, as in the index.
     beside: Literal["asked", "generated"]
     shared: bool  # one set of weights for queries and passages ("tied")
+    # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
+    examples: Literal["denoised", "bm25"]
     pretrain: DualCrossStage  # on generated queries
-    finetune: DualCrossStage  # on labelled ones
+    finetune: DualCrossStage  # on `examples`
 
     @model_validator(mode="after")
     def _kept_of_generated(self) -> Self:

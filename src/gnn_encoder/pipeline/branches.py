@@ -1,5 +1,6 @@
 """What the figures of PAIR and of Dual-Cross-Encoder are drawn from, where their artifacts lie."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import as_run, read_run
 from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.dual_cross.quality import by_diversity
 from gnn_encoder.dual_cross.views import measure_views, pool_of
 from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.pair.similarity import not_answering, similarities, triples
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.judging import judgements
+from gnn_encoder.pipeline.judging import judgements, read_values
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
@@ -36,7 +38,7 @@ def pair_similarities(params: Params) -> dict[str, dict[str, float]]:
 
 
 def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
-    """Dev measures with the first view of each passage, with its first two, and so on.
+    """Dev measures with the first view of each passage, with its first two, and so on, and ROUGE-L of their queries.
 
     Rows that an interrupted run left in `work` are kept.
     """
@@ -49,4 +51,17 @@ def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
 
     queries, pool = embed_table(system, asked, params.encoder), pool_of(params.dual_cross)
     identical, depth = Identical.read(project.IDENTICAL, "dev"), params.retrieve.depth
-    return measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool, work=work)
+    curve = measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool, work=work)
+    quality = json.loads((project.GENERATED / "quality.json").read_text())["rouge_l"]
+    quality = [None] * params.dual_cross.plain_view + quality  # the first view is then the passage alone
+    of_views = pl.DataFrame({"views": range(1, len(quality) + 1), "ROUGE-L": quality})
+    return curve.join(of_views, on="views", maintain_order="left").select("views", "pool", "ROUGE-L", *names)
+
+
+def views_by_diversity(system: str, params: Params) -> pl.DataFrame:
+    """Retrieval of the dev queries by how much alike the generated queries of their passages are (Figure 4)."""
+    (measure,) = parse([params.evaluate.significance])
+    pairs, qids = pl.read_parquet(project.GENERATED / "pairs.parquet"), read_column(project.queries("dev"), "qid")
+    values = read_values([system]).filter(split="dev", measure=measure).select("qid", pl.col("value").alias(measure))
+    asked = pairs.with_columns(qid=pl.Series(qids).gather(pairs["query"]))
+    return by_diversity(asked.join(values, on="qid"), measure)

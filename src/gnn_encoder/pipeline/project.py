@@ -21,6 +21,7 @@ DEV_CANDIDATES = DATA / "positives" / "candidates.parquet"  # what the sampled d
 CANDIDATES = DATA / "candidates" / "candidates.parquet"
 CROSS_ENCODER = DATA / "cross_encoder"
 EXAMPLES = DATA / "examples" / "examples.parquet"
+BM25_EXAMPLES = DATA / "runs" / "bm25" / "examples.parquet"
 TARGETS = EXAMPLES.with_name("targets.parquet")
 PAIR_LABELS = DATA / "pair_labels"
 EMBEDDINGS = DATA / "embeddings"

@@ -1,4 +1,4 @@
-"""What stage `compare` shows: costs and quality against latency, PAIR's similarities (Figure 4), views (Table 6)."""
+"""What stage `compare` shows: costs and quality against latency, PAIR's Figure 4, Dual-Cross-Encoder's Table 6."""
 
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,25 @@ def similarity_panel(found: dict[str, dict[str, float]]) -> Panel:
 
 def views_table(curve: pl.DataFrame) -> Table:
     """One row per number of views and way to pool them; measures in points. `curve`: what `views_curve` wrote."""
-    shown = curve.with_columns(pl.exclude("views", "pool") * 100)
-    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in shown.rows()]
     title = "Views a passage, on the dev queries (Dual-Cross-Encoder, Table 6), points of 100"
-    return Table(title=title, columns=[name.replace("_", " ") for name in curve.columns], rows=rows)
+    return Table(title=title, columns=curve.columns, rows=_points(curve), note=_correlation(curve))
+
+
+def diversity_table(levels: pl.DataFrame) -> Table:
+    """One row per level of self-BLEU that has pairs; measures in points. `levels`: what `by_diversity` found."""
+    title = "Dev pairs by self-BLEU of the passage's generated queries (Dual-Cross-Encoder, Figure 4), points of 100"
+    return Table(title=title, columns=[name.replace("_", " ") for name in levels.columns], rows=_points(levels))
+
+
+def _points(table: pl.DataFrame) -> list[list[str]]:
+    """Cells of the rows: fractions in points, numbers of things and names as they are."""
+    cells = table.with_columns(pl.col(pl.Float64) * 100).rows()
+    return [[f"{cell:.4g}" if isinstance(cell, float) else str(cell or NOTHING) for cell in row] for row in cells]
+
+
+def _correlation(curve: pl.DataFrame) -> str:
+    """Pearson's, of ROUGE-L and the first measure, over three numbers of views or more (Figure 3)."""
+    rises = curve.drop_nulls("ROUGE-L").unique("views", keep="first", maintain_order=True)  # one view, then pool max
+    measure = curve.columns[curve.columns.index("ROUGE-L") + 1]
+    found = rises.select(pl.corr("ROUGE-L", measure)).item() if len(rises) > 2 else None
+    return f"Pearson's correlation of ROUGE-L and {measure} by the best view: {found:.4f}" if found is not None else ""

@@ -18,7 +18,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import CEILING, registry, title_of
 from gnn_encoder.presenting import formats
-from gnn_encoder.presenting.compared import costs_table, views_table
+from gnn_encoder.presenting.compared import costs_table, diversity_table, views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_tables
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
@@ -108,8 +108,9 @@ def dual_cross() -> Section:
     """Dual-Cross-Encoder's generated queries and its views."""
     title = "Generated queries compared with the dev queries"
     tables = _table(read_json(project.GENERATED / "quality.json"), title)
-    curves = [path for name in registry().of_kind("views") if (path := project.COMPARISON / f"{name}.csv").is_file()]
-    tables += [views_table(pl.read_csv(curve)) for curve in curves]
+    for name, table in (("views", views_table), ("diversity", diversity_table)):
+        files = (project.COMPARISON / system / f"{name}.csv" for system in registry().of_kind("views"))
+        tables += [table(pl.read_csv(file)) for file in files if file.is_file()]
     return Section(title="Dual-Cross-Encoder", command="dvc repro pipelines/dual_cross/dvc.yaml", tables=tables)
 
 
