@@ -36,7 +36,7 @@ def main(stage: Stage) -> None:
     queries = embed_table(item["base"], stage.scratch / NODES, params.encoder)
     found = exact_top_k(base, queries, params.value(item["k"]), name=item["k"])
     if params.build_graph.labelled:
-        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        pairs = relevant_pairs(*project.tables("train"))
         found = labelled_first(*found, read_nodes(stage.scratch).labelled_pairs(pairs), queries, open_matrix(base))
     write_table(stage.scratch / "edges.parquet", CANDIDATES, [candidates_table(*found)])
 

@@ -50,6 +50,8 @@ def test_a_ranking_goes_without_the_query_itself() -> None:
     assert found.tolist() == [[3, 0], [2, 6], [6, -1]]
     assert values.tolist() == [[3, 2], [2, 1], [2, -np.inf]]
     assert SAME.most == 2 and Identical().most == 0
+    many = pl.DataFrame({"query": [0] * 5_000, "passage": range(5_000)})
+    assert Identical(own=many).most == 1_000, "memory does not grow with the copies"
     assert SAME.of_queries(np.array([0, 2])).own.rows() == [(1, 2), (1, 3)]
 
 

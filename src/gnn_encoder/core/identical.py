@@ -19,6 +19,7 @@ from gnn_encoder.core.rows import Rows, Scores, spans
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 NO_PAIRS = pl.DataFrame(OWN.empty_table())
+ROOM = 1_000  # own passages of a query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +51,11 @@ class Identical:
 
     @property
     def most(self) -> int:
-        """The most own passages that a query has: a search finds so many more than it is asked for."""
-        return int(self.own["query"].value_counts()["count"].max() or 0)  # type: ignore[arg-type]
+        """The most own passages that a query has: a search finds so many more than it is asked for.
+
+        Memory grows with them, and so a query of which the corpus has more than `ROOM` copies finds fewer passages.
+        """
+        return min(ROOM, int(self.own["query"].value_counts()["count"].max() or 0))  # type: ignore[arg-type]
 
     def first(self, passages: Rows) -> Rows:
         """The first passage with the title and text of each. *Shape:* any -> the same."""

@@ -62,7 +62,7 @@ class Finder:
             )
         )
         holds = pl.col("asked").str.contains(pl.col("text"), literal=True)
-        parts = rows.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$"))
+        parts = rows.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$")).drop_nulls("qid")
         same_document = parts.join(self._queries, on="qid").filter(holds)
         same_text = [rows.join(self._queries, left_on=name, right_on="asked") for name in ("text", "whole")]
         return pl.concat([found.select(self._tells) for found in (same_id, same_document, *same_text)])

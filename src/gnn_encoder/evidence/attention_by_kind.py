@@ -134,7 +134,7 @@ def read_attention(ablation: str) -> pl.LazyFrame:
 
 def labelled_pairs() -> pl.DataFrame:
     """The labelled pairs of queries and passages: columns query (a node of the graph), passage."""
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+    pairs = relevant_pairs(*project.tables("train"))
     return GRAPH.nodes().labelled_pairs(pairs)
 
 

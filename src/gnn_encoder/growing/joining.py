@@ -122,7 +122,7 @@ class GraphJoiner:
     def _open_graph(self) -> None:
         """Its edges and labels, and what a passage must score to enter a query's k passages."""
         graph, nodes = self._source.open(), self._source.nodes()
-        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        pairs = relevant_pairs(*project.tables("train"))
         self._graph, self._training = graph, nodes.training
         self._labels = nodes.labelled_pairs(pairs)
         labels_first = self._params.build_graph.labelled

@@ -10,7 +10,7 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.identical import Finder
 from gnn_encoder.data.prepare import read_judgements, read_queries
-from gnn_encoder.data.rows import Passage, Query, Source
+from gnn_encoder.data.rows import Passage, Source
 from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
 from gnn_encoder.models.params import Encoder
@@ -23,19 +23,19 @@ class SplitSurvey:
     """A split of a source: its queries that have answers or a positive judgement."""
 
     name: str
-    queries: int
-    in_file: int
-    judged_by: str  # what relevance is told by, and the next three count: positives or answers
-    count: int
-    least: int  # for one query
-    most: int  # for one query
+    in_file: int  # queries, with those that have neither
+    judged_by: str  # what relevance is told by: positives or answers
+    each: list[int]  # how many of these a query has
     grades: dict[int, int]  # grade -> number of judgements; empty for answers
-    passages: int  # that are relevant for some query; 0 for answers
     texts: list[str]  # a random sample of the queries
     lengths: Lengths | None
-    example: Query | None
-    asked: pl.DataFrame  # columns qid, text
+    asked: pl.DataFrame  # columns qid, text, answers
     positives: pl.DataFrame  # columns qid, pid; empty for answers
+
+    @property
+    def queries(self) -> int:
+        """How many they are."""
+        return len(self.asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +75,8 @@ def survey(
         split: _survey_split(source, split, tokenizer, used.query_prefix or "", sample_size, seed)
         for split in source.queries
     }
-    asked, positives = (
-        pl.concat(getattr(one, name).with_columns(split=pl.lit(split)) for split, one in splits.items())
-        for name in ("asked", "positives")
-    )
+    asked = pl.concat(one.asked.select("qid", "text", split=pl.lit(split)) for split, one in splits.items())
+    positives = pl.concat(one.positives.with_columns(split=pl.lit(split)) for split, one in splits.items())
     finder, sample = Finder(asked), Sample(sample_size, seed)
     passages = _survey_passages(source, tokenizer, sample, used.passage_prefix or "", finder)
     own = finder.own().join(positives, on=["split", "qid", "pid"], how="anti").select("split", "qid").n_unique()
@@ -96,18 +94,13 @@ def _survey_split(
     texts = chosen["text"].sample(min(sample_size, len(chosen)), seed=seed).to_list()
     return SplitSurvey(
         name=split,
-        queries=len(chosen),
         in_file=len(queries),
         judged_by="answers" if by_answers else "positives",
-        count=sum(each),
-        least=min(each, default=0),
-        most=max(each, default=0),
+        each=each,
         grades=dict(judged.group_by("grade").len().sort("grade").iter_rows()),
-        passages=positives["pid"].n_unique(),
         texts=texts,
         lengths=measure(texts, tokenizer, prefix),
-        example=next((Query(*row) for row in chosen.iter_rows()), None),
-        asked=chosen.select("qid", "text"),
+        asked=chosen,
         positives=positives.select("qid", "pid"),
     )
 

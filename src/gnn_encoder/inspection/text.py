@@ -64,16 +64,16 @@ def _passages(found: PassageSurvey, limit: int) -> Iterator[str]:
 def _split(split: SplitSurvey, limit: int) -> Iterator[str]:
     others = f", of {split.in_file:,} in the file" if split.in_file != split.queries else ""
     yield f"{split.name}: {split.queries:,} queries{others}"
-    mean = split.count / max(1, split.queries)
+    count, least, most = sum(split.each), min(split.each, default=0), max(split.each, default=0)
     grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in split.grades.items())
     told = f"; judgements: {grades}" if grades else ""
-    yield f"{INDENT}{split.count:,} {split.judged_by}, {mean:.2f} a query ({split.least} to {split.most}){told}"
+    mean = count / max(1, split.queries)
+    yield f"{INDENT}{count:,} {split.judged_by}, {mean:.2f} a query ({least} to {most}){told}"
     yield from _lengths(split.lengths, split.queries, "encoder.query_length", limit)
-    if split.example is None:
-        return
-    yield f"{INDENT}example {split.example.qid}: {_show('', split.example.text)}"
-    if split.example.answers:
-        yield f"{INDENT * 2}answers: {', '.join(shorten(answer) for answer in split.example.answers[:5])}"
+    for qid, text, answers in split.asked.head(1).iter_rows():
+        yield f"{INDENT}example {qid}: {_show('', text)}"
+        if answers:
+            yield f"{INDENT * 2}answers: {', '.join(map(shorten, answers[:5]))}"
 
 
 def _lengths(found: Lengths | None, of: int, parameter: str, limit: int) -> Iterator[str]:

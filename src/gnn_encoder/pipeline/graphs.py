@@ -78,7 +78,7 @@ class GraphArtifacts:
         return GraphData(
             graph=self.open(),
             nodes=self.nodes(),
-            judged=relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES),
+            judged=relevant_pairs(*project.tables("train")),
             cached=open_matrix(project.embeddings(self.base)),
             features=self.open_features() if edge_features == "cross_encoder" else None,
         )

@@ -54,7 +54,7 @@ class Facts:
             available=available,
             dev=dev,
             test=splits["test"].queries,
-            labels_a_query=train.count / train.queries,
+            labels_a_query=sum(train.each) / train.queries,
             passage_tokens=passages.lengths,
             query_tokens=train.lengths,
             unlabelled=hidden + (sum(1 for _ in read_texts(own)) if own else 0),

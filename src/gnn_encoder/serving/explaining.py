@@ -33,7 +33,7 @@ class GraphExplainer:
         self._system, self._encoder = system, load_encoder(model / "encoder", params.encoder)
         self._inform = open_informer(source, model, self._encoder, params)
         self._nodes, self._table = source.nodes(), source.queries
-        pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
+        pairs = relevant_pairs(*project.tables("train"))
         self._labelled = pairs.filter(pl.col("query") < self._nodes.training)
         encoded = same_encoder(model / "encoder", project.embeddings(source.base))
         self._before = open_matrix(encoded) if encoded is not None else None

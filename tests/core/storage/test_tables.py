@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.core.storage import tables
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts, write_table
 
 ROWS, PARTS, TEXT = 2_000, 30, "x" * 500
 
 
-def test_memory_does_not_grow_with_the_table(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "passages.parquet"
 
     def parts() -> Iterator[pa.Table]:
@@ -22,8 +24,9 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path) -> None:
 
     write_table(path, PASSAGES, parts())
     assert count_rows(path) == ROWS * PARTS
+    monkeypatch.setattr(tables, "ROW_GROUP", 500)
     before, held, rows = pa.total_allocated_bytes(), [], 0
-    for texts in iterate_texts(path, PASSAGES, ["text"], rows=500):
+    for texts in iterate_texts(path, PASSAGES, ["text"]):
         held.append(pa.total_allocated_bytes() - before)
         rows += len(texts["text"])
     assert rows == ROWS * PARTS

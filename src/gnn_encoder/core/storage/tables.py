@@ -52,11 +52,9 @@ def read_column(path: Path, name: str) -> pa.ChunkedArray:
     return pq.read_table(path, columns=[name]).column(name)
 
 
-def iterate_texts(
-    path: Path, schema: pa.Schema, columns: list[str], rows: int = ROW_GROUP
-) -> Iterator[dict[str, list[str]]]:
-    """Stream string columns of a table as lists of at most `rows` values."""
-    for batch in open_table(path, schema).iter_batches(batch_size=rows, columns=columns):
+def iterate_texts(path: Path, schema: pa.Schema, columns: list[str]) -> Iterator[dict[str, list[str]]]:
+    """Stream string columns of a table as lists."""
+    for batch in open_table(path, schema).iter_batches(batch_size=ROW_GROUP, columns=columns):
         yield {name: batch.column(name).to_pylist() for name in columns}
 
 
