@@ -38,7 +38,7 @@ def lists(path: Path) -> None:
 
 
 def single(path: Path) -> None:
-    """As BeIR/msmarco-generated-queries."""
+    """One query a line, beside other keys."""
     path.write_text("".join(json.dumps({"_id": pid, "text": "?", "query": text}) + "\n" for pid, text in LINES))
 
 

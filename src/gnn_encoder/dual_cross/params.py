@@ -13,7 +13,7 @@ class Generator(Section):
 
     model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
     revision: str | None
-    file: str | None  # of queries that were generated already: data/generated.py; null: a model generates them
+    file: str | None = None  # of queries that were generated already: data/generated.py; null: a model generates them
     epochs: Epochs
     batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its query
     learning_rate: Rate
@@ -55,7 +55,7 @@ class DualCross(Section):
     beside: Literal["asked", "generated"]
     shared: bool  # one set of weights for queries and passages ("tied")
     # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
-    examples: Literal["denoised", "bm25"]
+    examples: Literal["denoised", "bm25"] = "denoised"
     pretrain: DualCrossStage  # on generated queries
     finetune: DualCrossStage  # on `examples`
 
