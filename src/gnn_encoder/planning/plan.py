@@ -142,7 +142,7 @@ def count(stage: Declared, at: Setting) -> Steps:
             return _train_mgt(at)
         case "encode_corpus":
             again = at.passages(facts.passages) if params.mgt.joint.epochs else 0.0  # the encoder has changed
-            forward = (2 * at.edges + at.nodes + facts.passages) / 3
+            forward = (at.edges + (at.nodes + facts.passages) / 2) / 3
             return [("read", at.queries(at.nodes) + again), ("gnn", forward)]
         case "build_index":
             return indexed
@@ -198,8 +198,8 @@ def _train_mgt(at: Setting) -> Steps:
     share = min(share, mgt.max_neighbours or share)
 
     def edges(passages: float) -> float:
-        """Those of both layers around so many passages."""
-        return passages * share + min(passages * share, at.nodes) * (k + 1)
+        """Those around so many passages; one that only one of both layers reads counts half."""
+        return (passages * share + min(passages * share, at.nodes) * (k + 1)) / 2
 
     def phase(of: Phase) -> tuple[int, int, int]:
         batches, size = mgt_steps(at.params, of, facts.train)
