@@ -1,12 +1,15 @@
 """The tables that stages exchange: their schemas, and the check that a file has the expected schema."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gnn_encoder.core.errors import UserError, not_built
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SPLITS = ("train", "dev", "test")
 UNLABELLED = "unlabelled"  # queries without labels, or with hidden ones: for PAIR's pseudo-labels, and as nodes
@@ -67,8 +70,10 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     return table
 
 
-def read_table(path: Path, schema: pa.Schema) -> pl.DataFrame:
+def read_table(path: Path, schema: pa.Schema) -> "pl.DataFrame":
     """A whole table, after checking its columns."""
+    import polars as pl  # only here: a search, which opens tables, starts without it
+
     return pl.DataFrame(open_table(path, schema).read())
 
 
