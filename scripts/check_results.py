@@ -10,6 +10,7 @@ more than --tolerance points are an error.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -45,10 +46,10 @@ def compared(kept: Path, again: Path, measure: str) -> tuple[Table, float]:
             json.loads((one / MAIN / f"{split}.json").read_text(encoding="utf-8")) for one in (kept, again)
         )
         for system, means in first.items():
-            now = second.get(system, {}).get(measure, float("nan"))
-            difference = 100 * abs(means[measure] - now)
-            most = difference if not difference <= most else most
-            told = "the same" if means[measure] == now else f"{100 * (now - means[measure]):+.2f}"
+            now = second.get(system, {}).get(measure, -math.inf)  # one that is missing is as far off as can be
+            difference = 100 * (now - means[measure])
+            most = max(most, abs(difference))
+            told = f"{difference:+.2f}" if difference else "the same"
             rows.append([split, title_of(system), points(means[measure]), points(now), told])
     return Table(title="", columns=["Split", "System", f"kept {measure}", "now", "difference"], rows=rows), most
 

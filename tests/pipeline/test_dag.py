@@ -308,6 +308,9 @@ def test_results_that_are_kept_are_those_of_the_experiment(
     found["gnn_encoder"]["RR@10"] -= 0.02
     write_json(copy.folder / DEV, found)
     assert compared(kept / "metrics", copy.folder / "metrics", "RR@10")[1] == pytest.approx(2)
+    del found["bm25"]
+    write_json(copy.folder / DEV, found)
+    assert compared(kept / "metrics", copy.folder / "metrics", "RR@10")[1] == math.inf, "a system that is missing"
     (copy.folder / "results/tiny/old.txt").touch()
     shutil.rmtree(copy.folder / "metrics")
     ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")

@@ -210,13 +210,13 @@ class Chooser:
         )
 
     def _phase(
-        self, phase: str, trained: str, most: int, rounds: int, wish: Wish, fitting: Callable[[int], float]
+        self, phase: str, trained: str, most: int, rounds: int, wish: Wish, passes_of: Callable[[int], float]
     ) -> Iterator[Change]:
-        """Batches, passes and evaluations; `fitting` gives the passes by the steps of one."""
+        """Batches, passes and evaluations; `passes_of` gives the passes by the steps of one."""
         n = self.facts.train
         batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
         each = rounds * max(1, round(n / rounds / batch))
-        passes = self._own(f"{trained}.epochs", fitting(each))
+        passes = self._own(f"{trained}.epochs", passes_of(each))
         steps = steps_of(passes, each)
         yield Change(f"{trained}.epochs", passes, f"{steps} steps")
         yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
