@@ -2,8 +2,8 @@
 
 The rules are what short runs on InsuranceQA and XQuAD showed. What is cut first is passes of training: edge features by
 M_ce gain nothing over products, and steps beyond the first hundred gain little. Labels are never cut: the graph and the
-baselines gain with each, and what each costs is the scoring of its candidates, which few queries need. Lengths that cut
-texts come last, since what is not read cannot be found.
+baselines gain with each, and what each costs is the scoring of its candidates: M_ce scores those of the queries that
+M_de's steps read. Lengths that cut texts come last, since what is not read cannot be found.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -32,7 +32,7 @@ TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
 MOST_PASSES = 10  # over the queries in one training: further ones learn few queries by heart
-FEWEST_SCORED = 1000  # training queries whose candidates M_ce scores
+FEWEST_SCORED = 1000  # training queries whose candidates M_ce scores, if there are so many
 LENGTHS = (192, 160, 128, 96, 80, 64, 48)  # to which passages are cut, unless a plan warns of it
 
 # What time is spent on; every other choice follows from it and the data. It names parameters, and steps of trainings.
@@ -42,15 +42,14 @@ M_CE, M_DE, DPR = "train_cross_encoder", "train_dual_encoder", "train_retriever"
 PAIR, CANDIDATES, K = f"{M_CE}.max_length", "denoise.candidates", "build_graph.k"
 SCORED, LENGTH, FEATURES = "denoise.queries", "encoder.passage_length", "mgt.edge_features"
 DEPTH, SHALLOW = "retrieve.depth", 100
-# What time is taken from: first what quality hardly feels. Between both lists M_ce scores ever fewer queries.
-FIRST: list[Concession] = [
+# What time is taken from: first what quality hardly feels. A step of the first retriever costs least: M_ce scores
+# nothing for it.
+CONCESSIONS: list[Concession] = [
     *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (f"steps.{M_DE}", 200), (f"steps.{M_CE}", 150)),
-    *((CANDIDATES, 8), (K, 12), (f"steps.{DPR}", 100), (f"steps.{M_CE}", 90), (f"steps.{M_DE}", 100)),
-    *((f"steps.{DPR}", 50), (CANDIDATES, 6), (CANDIDATES, 4), (PAIR, 128), (f"steps.{M_CE}", 45)),
-]
-THEN: list[Concession] = [
-    *((f"steps.{M_CE}", 25), (PAIR, 96), ("evaluations", 3), (f"steps.{DPR}", 20), (f"steps.{M_DE}", 60), (PAIR, 64)),
-    *(("steps.mgt", 60), (f"steps.{M_DE}", 32), (PAIR, 48), (f"steps.{M_DE}", 20), ("steps.mgt", 40)),
+    *((CANDIDATES, 8), (K, 12), (f"steps.{M_CE}", 90), (f"steps.{DPR}", 100), (CANDIDATES, 6), (CANDIDATES, 4)),
+    *((PAIR, 128), (f"steps.{M_DE}", 100), (f"steps.{M_CE}", 45), (PAIR, 96), ("evaluations", 3), (f"steps.{M_CE}", 25)),
+    *((f"steps.{M_DE}", 60), (PAIR, 64), (f"steps.{DPR}", 50), (f"steps.{M_DE}", 32), ("steps.mgt", 60)),
+    *((f"steps.{DPR}", 20), (PAIR, 48), (f"steps.{M_DE}", 20), ("steps.mgt", 40)),
 ]
 
 
@@ -66,7 +65,6 @@ def best(facts: Facts, longest: int, depth: int) -> Wish:
     """What quality asks for, with a model that reads `longest` tokens, and runs of `depth` passages a query."""
     length = min(longest, padded(facts.passage_tokens.whole(WHOLE)))
     return {
-        SCORED: facts.train,
         LENGTH: length,
         PAIR: min(longest, PAIR_TOKENS, query_length(facts, longest) + length),
         CANDIDATES: 16,
@@ -121,9 +119,8 @@ class Chooser:
         return Choice(values=self._changes(wish), plan=self._plan(wish))
 
     def _order(self) -> list[Concession]:
-        halves = [half for n in range(1, 20) if (half := self.facts.train // 2**n) > FEWEST_SCORED]
         shorter = [(LENGTH, one) for one in LENGTHS if self.facts.passage_tokens.unread(one) <= CUT]
-        return [*FIRST, *((SCORED, n) for n in (*halves, FEWEST_SCORED)), *THEN, *shorter]
+        return [*CONCESSIONS, *shorter]
 
     def _fits(self, wish: Wish) -> bool:
         return self.minutes is None or self._plan(wish).minutes <= self.minutes
@@ -139,9 +136,11 @@ class Chooser:
         return plan(_with(self.base, self._changes(wish)), self.facts, self.machine, self.stages)
 
     def _scored(self, wish: Wish) -> int | None:
-        """Training queries whose candidates M_ce scores; None: all."""
-        scored: int | None = wish[SCORED]
-        return None if scored is None or scored >= self.facts.train else scored
+        """Training queries whose candidates M_ce scores: those that M_de reads in one pass; None: all."""
+        n, batch = self.facts.train, self._own(f"{M_DE}.batch_size", fitting(self.facts.train))
+        read = n if self._is_fixed(f"{M_DE}.epochs") else max(FEWEST_SCORED, wish[f"steps.{M_DE}"] * batch)
+        scored: int | None = self._own(SCORED, read)
+        return None if scored is None or scored >= n else scored
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -162,7 +161,7 @@ class Chooser:
 
     def _training(self, wish: Wish) -> Iterator[Change]:
         n, scored = self.facts.train, self._scored(wish) or self.facts.train
-        trained = ((DPR, n, fitting(n)), (M_DE, scored, fitting(scored)), (M_CE, n, min(TEACHER_BATCH, max(2, n // 2))))
+        trained = ((DPR, n, fitting(n)), (M_DE, scored, fitting(n)), (M_CE, n, min(TEACHER_BATCH, max(2, n // 2))))
         for section, queries, fewer in trained:
             batch = self._own(f"{section}.batch_size", fewer)
             passes, taken = _passes(queries, batch, wish[f"steps.{section}"])
@@ -201,18 +200,18 @@ class Chooser:
         yield Change("mgt.joint.epochs", 0, "no joint training: it takes many times as long for half a point")
         steps = ABOUT * wish["steps.mgt"]
         yield from self._phase(
-            "mgt.alone", "mgt.alone", ALONE_BATCH, rounds, wish, lambda each: max(1, ceil(steps / each))
+            "mgt.alone", ALONE_BATCH, rounds, wish["evaluations"], "mgt.alone", lambda each: max(1, ceil(steps / each))
         )
-        # A step of the control costs as one of M_de. Its passes need not be whole: it masks no query.
-        control = min(steps, wish[f"steps.{M_DE}"])
+        # A step of the control costs as one of M_de, and an evaluation too. It masks no query: parts of passes will do.
+        control, evaluations = min(steps, wish[f"steps.{M_DE}"]), max(1, self.base.dev.evaluations - 1)
         yield from self._phase(
-            "mgt.joint", "train_no_gnn", BATCH, rounds, wish, lambda each: _passes(each, 1, control)[0]
+            "mgt.joint", BATCH, rounds, evaluations, "train_no_gnn", lambda each: _passes(each, 1, control)[0]
         )
 
     def _phase(
-        self, phase: str, trained: str, most: int, rounds: int, wish: Wish, passes_of: Callable[[int], float]
+        self, phase: str, most: int, rounds: int, evaluations: int, trained: str, passes_of: Callable[[int], float]
     ) -> Iterator[Change]:
-        """Batches, passes and evaluations; `passes_of` gives the passes by the steps of one."""
+        """Batches, passes and evaluations after the start; `passes_of` gives the passes by the steps of one."""
         n = self.facts.train
         batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
         each = rounds * max(1, round(n / rounds / batch))
@@ -220,8 +219,8 @@ class Chooser:
         steps = steps_of(passes, each)
         yield Change(f"{trained}.epochs", passes, f"{steps} steps")
         yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
-        yield Change(f"{phase}.evaluate_every", max(1, round(steps / wish["evaluations"])), f"steps, of {steps}")
-        yield Change(f"{phase}.patience", wish["evaluations"], "evaluations: it does not stop early")
+        yield Change(f"{phase}.evaluate_every", max(1, round(steps / evaluations)), f"steps, of {steps}")
+        yield Change(f"{phase}.patience", evaluations, "evaluations: it does not stop early")
 
     def _judging(self, wish: Wish) -> Iterator[Change]:
         depth, measures = wish[DEPTH], self.base.evaluate.measures
