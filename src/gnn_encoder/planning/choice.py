@@ -45,11 +45,11 @@ DEPTH, SHALLOW = "retrieve.depth", 100
 # What time is taken from: first what quality hardly feels. A step of the first retriever costs least: M_ce scores
 # nothing for it.
 CONCESSIONS: list[Concession] = [
-    *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (f"steps.{M_DE}", 200), (f"steps.{M_CE}", 150)),
-    *((CANDIDATES, 8), (K, 12), (f"steps.{M_CE}", 90), (f"steps.{DPR}", 100), (CANDIDATES, 6), (CANDIDATES, 4)),
-    *((PAIR, 128), (f"steps.{M_DE}", 100), (f"steps.{M_CE}", 45), (PAIR, 96), ("evaluations", 3), (f"steps.{M_CE}", 25)),
-    *((f"steps.{M_DE}", 60), (PAIR, 64), (f"steps.{DPR}", 50), (f"steps.{M_DE}", 32), ("steps.mgt", 60)),
-    *((f"steps.{DPR}", 20), (PAIR, 48), (f"steps.{M_DE}", 20), ("steps.mgt", 40)),
+    *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (CANDIDATES, 8), (f"steps.{M_CE}", 150), (K, 12)),
+    *((f"steps.{M_DE}", 200), (CANDIDATES, 6), (f"steps.{M_CE}", 90), (CANDIDATES, 4), (PAIR, 128)),
+    *((f"steps.{DPR}", 100), (f"steps.{M_DE}", 100), (f"steps.{M_CE}", 45), (PAIR, 96), ("evaluations", 3)),
+    *((f"steps.{M_CE}", 25), (f"steps.{M_DE}", 60), (PAIR, 64), (f"steps.{DPR}", 50), (f"steps.{M_DE}", 32)),
+    *(("steps.mgt", 60), (f"steps.{DPR}", 20), (PAIR, 48), (f"steps.{M_DE}", 20), ("steps.mgt", 40)),
 ]
 
 
