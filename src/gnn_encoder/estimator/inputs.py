@@ -1,6 +1,7 @@
 """What the estimator is given, checked and in the form that graph and training read."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,54 @@ from gnn_encoder.core.storage.arrays import array_blocks
 
 LENGTH_ERROR = 0.01  # float16 rounds the length of a vector by less
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What `GNNEncoder.fit` is given.
+
+    Attributes:
+        passages: as they came. *Shape:* (m, d).
+        nodes: training queries, then those without labels. *Shape:* (n + u, d) float32.
+        training: how many are training queries, n.
+        dev_queries: *Shape:* (q, d) float32.
+        pairs, dev_pairs: what is relevant for training queries, and for dev queries; columns query, passage.
+    """
+
+    passages: NDArray[Any]
+    nodes: Matrix
+    training: int
+    dev_queries: Matrix
+    pairs: pl.DataFrame
+    dev_pairs: pl.DataFrame
+
+    @classmethod
+    def check(
+        cls, passages: Any, queries: Any, relevant: Any, dev: Any, unlabelled: Any | None, *, unit_length: bool
+    ) -> Self:
+        """Check the arguments of `fit`.
+
+        Raises:
+            UserError: one of them is something else.
+        """
+        if not (isinstance(dev, tuple | list) and len(dev) == 2):
+            raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
+        passages = check_vectors("passages", passages, unit_length=unit_length)
+        m, d = passages.shape
+        others = {"queries": queries, "dev queries": dev[0]}
+        others |= {} if unlabelled is None else {"unlabelled": unlabelled}
+        asked, dev_asked, *rest = (
+            np.asarray(check_vectors(name, vectors, columns=d, unit_length=unit_length), dtype=np.float32)
+            for name, vectors in others.items()
+        )
+        return cls(
+            passages=passages,
+            nodes=np.concatenate([asked, *rest]),
+            training=len(asked),
+            dev_queries=dev_asked,
+            pairs=labelled_pairs("relevant", relevant, len(asked), m),
+            dev_pairs=labelled_pairs("dev relevant", dev[1], len(dev_asked), m),
+        )
 
 
 def check_vectors(name: str, vectors: Any, *, columns: int | None = None, unit_length: bool = False) -> NDArray[Any]:

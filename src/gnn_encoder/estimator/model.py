@@ -22,7 +22,7 @@ from gnn_encoder.core.section import describe
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.core.storage.atomic import replacing, write_json
 from gnn_encoder.encoding.streaming import WINDOW
-from gnn_encoder.estimator.inputs import PAIR, check_vectors, labelled_pairs, row_keys
+from gnn_encoder.estimator.inputs import PAIR, Inputs, check_vectors, row_keys
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
@@ -189,56 +189,27 @@ class GNNEncoder:
             UserError: an array has another shape than the others ask for, NaN, or labels of no row; a parameter is out
                 of bounds.
         """
-        if not (isinstance(dev, tuple | list) and len(dev) == 2):
-            raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
-        mgt, unit = self._section(edge_features is not None), self.similarity == "cosine"
-        passages = check_vectors("passages", passages, unit_length=unit)
-        m, d = passages.shape
+        mgt = self._section(edge_features is not None)
+        given = Inputs.check(passages, queries, relevant, dev, unlabelled, unit_length=self.similarity == "cosine")
+        m, d = given.passages.shape
         if not 1 <= self.k <= m:
             raise UserError(f"k is {self.k}: must be from 1 to the number of passages, {m}")
-        others = {"queries": queries, "dev queries": dev[0]} | (
-            {} if unlabelled is None else {"unlabelled": unlabelled}
-        )
-        asked, dev_asked, *rest = (
-            np.asarray(check_vectors(name, vectors, columns=d, unit_length=unit), dtype=np.float32)
-            for name, vectors in others.items()
-        )
-        pairs = labelled_pairs("relevant", relevant, len(asked), m)
-        dev_pairs = labelled_pairs("dev relevant", dev[1], len(dev_asked), m)
-        self.n_features_in_, self.queries_ = d, np.concatenate([asked, *rest])
-        nodes = Nodes(training=len(asked), sources=np.full(sum(map(len, rest)), -1, dtype=np.int32))
-        with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            examples = self._link(passages, pairs)
+        self.n_features_in_, self.queries_ = d, given.nodes
+        nodes = Nodes(training=given.training, sources=np.full(len(given.nodes) - given.training, -1, dtype=np.int32))
+        with torch.random.fork_rng():
+            examples = self._link(given.passages, given.pairs)
             features = None if edge_features is None else _embed_edges(self.graph_, edge_features)
-            data = GraphData(graph=self.graph_, nodes=nodes, judged=pairs, cached=passages, features=features)
+            data = GraphData(
+                graph=self.graph_, nodes=nodes, judged=given.pairs, cached=given.passages, features=features
+            )
             self.gnn_ = new_gnn(mgt, d, features, self.similarity, labelled=self.labelled, seed=self.seed)
             graphs = open_graphs(data, self.gnn_.config, examples, mgt, labelled_edges=True)
-            sample = draw_dev(
-                dev_pairs,
-                lambda rows: dev_asked[rows],
-                passages,
-                size=self.dev_queries,
-                whole=self.dev_whole,
-                depth=self.dev_depth,
-                seed=self.seed,
-            )
-            h_q = torch.from_numpy(self.queries_)
-            self.history_: History = train_on_embeddings(
-                self.gnn_,
-                graphs,
-                supervise(examples, sample, nodes, mgt, mgt.alone, self.seed),
-                queries=h_q[: len(asked)],
-                node_queries=h_q,
-                dev_queries=torch.from_numpy(dev_asked[sample.queries]),
-                scale=1 / self.temperature,
-                mgt=mgt,
-                folder=Path(folder),
-            )
+            self._train(given, mgt, graphs, examples, nodes)
         judged = graphs[1].labelled
         self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
-        self._keys = np.concatenate([row_keys(block) for _, block in array_blocks(passages)])
+        self._keys = np.concatenate([row_keys(block) for _, block in array_blocks(given.passages)])
         self._features = None if features is None else np.asarray(features.edges)
-        self._labels = pairs.to_numpy()
+        self._labels = given.pairs.to_numpy()
         self._open(CorpusGNN(self.gnn_, graphs[1], self.queries_).interactive)
         return self
 
@@ -338,6 +309,33 @@ class GNNEncoder:
             found, scores = labelled_first(found, scores, pairs, self.queries_, passages)
         self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
+
+    def _train(
+        self, given: Inputs, mgt: MGT, graphs: tuple[Neighbourhood, Neighbourhood], examples: Examples, nodes: Nodes
+    ) -> None:
+        """Phase one of Masked Graph Training (section 3.4)."""
+        sample = draw_dev(
+            given.dev_pairs,
+            lambda rows: given.dev_queries[rows],
+            given.passages,
+            size=self.dev_queries,
+            whole=self.dev_whole,
+            depth=self.dev_depth,
+            seed=self.seed,
+        )
+        h_q = torch.from_numpy(given.nodes)
+        with TemporaryDirectory(prefix="gnn-encoder-") as folder:
+            self.history_: History = train_on_embeddings(
+                self.gnn_,
+                graphs,
+                supervise(examples, sample, nodes, mgt, mgt.alone, self.seed),
+                queries=h_q[: given.training],
+                node_queries=h_q,
+                dev_queries=torch.from_numpy(given.dev_queries[sample.queries]),
+                scale=1 / self.temperature,
+                mgt=mgt,
+                folder=Path(folder),
+            )
 
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages. From here on nothing reads the passages of `fit`."""
