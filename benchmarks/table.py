@@ -69,6 +69,12 @@ def attention(record: Record) -> str:
     return f"{', '.join(rows)} on {record['device']}"
 
 
+def epochs(record: Record) -> str:
+    last = record["rows"][-1]
+    step = f"a step's items {last['step_ms']:.3f} ms, {last['bytes_each']:.1f} bytes an example"
+    return f"{last['examples']:,} examples: the order {last['order_seconds']:.1f} s an epoch, {step}"
+
+
 def estimator(record: Record) -> str:
     return "; ".join(
         f"{run['passages']:,} passages: fit {run['fit_seconds'] / 60:.0f} min ({run['steps']} steps), transform "
@@ -88,6 +94,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "estimator": estimator,
     "prepare_corpus": prepare_corpus,
     "attention": attention,
+    "epochs": epochs,
 }
 
 

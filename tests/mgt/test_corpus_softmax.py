@@ -42,7 +42,7 @@ def test_copies_of_positives_and_the_query_itself_are_not_in_the_sum() -> None:
     table = pl.DataFrame({"query": [0, 1], "positives": [[1], [0]], "negatives": [[0], [1]]})
     queries, passages = torch.eye(2, requires_grad=True), torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
     pool = Pool(np.arange(4), np.zeros(4, dtype=np.float32))
-    loss = corpus_loss(queries, passages, pool, np.array([0, 1]), to_examples(table, 4, identical=same), 1.0)
+    loss = corpus_loss(queries, passages, pool, np.array([0, 1]), to_examples(table, 4, identical=same), 1.0, of=2)
     # The scores of query 0 are 0, 1, 2, 4, of which the last is left out; of query 1: 1, 0, 3, 5 without the third.
     expected = (np.log(np.exp([0, 1, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
     assert loss.item() == pytest.approx(expected)

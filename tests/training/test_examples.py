@@ -124,12 +124,21 @@ def test_an_epoch_holds_every_item_once() -> None:
     batches = Batches(23, 2.0, 5, seed=1)
     assert len(batches) == 10
     first, again, second = (
-        [epochs.share(step).tolist() for step in steps]
+        [epochs.items(step).tolist() for step in steps]
         for epochs, steps in ((batches, range(5)), (Batches(23, 2.0, 5, seed=1), range(5)), (batches, range(5, 10)))
     )
     assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(23))
     assert {len(batch) for batch in first} == {4, 5} and first == again != second
     assert len(Batches(3, 1.0, 100, seed=0)) == 1
+
+
+def test_an_epoch_is_shuffled_once_in_an_order_that_follows_from_seed_and_epoch() -> None:
+    batches = Batches(23, 2.0, 5, seed=1)
+    for step in (7, 6, 2, 9):  # a resumed training begins anywhere
+        expected = np.array_split(np.random.default_rng([1, step // 5]).permutation(23), 5)[step % 5]
+        assert batches.items(step).tolist() == expected.tolist()
+    (epoch, order), _ = batches._at, batches.items(8)
+    assert epoch == 1 and batches._at[1] is order
 
 
 def logged(*rows: tuple[int, int, int]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What one of two processes does with its half of a batch, and what must come of it; `dual_cross` starts both."""
+"""What one of two processes does with its part of a batch, and what must come of it; `dual_cross` starts both."""
 
 from typing import Any
 
@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from gnn_encoder.core import distributed
-from gnn_encoder.training.collectives import gather, sum_gradients, sum_value
-from gnn_encoder.training.contrastive import batch_loss, local_share
+from gnn_encoder.training.collectives import gather, shared_rows, sum_gradients, sum_value
+from gnn_encoder.training.contrastive import batch_loss, local_part, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 
+ITEMS = np.arange(5)  # three of them are the first process's, two the second's
 LOSSES = {"query-centric": 0.0, "PAIR's": 0.3}  # alpha
 
 
@@ -40,35 +41,40 @@ def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
 
 
 def loss_of(model: nn.ModuleDict, batch: TrainingBatch, alpha: float = 0.0) -> torch.Tensor:
-    queries, passages = model["query"](inputs(batch.queries, 0)), model["passage"](inputs(batch.passages, 1))
+    asked, places = local_part(batch)
+    queries = model["query"](inputs(batch.queries[asked], 0))
+    passages = model["passage"](inputs(batch.passages[places], 1))
     return batch_loss(queries, passages, batch, examples(), 2.0, alpha=alpha)
 
 
 def exchange() -> dict[str, Any]:
-    """What one of the processes finds with its half of the batch."""
+    """What one of the processes finds with its part of the batch."""
     unused = nn.Parameter(torch.zeros(2))
     losses, gradients = {}, {}
     for name, alpha in LOSSES.items():
         model = models()
-        loss = loss_of(model, batch_of(local_share(np.arange(7))), alpha)  # the seventh is left out
+        loss = loss_of(model, batch_of(ITEMS), alpha)
         loss.backward()
         parameters = list(model.parameters())
         sum_gradients([*parameters, unused])
         losses[name] = sum_value(loss.item())
         gradients[name] = [p.grad for p in parameters]
-    rows = gather(torch.full((2,), distributed.rank()))
-    return {"losses": losses, "gradients": gradients, "unused": unused.grad, "rows": rows}
+    places = local_share(np.array([3, 0, 1, 2, 4]))
+    rows = gather(torch.full((len(places),), distributed.rank() + 1), places, 5)
+    pool = shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank())
+    return {"losses": losses, "gradients": gradients, "unused": unused.grad, "rows": rows, "pool": pool}
 
 
 def check(found: dict[str, Any]) -> None:
     """Loss and gradients are those of one big batch; a parameter that no process used has a zero gradient."""
     for name, alpha in LOSSES.items():
         model = models()
-        loss = loss_of(model, batch_of(np.arange(6)), alpha)
+        loss = loss_of(model, batch_of(ITEMS), alpha)
         loss.backward()
         assert abs(found["losses"][name] - loss.item()) < 1e-12
         for one, parameter in zip(found["gradients"][name], model.parameters(), strict=True):
             assert parameter.grad is not None and float(parameter.grad.abs().max()) > 1e-4
             torch.testing.assert_close(one, parameter.grad, rtol=0, atol=1e-9)
     assert found["unused"].tolist() == [0, 0]
-    assert found["rows"].tolist() == [0, 0, 1, 1], "in the order of ranks"
+    assert found["rows"].tolist() == [1, 1, 2, 1, 2], "each in its place"
+    assert found["pool"][:, 0].tolist() == [0, 1 / 8, 1 + 2 / 8, 1 + 3 / 8, 4 / 8], "windows in turn"

@@ -20,7 +20,7 @@ from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.structure import allow_length
 from gnn_encoder.training.collectives import sum_value
-from gnn_encoder.training.contrastive import Batches, chunks
+from gnn_encoder.training.contrastive import Batches, chunks, local_share
 from gnn_encoder.training.loop import Settings, fit, write_history
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,8 @@ class GeneratorTask:
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
-        parts = [self._texts.batch(items) for items in chunks(self._batches.share(number), PAIRS_AT_A_TIME)]
+        items = local_share(self._batches.items(number))
+        parts = [self._texts.batch(part) for part in chunks(items, PAIRS_AT_A_TIME)]
         tokens = sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in parts)
         everywhere = sum_value(tokens)
         total = 0.0

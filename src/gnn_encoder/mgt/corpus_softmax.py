@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows, spans
 from gnn_encoder.training.examples import Examples
 
@@ -57,16 +56,16 @@ class Pool:
 
 
 def corpus_loss(
-    queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: Tensor | float
+    queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: Tensor | float, *, of: int
 ) -> Tensor:
-    """This rank's share of the batch's mean loss.
+    """The part of the mean loss over a batch of `of` items that some of them, this rank's, have.
 
     Positives count by their weights where they have some, and alike where not.
 
     Args:
         queries: of the items. *Shape:* (b, d).
         passages: of the pool, which holds all positives of the items. *Shape:* (c, d).
-        items: which examples these are, as many on every rank. *Shape:* (b,).
+        items: which examples these are. *Shape:* (b,).
     """
     logits = scale * queries @ passages.T + torch.from_numpy(pool.stands_for).to(passages.device)
     spared = tuple(torch.from_numpy(at).to(passages.device) for at in pool.spared(items, examples))
@@ -75,7 +74,7 @@ def corpus_loss(
     column = torch.from_numpy(np.searchsorted(pool.passages, passage)).to(passages.device)
     row, share = torch.from_numpy(query).to(passages.device), torch.from_numpy(weight).to(passages.device)
     found = (logits.log_softmax(dim=1)[row, column] * share).sum()
-    return -found / (len(items) * distributed.world_size())
+    return -found / of
 
 
 def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[np.float32]]:

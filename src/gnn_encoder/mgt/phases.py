@@ -18,6 +18,7 @@ from gnn_encoder.mgt.params import MGT, Phase, TrainNoGNN
 from gnn_encoder.mgt.start import choose_start, closed_form
 from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision
 from gnn_encoder.models.device import device
+from gnn_encoder.training.contrastive import local_share
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.loop import History, Settings, fit, parameter_group
@@ -212,6 +213,8 @@ def supervise(
         after=after,
         masked=mgt.masking == "mgt" if masked is None else masked,
     )
+    for step in range(len(schedule))[:1]:
+        local_share(schedule[step].items)  # too many processes are told before the training
     return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
 
 

@@ -1,6 +1,7 @@
 """Masked Graph Training (Algorithm 1) in two phases: the GNN on cached embeddings, then encoder and GNN together."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries
+from gnn_encoder.encoding.streaming import WINDOW
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
@@ -21,9 +22,11 @@ from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE, Pool, corpus_loss, pos
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.models.device import device
+from gnn_encoder.training.collectives import shared_rows
 from gnn_encoder.training.contrastive import (
     batch_loss,
     contrastive_step,
+    local_part,
     local_share,
     represent_passages,
     represent_queries,
@@ -38,7 +41,6 @@ from gnn_encoder.training.dev_score import (
 from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
-PASSAGES_AT_A_TIME = 8_192  # passages of the dev pool that are encoded together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,24 +58,26 @@ class Supervision:
         return len(self.schedule)
 
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
-        """This rank's share of the batch of step `number`, and the nodes that are masked because of its fold Q_t."""
+        """The batch of step `number`, of all ranks, and the nodes that are masked because of its fold Q_t."""
         items, masked = self.items(number)
-        generator = np.random.default_rng([self.seed, self.schedule.before + number, distributed.rank()])
-        return draw_batch(self.examples, items, self.negatives, generator), masked
+        return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
 
     def items(self, number: int) -> tuple[Rows, Rows]:
-        """This rank's share of the items of step `number`, and the masked nodes."""
+        """The items of step `number`, and the masked nodes."""
         step = self.schedule[number]
         fold = self.examples.queries[step.fold]
-        return local_share(step.items), self.nodes.masked(fold, self.examples.relevant(fold))
+        return step.items, self.nodes.masked(fold, self.examples.relevant(fold))
 
     def pool(self, number: int, graph: Graph) -> Pool:
-        """The passages that step `number` scores, on all ranks the same."""
+        """The passages that step `number` scores."""
         items = self.schedule[number].items
         queries, (_, positives, _) = self.examples.queries[items], positives_of(self.examples, items)
         retrieved = graph.passages[queries[queries < self.nodes.training]]
-        generator = np.random.default_rng([self.seed, self.schedule.before + number])
-        return Pool.draw(graph.m, np.concatenate([positives, retrieved.reshape(-1)]), WHOLE, SAMPLE, generator)
+        certain = np.concatenate([positives, retrieved.reshape(-1)])
+        return Pool.draw(graph.m, certain, WHOLE, SAMPLE, self._generator(number))
+
+    def _generator(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.schedule.before + number])
 
 
 def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tuple[Subgraph, Rows]:
@@ -121,9 +125,10 @@ class GNNTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-12, on cached embeddings."""
         batch, masked = self._supervision.batch(number)
-        subgraph, position = subgraph_of(self._neighbourhood, batch.passages, masked)
+        asked, places = local_part(batch)
+        subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
         informed = self._informed(self._neighbourhood, subgraph)
-        queries = self._queries[torch.from_numpy(batch.queries)].to(informed.device)
+        queries = self._queries[torch.from_numpy(batch.queries[asked])].to(informed.device)
         loss = batch_loss(queries, informed[position], batch, self._supervision.examples, self._scale)
         loss.backward()
         return loss.item()
@@ -136,8 +141,9 @@ class GNNTask:
         """RR@10 of each sampled dev query, with all queries in the graph. *Shape:* (q,)."""
         dev = self._supervision.dev
         with no_grad_eval(self._gnn):
-            parts = [self._informed(self._deployed, self._deployed.around(rows)) for rows in _parts(dev.pool)]
-        return reciprocal_ranks(self._dev_queries.to(parts[0].device), torch.cat(parts), dev.relevant, own=dev.own)
+            near, columns = self._deployed, self._dev_queries.shape[1]
+            passages = shared_rows(dev.pool, WINDOW, columns, lambda rows: self._informed(near, near.around(rows)))
+        return reciprocal_ranks(self._dev_queries.to(passages.device), passages, dev.relevant, own=dev.own)
 
     def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> Tensor:
         h_q = self._node_queries[torch.from_numpy(subgraph.queries)].to(near.device)
@@ -169,29 +175,32 @@ class CorpusTask(GNNTask):
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
-        loss = self._loss(*self._scored(number), self.scale())
+        loss = self._loss(*self._scored(number, local_share), self.scale())
         loss.backward()
         return loss.item()
 
     @torch.no_grad()
     def calibrate(self) -> None:
         """Let the factor start where the loss of the first batch is least."""
-        scored, start = self._scored(0), self.scale().item()
+        scored, start = self._scored(0, lambda items: items), self.scale().item()
         self.scale.log.fill_(
             math.log(min((start * by for by in FACTORS), key=lambda by: self._loss(*scored, by).item()))
         )
 
-    def _scored(self, number: int) -> tuple[Tensor, Tensor, Pool, Rows]:
-        """The queries of a step, the h'_p that it scores, of which passages these are, and its items."""
-        items, masked = self._supervision.items(number)
+    def _scored(self, number: int, share: Callable[[Rows], Rows]) -> tuple[Tensor, Tensor, Pool, Rows, int]:
+        """The queries of a share of a step, the h'_p and the passages that it scores, its items, the step's size."""
+        everybody, masked = self._supervision.items(number)
         pool = self._supervision.pool(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(self._neighbourhood, pool.passages, masked)
         informed = self._informed(self._neighbourhood, subgraph)
+        items = share(everybody)
         rows = torch.from_numpy(self._supervision.examples.queries[items])
-        return self._queries[rows].to(informed.device), informed, pool, items
+        return self._queries[rows].to(informed.device), informed, pool, items, len(everybody)
 
-    def _loss(self, queries: Tensor, informed: Tensor, pool: Pool, items: Rows, scale: Tensor | float) -> Tensor:
-        return corpus_loss(queries, informed, pool, items, self._supervision.examples, scale)
+    def _loss(
+        self, queries: Tensor, informed: Tensor, pool: Pool, items: Rows, of: int, scale: Tensor | float
+    ) -> Tensor:
+        return corpus_loss(queries, informed, pool, items, self._supervision.examples, scale, of=of)
 
 
 class JointTask:
@@ -225,9 +234,10 @@ class JointTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Algorithm 1, lines 7-11."""
         batch, masked = self._supervision.batch(number)
-        subgraph, position = subgraph_of(self._neighbourhood, batch.passages, masked)
+        asked, places = local_part(batch)
+        subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
         encoder, texts, size = self._given.encoder, self._texts, self._given.mgt.joint.chunk_size
-        queries = represent_queries(encoder, texts, batch.queries, size)
+        queries = represent_queries(encoder, texts, batch.queries[asked], size)
         passages = represent_passages(encoder, texts, subgraph.passages, size)
         sides = [queries, passages]
         h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
@@ -245,17 +255,19 @@ class JointTask:
     def evaluate(self) -> float:
         """Dev RR@10 with all queries in the graph, by the encoder being trained, except for Eq. 6's cached passages."""
         dev, encoder, batch_tokens = self._supervision.dev, self._given.encoder, self._given.batch_tokens
+
+        def informed(rows: Rows) -> Tensor:
+            subgraph = self._deployed.around(rows)
+            h_q = embed_queries(encoder, self._node_texts.query_tokens, batch_tokens, subgraph.queries)
+            h_p = embed_passages(encoder, self._given.passages, batch_tokens, rows)
+            sides = (torch.from_numpy(side).to(device()) for side in (h_p, h_q))
+            return self._deployed.passages_informed(self._gnn, subgraph, *sides)
+
         with no_grad_eval(encoder):
-            asked = embed_queries(encoder, self._given.dev_queries, batch_tokens, dev.queries)
-            queries, parts = torch.from_numpy(asked).to(device()), []
-            for rows in _parts(dev.pool):
-                subgraph = self._deployed.around(rows)
-                h_q = embed_queries(encoder, self._node_texts.query_tokens, batch_tokens, subgraph.queries)
-                h_p = embed_passages(encoder, self._given.passages, batch_tokens, rows)
-                parts.append(
-                    self._deployed.passages_informed(self._gnn, subgraph, _on(queries, h_p), _on(queries, h_q))
-                )
-        return float(reciprocal_ranks(queries, torch.cat(parts), dev.relevant, own=dev.own).mean())
+            queries = embed_queries(encoder, self._given.dev_queries, batch_tokens, dev.queries)
+            passages = shared_rows(dev.pool, WINDOW, encoder.dimension, informed)
+        ranks = reciprocal_ranks(torch.from_numpy(queries).to(device()), passages, dev.relevant, own=dev.own)
+        return float(ranks.mean())
 
 
 class NoGNNTask:
@@ -279,11 +291,3 @@ class NoGNNTask:
         given = self._given
         read = Views(inputs=alone(given.encoder, given.passages))
         return retrieval_score(given.encoder, self._supervision.dev, given.dev_queries, read, given.batch_tokens)
-
-
-def _on(like: Tensor, values: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(values).to(like.device)
-
-
-def _parts(rows: Rows) -> list[Rows]:
-    return [rows[first : first + PASSAGES_AT_A_TIME] for first in range(0, len(rows), PASSAGES_AT_A_TIME)]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
@@ -108,57 +108,60 @@ def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_siz
 def batch_loss(
     queries: Tensor, passages: Tensor, batch: TrainingBatch, examples: Examples, scale: float, *, alpha: float = 0.0
 ) -> Tensor:
-    """This rank's share of the batch's mean loss. The passages of all ranks are negatives of each query.
+    """The part of the batch's mean loss that this rank's queries have. All passages of the batch are negatives of each.
 
     L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
     With soft targets and their weight lambda, L_Q is (1 - lambda) L_Q + lambda L_T.
 
-    *Shape:* queries (b, d), passages (b * (1 + negatives), d), with the same b on every rank.
+    Args:
+        queries, passages: embeddings of what `local_part` gives this rank of the batch.
+
+    *Shape:* queries (q, d), passages (q * (1 + negatives), d).
     """
-    everything = gather(passages)
+    asked, places = local_part(batch)
+    everything = gather(passages, places, len(batch.passages))
     scores = scale * queries @ everything.T
-    rows = gather(torch.from_numpy(batch.passages).to(passages.device)).cpu().numpy()
-    masked = torch.from_numpy(examples.is_spared(batch.queries[:, None], rows)).to(scores.device)
-    first = distributed.rank() * len(batch.passages)
-    positive = torch.arange(first, first + len(batch.queries), device=scores.device)
+    masked = torch.from_numpy(examples.is_spared(batch.queries[asked, None], batch.passages)).to(scores.device)
+    positive = torch.from_numpy(asked).to(scores.device)
     if batch.targets is None:
         loss = contrastive_loss(scores, positive, masked)
     else:
-        own = first + own_columns(*batch.targets.shape, device=scores.device)
-        loss = _taught_loss(scores, positive, masked, own, batch)
+        own = torch.from_numpy(batch.own(asked)).to(scores.device)
+        loss = _taught_loss(scores, positive, masked, own, batch.targets[asked], batch.teacher_weight)
     if alpha > 0:
         to_passages = scale * passages[: len(queries)] @ everything.T
         to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
         loss = (1 - alpha) * loss + alpha * passage_centric_loss(to_passages, to_queries, positive, masked)
-    return loss / (len(queries) * distributed.world_size())
+    return loss / len(batch.queries)
 
 
-def _taught_loss(scores: Tensor, positive: Tensor, masked: Tensor, own: Tensor, batch: TrainingBatch) -> Tensor:
-    """(1 - lambda) L_Q + lambda L_T. *Shape:* scores, masked (b, all ranks' passages), positive (b,), own (b, each)."""
-    targets = torch.from_numpy(batch.targets).to(scores.device)
+def _taught_loss(
+    scores: Tensor, positive: Tensor, masked: Tensor, own: Tensor, targets: Scores, weight: float
+) -> Tensor:
+    """(1 - lambda) L_Q + lambda L_T. *Shape:* scores, masked (q, passages), positive (q,), own, targets (q, each)."""
     # Many of the passages that the teacher weighs are relevant. So L_Q has the others of the batch as negatives.
     labelled = contrastive_loss(scores, positive, masked.scatter(1, own, True))
-    taught = distillation_loss(scores.gather(1, own), targets)
-    return (1 - batch.teacher_weight) * labelled + batch.teacher_weight * taught
-
-
-def own_columns(queries: int, each: int, *, device: torch.device) -> Tensor:
-    """Where a batch holds each query's own passages, the positive first. *Shape:* (queries, each)."""
-    rest = queries + torch.arange(queries * (each - 1), device=device).view(queries, each - 1)
-    return torch.cat([torch.arange(queries, device=device).unsqueeze(1), rest], dim=1)
+    taught = distillation_loss(scores.gather(1, own), torch.from_numpy(targets).to(scores.device))
+    return (1 - weight) * labelled + weight * taught
 
 
 def local_share(items: Rows) -> Rows:
-    """This rank's part of a batch. All ranks get equally many items; the remainder of the division is left out."""
-    size = len(items) // distributed.world_size()
-    if size == 0:
+    """This rank's part of a batch; the parts of two ranks differ by at most one item."""
+    ranks = distributed.world_size()
+    if len(items) < ranks:
         raise UserError(
-            f"a batch of {len(items)} queries is too small for {distributed.world_size()} processes; raise this "
-            "stage's batch_size in params.yaml, or start fewer processes"
+            f"a batch of {len(items)} queries is too small for {ranks} processes; raise this stage's batch_size in "
+            "params.yaml, or start fewer processes"
         )
-    first = distributed.rank() * size
-    return items[first : first + size]
+    return np.array_split(items, ranks)[distributed.rank()]
+
+
+def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
+    """The places of this rank's queries in a batch, and of the passages that were drawn for them, positives first."""
+    asked = local_share(np.arange(len(batch.queries)))
+    own = batch.own(asked)
+    return asked, np.concatenate([own[:, 0], own[:, 1:].reshape(-1)])
 
 
 class Batches:
@@ -170,34 +173,36 @@ class Batches:
     """
 
     def __init__(self, items: int, epochs: float, batch_size: int, seed: int) -> None:
-        self._items, self._epochs, self._batch_size, self._seed = items, epochs, batch_size, seed
-        self._per_epoch = len(self._epoch(0))
+        self._items, self._epochs, self._seed = items, epochs, seed
+        self._per_epoch = max(1, round(items / batch_size))
+        self._at: tuple[int, Rows] = (-1, np.empty(0, dtype=np.int32))  # an epoch and its order, which is made once
+        local_share(np.arange(items // self._per_epoch))  # the smallest batch; an error is told before the training
 
     def __len__(self) -> int:
         return steps_of(self._epochs, self._per_epoch)
 
-    def share(self, number: int) -> Rows:
-        """The items of one step that are this rank's."""
+    def items(self, number: int) -> Rows:
+        """The items of one step: those of an epoch, shuffled, are split into batches of nearly the same size."""
         epoch, within = divmod(number, self._per_epoch)
-        return local_share(self._epoch(epoch)[within])
+        if epoch != self._at[0]:
+            narrow = np.arange(self._items, dtype=np.int32 if self._items < 2**31 else np.int64)
+            self._at = (epoch, np.random.default_rng([self._seed, epoch]).permutation(narrow))
+        size, larger = divmod(self._items, self._per_epoch)
+        first = within * size + min(within, larger)
+        return self._at[1][first : first + size + (within < larger)].astype(np.int64)
 
     def draw(self, examples: Examples, number: int, negatives: int) -> TrainingBatch:
-        """What this rank trains on in one step."""
-        generator = np.random.default_rng([self._seed, number, distributed.rank()])
-        return draw_batch(examples, self.share(number), negatives, generator)
-
-    def _epoch(self, epoch: int) -> list[Rows]:
-        """All items, shuffled and split into batches of about `batch_size`."""
-        order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
-        return np.array_split(order, max(1, round(self._items / self._batch_size)))
+        """What all ranks together train on in one step."""
+        return draw_batch(examples, self.items(number), negatives, np.random.default_rng([self._seed, number]))
 
 
 def contrastive_step(
     encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, chunk_size: int, alpha: float = 0.0
 ) -> float:
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
-    queries = represent_queries(encoder, texts, batch.queries, chunk_size)
-    parts = [texts.passages_of(batch, part) for part in chunks(np.arange(len(batch.passages)), chunk_size)]
+    asked, places = local_part(batch)
+    queries = represent_queries(encoder, texts, batch.queries[asked], chunk_size)
+    parts = [texts.passages_of(batch, part) for part in chunks(places, chunk_size)]
     passages = texts.represented(encoder.encode_passages, parts)
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.streaming import encode_by_length
@@ -20,7 +19,7 @@ from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.structure import allow_length
-from gnn_encoder.training.contrastive import Batches, chunks
+from gnn_encoder.training.contrastive import Batches, chunks, local_part
 from gnn_encoder.training.dev_score import reranking_score
 from gnn_encoder.training.examples import Examples, TrainingBatch, examples_from_candidates, to_examples
 from gnn_encoder.training.losses import contrastive_loss
@@ -90,28 +89,29 @@ class CrossEncoderTask:
         # A query without candidates gets random passages; those that happen to be relevant are left out.
         left_out = self._examples.is_spared(batch.asked, batch.passages)
         left_out[: len(batch.queries)] = False
-        return (self._pointwise if self._settings.loss == "pointwise" else self._listwise)(batch, left_out)
+        loss = self._pointwise if self._settings.loss == "pointwise" else self._listwise
+        return loss(batch, left_out)
 
     def _pointwise(self, batch: TrainingBatch, left_out: Bools) -> float:
-        rows = np.flatnonzero(~left_out)
+        _, places = local_part(batch)
+        rows = places[~left_out[places]]
         labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32))
         losses = []
         for part in chunks(np.arange(len(rows)), PAIRS_AT_A_TIME):
             logits = self._logits(batch, rows[part])
             loss = F.binary_cross_entropy_with_logits(logits, labels[part].to(logits.device), reduction="sum")
-            losses.append(self._backward(loss, of=len(rows)))
+            losses.append(self._backward(loss, of=int((~left_out).sum())))
         return sum(losses)
 
     def _listwise(self, batch: TrainingBatch, left_out: Bools) -> float:
-        count = len(batch.queries)
-        rows = np.arange(len(batch.passages))
-        lists = np.column_stack([rows[:count], rows[count:].reshape(count, -1)])
+        asked, _ = local_part(batch)
+        lists = batch.own(asked)
         losses = []
-        for part in chunks(np.arange(count), max(1, PAIRS_AT_A_TIME // lists.shape[1])):
+        for part in chunks(np.arange(len(lists)), max(1, PAIRS_AT_A_TIME // lists.shape[1])):
             logits = self._logits(batch, lists[part].reshape(-1)).view(len(part), -1)
             positive = torch.zeros(len(part), dtype=torch.long, device=logits.device)
             masked = torch.from_numpy(left_out[lists[part]]).to(logits.device)
-            losses.append(self._backward(contrastive_loss(logits, positive, masked), of=count))
+            losses.append(self._backward(contrastive_loss(logits, positive, masked), of=len(batch.queries)))
         return sum(losses)
 
     def _logits(self, batch: TrainingBatch, rows: Rows) -> torch.Tensor:
@@ -122,7 +122,7 @@ class CrossEncoderTask:
 
     @staticmethod
     def _backward(loss: torch.Tensor, of: int) -> float:
-        """Add the gradient of a part of a sum over `of` items of this rank's."""
-        share = loss / (of * distributed.world_size())
+        """Add the gradient of a part of a sum over `of` items of the batch."""
+        share = loss / of
         share.backward()
         return share.item()

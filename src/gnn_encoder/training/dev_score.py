@@ -1,6 +1,6 @@
 """The dev score of an encoder while it trains: RR@10 of the dev sample, by retrieval or by reranking."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,15 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import logits_of
 from gnn_encoder.encoding.streaming import WINDOW, encode_rows
 from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training.collectives import shared_rows
 from gnn_encoder.training.dev import DevSample
 
 DEPTH = 10
@@ -41,13 +43,7 @@ def retrieval_score(
     rows = (sample.pool[:, None] * read.count + np.arange(read.count)).reshape(-1)
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
-        parts = [
-            encode_rows(
-                read.inputs, rows[first : first + WINDOW], encoder.encode_passages, batch_tokens, encoder.dimension
-            )
-            for first in range(0, len(rows), WINDOW)
-        ]
-    vectors = torch.from_numpy(np.concatenate(parts)).to(device())
+        vectors = encode_together(read.inputs, rows, encoder.encode_passages, batch_tokens, encoder.dimension)
     of_queries = torch.from_numpy(asked).to(device())
     sides = of_queries, vectors, sample.relevant
     return float(reciprocal_ranks(*sides, own=sample.own, views=read.count, pool=read.pool).mean())
@@ -65,8 +61,8 @@ def reranking_score(
     """RR@10 of the sampled queries, each of which ranks its own passages of a DEV_CANDIDATES table by M_ce."""
     pairs = Inputs.of_table(candidates, queries, passages, model.template, max_length)
     with no_grad_eval(model):
-        logits = logits_of(model, pairs, batch_tokens)
-    return reranked_reciprocal_rank(candidates.with_columns(score=logits))
+        logits = encode_together(pairs, np.arange(len(pairs)), model.column_of_logits, batch_tokens, 1)
+    return reranked_reciprocal_rank(candidates.with_columns(score=logits[:, 0].cpu().numpy()))
 
 
 def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
@@ -104,6 +100,13 @@ def reciprocal_ranks(
         hits = np.take_along_axis(relevant[first : first + QUERIES_AT_A_TIME], top, axis=1)
         ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))
     return np.concatenate(ranks)
+
+
+def encode_together(
+    inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int, columns: int
+) -> Tensor:
+    """As `encode_rows`, of rows that are the same on all ranks, which share their windows. *Shape:* (n, columns)."""
+    return shared_rows(rows, WINDOW, columns, lambda part: encode_rows(inputs, part, encode, batch_tokens, columns))
 
 
 @contextmanager

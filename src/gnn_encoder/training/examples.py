@@ -107,12 +107,18 @@ class Examples:
         if self.weights is None:
             return self.positives.draw(items, 1, generator)[:, 0]
         offsets = self.positives.offsets
-        total = np.concatenate([[0.0], np.cumsum(self.weights)])
+        total = self._total_weights
         first, last = total[offsets[items]], total[offsets[items + 1]]
         drawn = np.searchsorted(total, first + generator.random(len(items)) * (last - first), side="right") - 1
         # Rounding can carry a draw into the next item's list.
         chosen: Rows = self.positives.values[drawn.clip(offsets[items], offsets[items + 1] - 1)]
         return chosen
+
+    @cached_property
+    def _total_weights(self) -> NDArray[np.float64]:
+        """The sum of the weights before each positive, and of all."""
+        assert self.weights is not None
+        return np.concatenate([[0.0], np.cumsum(self.weights)])
 
     def weighed(self, counts: pl.DataFrame) -> Self:
         """These examples with counts as weights: what was logged n times is drawn n times as often.
@@ -253,6 +259,12 @@ class TrainingBatch:
         """The query that each passage was drawn for, as positive or hard negative. *Shape:* as `passages`."""
         n_negatives = len(self.passages) // len(self.queries) - 1
         return np.concatenate([self.queries, np.repeat(self.queries, n_negatives)])
+
+    def own(self, asked: Rows) -> Rows:
+        """Where `passages` has what was drawn for some of the queries, positives first. *Shape:* (q,) -> (q, each)."""
+        n_negatives = len(self.passages) // len(self.queries) - 1
+        others = len(self.queries) + asked[:, None] * n_negatives + np.arange(n_negatives)
+        return np.concatenate([asked[:, None], others], axis=1)
 
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:

@@ -179,6 +179,7 @@ class _Run:
 
     def evaluate(self) -> None:
         score = self.task.evaluate()
+        score = sum_value(score if distributed.is_first() else 0.0)  # ranks that differ in a bit must stop together
         self.history.append({"phase": self.settings.name, "step": self.step, "loss": None, "dev_rr10": score})
         log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.title, self.step, len(self.task), score)
         if self.best is None or score > self.best:
