@@ -7,15 +7,17 @@ relevant ones. Relevant are the judged passages or, in data that are judged by a
 from functools import partial
 
 import polars as pl
+import pyarrow as pa
 
 from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_answered
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs, with_rows
 from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QRELS, read_table
 from gnn_encoder.core.runs import read_run, write_ranking
-from gnn_encoder.core.storage.tables import candidates_table, read_column, write_table
+from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.systems import LEXICAL, UNTOUCHED
 from gnn_encoder.training.dev import candidates_of, sample_queries
@@ -28,9 +30,10 @@ def main(stage: Stage) -> None:
     index = BM25Index.build(project.PASSAGES, params.bm25)
     index.save(stage.unfinished(project.index(LEXICAL)))
     asked = read_column(project.queries("train"), "text").to_pylist()
-    found = pl.DataFrame(candidates_table(*index.search(asked, params.bm25.depth)))
-    pairs = relevant_pairs(*project.tables("train"))
-    found = Identical.read(project.IDENTICAL, "train").distinct(found, pairs)
+    identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
+    search = partial(index.search, depth=params.bm25.depth)
+    parts = find_candidates(search, asked, stage.work, identical, pairs, label="bm25: candidates")
+    found = pl.DataFrame(pa.concat_tables(parts))
     write_table(runs / "examples.parquet", EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:
         table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)

@@ -50,7 +50,7 @@ def main(stage: Stage) -> None:
     write_json(stage.scratch / "similarity.json", similarity)
     write_png(plots / "pair" / "similarity.png", [similarity_panel(similarity)])
     for system in known.of_kind("views"):  # Dual-Cross-Encoder's Table 6 and Figures 2 to 4
-        curve, levels = views_curve(system, stage.params, stage.work), views_by_diversity(system, stage.params)
+        curve, levels = views_curve(system, stage.params), views_by_diversity(system, stage.params)
         log_tables([views_table(curve), diversity_table(levels)])
         for folder in (stage.scratch / system, plots / system):
             folder.mkdir(parents=True, exist_ok=True)

@@ -7,11 +7,11 @@ import polars as pl
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES, TARGETS
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import read_candidates, write_table
+from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.teaching import teacher_scores
-from gnn_encoder.training.denoise import Ranks, denoise, spread
+from gnn_encoder.training.denoise import Ranks, denoise, read_top, spread
 from gnn_encoder.training.dev import sample_queries
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def main(stage: Stage) -> None:
     """Score the candidates and apply the thresholds."""
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
-    candidates = pl.DataFrame(read_candidates(project.CANDIDATES))
+    candidates = read_top(project.CANDIDATES, settings.range_max)
     ranks = Ranks(settings.range_min, settings.range_max, settings.candidates)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())

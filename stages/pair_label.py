@@ -2,25 +2,28 @@
 
 import logging
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import candidates_table, count_rows, read_candidates, write_table
+from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.teaching import teacher_scores
 from gnn_encoder.pipeline.training import train_cross_encoder
-from gnn_encoder.training.denoise import Ranks
+from gnn_encoder.training.denoise import Ranks, read_top
 
 
 def main(stage: Stage) -> None:
@@ -36,16 +39,19 @@ def main(stage: Stage) -> None:
         ranks = Ranks(0, pair.depth, pair.candidates)
         return lambda lists: teacher_scores(lists, queries, stage.work / part, ranks, params, **how)
 
-    candidates, pairs = pl.DataFrame(read_candidates(project.CANDIDATES)), relevant_pairs(*project.tables("train"))
+    top = pair.depth if pair.pseudo_labels else None
+    candidates, pairs = read_top(project.CANDIDATES, top), relevant_pairs(*project.tables("train"))
     examples, counts = label_labelled(candidates, pairs, pair, scored_in("labelled", queries))
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
         vectors = embed_table("retriever", queries, params.encoder)
-        found = exact_top_k(project.embeddings("retriever"), vectors, pair.depth, name="pair.depth")
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
-        candidates = identical.distinct(pl.DataFrame(candidates_table(*found)), hidden)
+        matrix = project.embeddings("retriever")
+        find = partial(exact_top_k, matrix, k=pair.depth, name="pair.depth")
+        parts = find_candidates(find, vectors, stage.work / "candidates", identical, hidden, label="search")
+        candidates = pl.DataFrame(pa.concat_tables(parts))
         pretraining, quality = label_unlabelled(candidates, hidden, pair, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)

@@ -165,9 +165,7 @@ def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             call_stage("train_dual_cross", system)
             call_stage("encode_views" if system == "dual_cross" else "cache_passages", system)
             call_stage("build_index", system)
-        work = Path("work")
-        work.mkdir()
-        stage("compare")["views_curve"]("dual_cross", load_params(), work).write_csv("curve.csv")
+        stage("compare")["views_curve"]("dual_cross", load_params()).write_csv("curve.csv")
     return folder
 
 

@@ -121,5 +121,5 @@ def test_measures_of_views_are_of_other_passages_than_the_query(tmp_path: Path) 
         return {"RR@10": 1.0}
 
     queries = np.array([[1, 0]], dtype=np.float32)
-    found = measure_views(tmp_path / "views", queries, judge, own, depth=2, pool=Pool(), work=tmp_path)
+    found = measure_views(tmp_path / "views", queries, judge, own, depth=2, pool=Pool())
     assert seen == [[2, 0]] * 2 + [[0, 2]] and found["views"].to_list() == [1, 2, 2]

@@ -83,7 +83,7 @@ def test_top_equals_a_full_sort() -> None:
     scores = np.random.default_rng(0).integers(0, 6, size=300).astype(np.float32)
     expected = sorted((i for i in range(300) if scores[i] > 0), key=lambda i: (-scores[i], i))
     for depth in (1, 2, 50, 249, 300, 1000):
-        rows, values = top(scores, depth)
+        rows, values = top(np.flatnonzero(scores), scores[scores > 0], depth)
         assert rows.tolist() == expected[:depth]
         assert values.tolist() == scores[expected[:depth]].tolist()
 
@@ -145,3 +145,19 @@ def test_a_corpus_without_words(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
     with pytest.raises(UserError, match="no passage has a word besides stop words"):
         BM25Index.build(path, BM25(k1=0.9, b=0.4, depth=2, stop_words="english", stemmer=None))
+
+
+def test_many_queries_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of a few letters: all scores are compared with those that bm25s itself adds up, and many tie."""
+    generator = np.random.default_rng(3)
+    drawn = [[f"w{word}" for word in (generator.integers(1, 40, size=6) ** 2 // 40)] for _ in range(400)]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", [("", " ".join(one)) for one in drawn]), SECTION)
+    queries = [" ".join(one[:4]) for one in drawn[::3]]
+    monkeypatch.setattr("gnn_encoder.index.bm25.FEWEST", 1)
+    rows, scores = index.search(queries, 20)
+    for i, ids in enumerate(index.tokenizer.streaming_tokenize(queries, update_vocab=False, allow_empty=False)):
+        every = index.index.get_scores_from_ids(ids)
+        expected = np.lexsort((np.arange(len(every)), -every))[:20]
+        expected = expected[every[expected] > 0]
+        assert rows[i, : len(expected)].tolist() == expected.tolist() and (rows[i, len(expected) :] == -1).all()
+        assert scores[i, : len(expected)].tolist() == every[expected].tolist()

@@ -3,23 +3,26 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import faiss
 import numpy as np
 import pytest
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage import arrays
 from gnn_encoder.core.view_pool import Pool
+from gnn_encoder.index import exact
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill
-from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.index.exact import _Faiss, _Torch, exact_top_k
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import search_views
 
 Save = Callable[..., Path]
 VIEWS = 3
+CPU = _Faiss()
 
 
 def brute_force(matrix: np.ndarray, queries: np.ndarray, k: int, views: int = VIEWS) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +138,7 @@ def test_an_index_knows_its_views(folder: Path, matrix: np.ndarray, queries: np.
 @pytest.mark.parametrize("views", [1, 2, 3])
 @pytest.mark.parametrize("block_rows", [1, 50, 65_536])
 @pytest.mark.parametrize("k", [1, 130, 150])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (_Torch("cpu"), "float32")])
 def test_streaming_against_brute_force_with_ties(
     save_matrix: Save,
     matrix: np.ndarray,
@@ -143,15 +146,31 @@ def test_streaming_against_brute_force_with_ties(
     views: int,
     block_rows: int,
     k: int,
+    engine: _Faiss | _Torch,
     dtype: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
+    monkeypatch.setattr(exact, "_engine", lambda: engine)
+    monkeypatch.setattr(exact, "SCORES", 700)  # of all queries with some passages
     folder = save_matrix(matrix.astype(dtype), views=VIEWS)
     rows, scores = exact_top_k(folder, queries, k, views=views)
     expected_rows, expected_scores = brute_force(matrix, queries, k, views)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
+
+
+def test_a_curve_of_views_is_the_searches_one_by_one(
+    save_matrix: Save, matrix: np.ndarray, queries: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "READ_ROWS", 50)
+    monkeypatch.setattr(exact, "MERGE_ENTRIES", 20 * 11)  # eleven queries at a time
+    folder = save_matrix(matrix, views=VIEWS)
+    ways = [(views, Pool(kind)) for views in range(1, VIEWS + 1) for kind in get_args(PoolKind)]
+    for (views, pool), (rows, scores) in zip(ways, exact.ways_top_k(folder, queries, 20, ways), strict=True):
+        expected = exact_top_k(folder, queries, 20, views=views, pool=pool)
+        np.testing.assert_array_equal(rows, expected[0])
+        np.testing.assert_array_equal(scores, expected[1])
 
 
 # --- the mean ---------------------------------------------------------------------------------------------------------

@@ -18,11 +18,12 @@ from gnn_encoder.core.records import QUERIES
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_part, write_table
+from gnn_encoder.core.windows import Numbers, resume_windows
 from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import prefetch, prepare_rows, resume_windows
+from gnn_encoder.encoding.streaming import prefetch, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 
@@ -30,7 +31,7 @@ WINDOW = 2_048  # passages that are sorted and processed together; a kill loses 
 # Batches that are encoded one by one but decoded together on a CPU. A step of the decoder computes one token per query,
 # and the queries of a single batch are too few to keep its cores busy.
 TOGETHER = 4
-Windows = Callable[[list[int]], Iterator[tuple[int, pa.Table]]]  # the tables of some windows, with their numbers
+Windows = Callable[[Numbers], Iterator[tuple[int, pa.Table]]]  # the tables of some windows, with their numbers
 
 
 def sampling(model: QueryGenerator, *, seed: int, views: int, top_k: int, query_length: int) -> Sampling:
@@ -65,7 +66,7 @@ def generate_queries(
     inputs = Inputs.singles(tokens, model.template, passage_length)
     together = batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
 
-    def generate(windows: list[int]) -> Iterator[tuple[int, pa.Table]]:
+    def generate(windows: Numbers) -> Iterator[tuple[int, pa.Table]]:
         read = prefetch(lambda window: prepare_rows(inputs, _rows_of(window, len(tokens)), together), windows)
         for window, prepared in read:
             rows = _rows_of(window, len(tokens))
@@ -120,7 +121,7 @@ def choose_queries(
     passages = len(embeddings)
     assert len(tokens) == passages * generated
 
-    def choose(windows: list[int]) -> Iterator[tuple[int, pa.Table]]:
+    def choose(windows: Numbers) -> Iterator[tuple[int, pa.Table]]:
         for window in windows:
             part = _rows_of(window, passages)
             rows = np.arange(part[0] * generated, (part[-1] + 1) * generated)

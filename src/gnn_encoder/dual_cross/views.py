@@ -1,9 +1,7 @@
 """Generated queries: views of passages (Eq. 9, 10), how good they are, and what pre-training learns from (3.5)."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -15,14 +13,13 @@ from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage.arrays import ArrayManifest, Origin, read_manifest
-from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.encoding.corpus import write_blocks
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.index.exact import exact_top_k
+from gnn_encoder.index.exact import ways_top_k
 from gnn_encoder.index.views import iterate_views
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.dev_score import Views
@@ -101,12 +98,12 @@ def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: O
 
 
 def measure_views(
-    matrix: Path, queries: Matrix, judge: Judge, identical: Identical, *, depth: int, pool: Pool, work: Path
+    matrix: Path, queries: Matrix, judge: Judge, identical: Identical, *, depth: int, pool: Pool
 ) -> pl.DataFrame:
     """A row of measures with only the first view of each passage, with its first two, and so on.
 
-    The search is exact (section 5.1, Table 6). With several views there is a row for each way to pool them; one view
-    has its own score in all of them.
+    The search is exact (section 5.1, Table 6), and reads the matrix once for all rows. With several views there is a
+    row for each way to pool them; one view has its own score in all of them.
 
     Args:
         matrix: the matrix of views. *Shape:* (passages * stored views, d).
@@ -114,19 +111,15 @@ def measure_views(
         identical: tells what the queries are themselves, which they do not find.
         depth: passages to retrieve per query.
         pool: settings of the pools that have some.
-        work: scratch folder; rows that an interrupted run measured are kept there.
     """
-    stored, rows = read_manifest(matrix), []
-    pools = [replace(pool, kind=kind) for kind in get_args(PoolKind)]
-    for views in range(1, stored.views + 1):
-        for one in pools if views > 1 else pools[:1]:
-            kept = work / f"views-{one.kind}-{views}.json"
-            if not kept.exists():
-                find = partial(exact_top_k, matrix, queries, views=views, pool=one)
-                found, _ = identical.search(find, depth, stored.shape[0] // stored.views)
-                write_json(kept, {"views": views, "pool": one.kind, **judge(found)})
-            rows.append(json.loads(kept.read_text()))
-    return pl.DataFrame(rows)
+    stored, kinds = read_manifest(matrix), get_args(PoolKind)
+    counted = [(1, kinds[:1]), *((views, kinds) for views in range(2, stored.views + 1))]
+    ways = [(views, replace(pool, kind=kind)) for views, kinds in counted for kind in kinds]
+    n_passages = stored.shape[0] // stored.views
+    found = ways_top_k(matrix, queries, min(depth + identical.most, n_passages), ways)
+    rankings = (identical.without_own(*one, depth)[0] for one in found)
+    rows = zip(ways, map(judge, rankings), strict=True)
+    return pl.DataFrame([{"views": views, "pool": one.kind, **values} for (views, one), values in rows])
 
 
 def generated_examples(

@@ -13,8 +13,9 @@ from torch import Tensor
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
 from gnn_encoder.core.storage.tables import write_part
+from gnn_encoder.core.windows import resume_windows
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows, resume_windows
+from gnn_encoder.encoding.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 

@@ -7,8 +7,10 @@ What a word is says `core/words.py`. A passage d scores, for a query q (Kamphuis
 
 import json
 import logging
+import os
 from array import array
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +31,7 @@ from gnn_encoder.core.words import words
 from gnn_encoder.index.params import BM25, Stemmer, StopWords
 
 ANALYSIS = "analysis.json"
+FEWEST = 64  # queries of a thread
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 
@@ -116,27 +119,64 @@ class BM25Index:
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
-        asked = self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False)
-        bar = tqdm(asked, total=len(texts), desc="bm25: search", unit=" queries", delay=2)
-        for i, ids in enumerate(bar):
-            rows, values = top(self.index.get_scores_from_ids(ids), depth)
-            passages[i, : len(rows)] = rows
-            scores[i, : len(rows)] = values
+        asked = list(self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False))
+        threads = max(1, min(os.cpu_count() or 1, len(asked) // FEWEST))
+        bar = tqdm(total=len(texts), desc="bm25: search", unit=" queries", delay=2)
+
+        def search_some(first: int) -> None:
+            room = np.zeros(self.passages, dtype=np.float32)
+            for i in range(first, len(asked), threads):
+                rows, values = self._best(asked[i], depth, room)
+                passages[i, : len(rows)], scores[i, : len(rows)] = rows, values
+                bar.update()
+
+        with bar, ThreadPoolExecutor(threads) as pool:  # NumPy lets other threads run while it works on whole lists
+            list(pool.map(search_some, range(threads)))
         return passages, scores
 
+    def _best(
+        self, ids: list[int], depth: int, room: NDArray[np.float32]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Rows and scores of the best passages for a query's words, best first.
 
-def top(scores: NDArray[np.float32], depth: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Positions and values of the `depth` largest positive scores, best first, ties by position.
+        Only the passages in the words' lists are touched. A list's own passages bound the last place from below, and so
+        few of the next list are kept; the shortest, whose word is the rarest and scores highest, comes first.
 
-    *Shape:* (passages,) -> (at most depth,) twice.
-    """
-    rows = np.flatnonzero(scores)
-    if len(rows) > depth:
-        # All rows that tie with the last one are kept: the stable sort below decides which of them are cut.
-        lowest = np.partition(scores[rows], -depth)[-depth]
-        rows = rows[scores[rows] >= lowest]
-    rows = rows[np.argsort(-scores[rows], kind="stable")[:depth]]
-    return rows, scores[rows]
+        Args:
+            room: zeros, which it is filled with again. *Shape:* (passages,).
+        """
+        data, indices, ends = (np.asarray(self.index.scores[name]) for name in ("data", "indices", "indptr"))
+        asked, lists = np.asarray(ids, dtype=np.intp), []
+        for first, last in zip(ends[asked].tolist(), ends[asked + 1].tolist(), strict=True):
+            lists.append(indices[first:last].astype(np.intp))
+            room[lists[-1]] = room.take(lists[-1]) + data[first:last]
+        lowest, found = np.float32(0), [(np.empty(0, dtype=np.intp), room[:0])]
+        for rows in sorted(lists, key=len):
+            scores = room.take(rows)
+            room[rows] = 0  # a passage in a later list too is found once
+            kept = np.flatnonzero(scores >= lowest) if lowest else np.flatnonzero(scores)
+            found.append((rows[kept], scores[kept]))
+            if len(kept) > depth:
+                lowest = _last(found[-1][1], depth)
+        rows, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return top(rows, scores, depth)
+
+
+def top(
+    rows: NDArray[np.intp], scores: NDArray[np.float32], depth: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The passages with the `depth` largest scores, best first, ties by row. *Shape:* (n,) both -> (<= depth,) both."""
+    if len(rows) > depth:  # all rows that tie with the last one are kept: the sort decides which of them are cut
+        kept = scores >= _last(scores, depth)
+        rows, scores = rows[kept], scores[kept]
+    order = np.lexsort((rows, -scores))[:depth]
+    return rows[order], scores[order]
+
+
+def _last(scores: NDArray[np.float32], depth: int) -> np.float32:
+    """The `depth`-th largest."""
+    found: np.float32 = np.partition(scores, -depth)[-depth]
+    return found
 
 
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:

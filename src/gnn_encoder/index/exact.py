@@ -4,7 +4,8 @@ The score of a passage with several views is what `Pool` makes of theirs, by def
 Eq. 11).
 """
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, read_manifest, row_not_finite
 from gnn_encoder.core.view_pool import BEST, Pool
-from gnn_encoder.index.views import MERGE_ENTRIES, best_views, by_score_then_row, iterate_views
+from gnn_encoder.index.keys import Keys, least, of_scores, once, pack, unpack
+from gnn_encoder.index.views import MERGE_ENTRIES, iterate_views
+
+SCORES = 2**25  # scores of a block that become keys on a GPU at a time: 256 MiB, and four times that on the way
+Way = tuple[int, Pool]  # how many views of each passage count, the first ones, and what makes its score of theirs
 
 
 def exact_top_k(
@@ -41,12 +46,19 @@ def exact_top_k(
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
     """
+    way = views or read_manifest(embeddings_folder).views, pool
+    return ways_top_k(embeddings_folder, queries, k, [way], name=name)[0]
+
+
+def ways_top_k(
+    embeddings_folder: Path, queries: NDArray[np.float32], k: int, ways: Sequence[Way], *, name: str = "k"
+) -> list[tuple[Rows, Scores]]:
+    """As `exact_top_k`, for several ways to make a passage's score, whose numbers of views do not fall: one reading."""
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views
     check_k(k, n_passages, name)
-    queries, views = check_queries(queries, manifest.shape[1]), views or manifest.views
-    blocks = ((first, block[:, :views]) for first, block in iterate_views(embeddings_folder))
-    return _search(blocks, n_passages, queries, k, views, pool)
+    asked = check_queries(queries, manifest.shape[1])
+    return _search(iterate_views(embeddings_folder), n_passages, asked, k, ways)
 
 
 def array_top_k(matrix: NDArray[Any], queries: NDArray[np.float32], k: int, *, name: str = "k") -> tuple[Rows, Scores]:
@@ -56,7 +68,7 @@ def array_top_k(matrix: NDArray[Any], queries: NDArray[np.float32], k: int, *, n
     """
     check_k(k, len(matrix), name)
     blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
-    return _search(blocks, len(matrix), check_queries(queries, matrix.shape[1]), k, 1, BEST)
+    return _search(blocks, len(matrix), check_queries(queries, matrix.shape[1]), k, [(1, BEST)])[0]
 
 
 def _search(
@@ -64,49 +76,123 @@ def _search(
     n_passages: int,
     queries: NDArray[np.float32],
     k: int,
-    views: int,
-    pool: Pool,
-) -> tuple[Rows, Scores]:
-    passages: Rows = np.full((len(queries), k), -1, dtype=np.int64)
-    scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-    chunk = max(1, MERGE_ENTRIES // k)
+    ways: Sequence[Way],
+) -> list[tuple[Rows, Scores]]:
+    """*Shape:* blocks (passages, views, d), queries (n, d) -> for each way (n, k) twice."""
+    if not len(queries):
+        return [(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)) for _ in ways]
+    engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
+    parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
+    best: list[list[Any]] = [[None for _ in ways] for _ in parts]
     with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
         for first, block in blocks:
-            for vectors in _apart(block, pool):
-                for start in range(0, len(queries), chunk):
-                    part = slice(start, start + chunk)
-                    found, found_scores = block_top_k(vectors, queries[part], k)
-                    _merge(passages[part], scores[part], found + first, found_scores, views)
+            for asked, so_far in zip(parts, best, strict=True):
+                for i, found in enumerate(_of_block(engine, block, asked, k, ways)):
+                    so_far[i] = engine.join(so_far[i], found + first, k)
             bar.update(len(block))
-    return passages, scores
+    return [unpack(np.concatenate([engine.sorted(part[i]) for part in best])) for i in range(len(ways))]
 
 
-def _apart(block: NDArray[np.float32], pool: Pool) -> Iterator[NDArray[np.float32]]:
-    """What of a block is searched by itself. *Shape:* (passages, views, d) -> (passages, d) each."""
-    if pool.kind == "mean":  # the mean of inner products is the inner product with the mean
-        yield np.einsum("pvd,v->pd", block, pool.weights(block.shape[1]))
-        return
-    for view in range(block.shape[1]):  # a passage among the k best is among the k best by its best view alone
-        yield np.ascontiguousarray(block[:, view])
+def _of_block(
+    engine: "_Faiss | _Torch", block: NDArray[np.float32], queries: Any, k: int, ways: Sequence[Way]
+) -> Iterator[Any]:
+    """Keys of the best passages of a block for each way; the maximum over more views goes on from that over fewer."""
+    best, seen = None, 0
+    for views, pool in ways:
+        if pool.kind == "mean":  # the mean of inner products is the inner product with the mean
+            yield engine.nearest(np.einsum("pvd,v->pd", block[:, :views], pool.weights(views)), queries, k)
+            continue
+        for view in range(seen, views):  # a passage among the k best is among the k best by its best view alone
+            found = engine.nearest(np.ascontiguousarray(block[:, view]), queries, k)
+            best = engine.join(best, found, k, distinct=True)
+        seen = max(seen, views)
+        yield best
 
 
-def block_top_k(
-    block: NDArray[np.float32], queries: NDArray[np.float32], k: int, *, spare: int = 1
-) -> tuple[Rows, Scores]:
+def _engine() -> "_Faiss | _Torch":
+    """On a GPU where torch is loaded and has one, else on the CPU; what searches on a GPU has torch embed first."""
+    torch = sys.modules.get("torch")
+    return _Torch("cuda") if torch and torch.cuda.is_available() else _Faiss()
+
+
+class _Faiss:
+    """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
+
+    def put(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Queries where they are searched with. *Shape:* (n, d) -> the same."""
+        return queries
+
+    def nearest(self, block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> Keys:
+        """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows))."""
+        return _nearest(block, queries, min(k, len(block)), 1)
+
+    def join(self, keys: Keys | None, others: Keys, k: int, *, distinct: bool = False) -> Keys:
+        """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
+        both = others if keys is None else np.concatenate([keys, others], axis=1)
+        return least(once(both, np.sort) if distinct else both, k)
+
+    def sorted(self, keys: Keys) -> Keys:
+        """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
+        return np.sort(keys)
+
+
+class _Torch:
+    """As `_Faiss`, on a device of torch: all scores of a block become keys, and each selection is one of keys."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def put(self, queries: NDArray[np.float32]) -> Any:
+        import torch
+
+        return torch.from_numpy(queries).to(self.device)
+
+    def nearest(self, block: NDArray[np.float32], queries: Any, k: int) -> Any:
+        import torch
+
+        passages, rows = self.put(block), torch.arange(len(block), device=self.device)
+        parts = queries.split(max(1, SCORES // len(block)))
+        bits = ((part @ passages.T + 0.0).view(torch.int32).long() for part in parts)
+        return torch.cat([self._least(pack(rows, part), k) for part in bits])
+
+    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
+        import torch
+
+        both = others if keys is None else torch.cat([keys, others], dim=1)
+        return self._least(once(both, lambda found: found.sort().values) if distinct else both, k)
+
+    def sorted(self, keys: Any) -> Keys:
+        found: Keys = keys.sort().values.cpu().numpy()
+        return found
+
+    @staticmethod
+    def _least(keys: Any, k: int) -> Any:
+        return keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values
+
+
+def block_top_k(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
     """Exact top min(k, rows) of one block in memory, ties by row.
-
-    Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore fetched; as
-    long as the last row fetched still ties with the last place, twice as many rows are fetched for the query.
 
     *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
     """
-    kept = min(k, len(block))
-    rows, scores = _sorted_knn(block, queries, min(kept + spare, len(block)))
-    best = rows[:, :kept].copy(), scores[:, :kept].copy()
+    engine = _engine()
+    return unpack(engine.sorted(engine.nearest(block, engine.put(queries), k)))
+
+
+def _nearest(block: NDArray[np.float32], queries: NDArray[np.float32], k: int, spare: int) -> Keys:
+    """What `_Faiss.nearest` finds.
+
+    Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore fetched; as
+    long as the last row fetched still ties with the last place, twice as many rows are fetched for the query.
+    """
+    import faiss  # only here: explaining needs torch, and both in one process crash on macOS
+
+    scores, rows = faiss.knn(queries, block, min(k + spare, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+    best = least(of_scores(rows, scores), k)
     if rows.shape[1] < len(block):
-        unsure = np.flatnonzero(scores[:, kept - 1] == scores[:, -1])
+        unsure = np.flatnonzero(scores[:, k - 1] == scores[:, -1])
         if len(unsure):
-            best[0][unsure], best[1][unsure] = block_top_k(block, queries[unsure], k, spare=2 * spare + kept)
+            best[unsure] = _nearest(block, queries[unsure], k, 2 * spare + k)
     return best
 
 
@@ -129,26 +215,3 @@ def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.fl
             "train with a lower learning rate or in float32"
         )
     return np.ascontiguousarray(queries, dtype=np.float32)
-
-
-def _sorted_knn(block: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
-    import faiss  # only here: explaining needs torch, and both in one process crash on macOS
-
-    scores, rows = faiss.knn(queries, block, k, metric=faiss.METRIC_INNER_PRODUCT)
-    return by_score_then_row(rows, scores)
-
-
-def _merge(passages: Rows, scores: Scores, new_passages: Rows, new_scores: Scores, views: int) -> None:
-    """Merge a later block's results into the best so far, in place.
-
-    With one view no passage comes twice, so that a stable sort is enough: it leaves earlier rows first among equals.
-    """
-    k = passages.shape[1]
-    all_passages = np.concatenate([passages, new_passages], axis=1)
-    all_scores = np.concatenate([scores, new_scores], axis=1)
-    if views > 1:
-        passages[:], scores[:] = best_views(all_passages, all_scores, k)
-        return
-    order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
-    passages[:] = np.take_along_axis(all_passages, order, axis=1)
-    scores[:] = np.take_along_axis(all_scores, order, axis=1)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.storage.arrays import array_blocks, block_size, open_matrix, read_manifest
+from gnn_encoder.index.keys import least, of_scores, once, unpack
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a time
-MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 
 
 def search_views(index: Any, views: int, queries: NDArray[np.float32], k: int) -> tuple[Rows, Scores]:
@@ -56,19 +56,12 @@ def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
 
     *Shape:* (n, vectors) each, passages -1 where nothing was found -> (n, k) each, padded at the end with -1.
     """
-    order = np.lexsort((-scores, passages), axis=-1)
-    passages, scores = np.take_along_axis(passages, order, axis=1), np.take_along_axis(scores, order, axis=1)
-    spare = passages < 0
-    spare[:, 1:] |= passages[:, 1:] == passages[:, :-1]
-    passages, scores = np.where(spare, -1, passages), np.where(spare, MISSING, scores)
-    passages, scores = by_score_then_row(passages, scores)
-    return passages[:, :k], scores[:, :k]
+    return unpack(np.sort(least(once(of_scores(passages, scores), np.sort), k)))
 
 
 def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
     """Order each query's results: best first, lower row first among equals. *Shape:* (n, k) each."""
-    order = np.lexsort((rows, -scores), axis=-1)
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    return unpack(np.sort(of_scores(rows, scores)))
 
 
 def iterate_views(embeddings_folder: Path) -> Iterator[tuple[int, NDArray[np.float32]]]:

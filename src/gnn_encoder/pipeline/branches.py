@@ -1,7 +1,6 @@
 """What the figures of PAIR and of Dual-Cross-Encoder are drawn from, where their artifacts lie."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -37,11 +36,8 @@ def pair_similarities(params: Params) -> dict[str, dict[str, float]]:
     return found
 
 
-def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
-    """Dev measures with the first view of each passage, with its first two, and so on, and ROUGE-L of their queries.
-
-    Rows that an interrupted run left in `work` are kept.
-    """
+def views_curve(system: str, params: Params) -> pl.DataFrame:
+    """Dev measures with the first view of each passage, with its first two, and so on, and ROUGE-L of their queries."""
     section, asked = params.evaluate, project.queries("dev")
     names = list(parse([*section.measures, section.significance]))
     qids, pids = pl.Series(read_column(asked, "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
@@ -51,7 +47,7 @@ def views_curve(system: str, params: Params, work: Path) -> pl.DataFrame:
 
     queries, pool = embed_table(system, asked, params.encoder), pool_of(params.dual_cross)
     identical, depth = Identical.read(project.IDENTICAL, "dev"), params.retrieve.depth
-    curve = measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool, work=work)
+    curve = measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool)
     quality = json.loads((project.GENERATED / "quality.json").read_text())["rouge_l"]
     quality = [None] * params.dual_cross.plain_view + quality  # the first view is then the passage alone
     of_views = pl.DataFrame({"views": range(1, len(quality) + 1), "ROUGE-L": quality})

@@ -8,7 +8,7 @@ from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.records import DEV_CANDIDATES, read_table
 from gnn_encoder.core.storage.scratch import WORK
-from gnn_encoder.core.storage.tables import count_rows, read_candidates
+from gnn_encoder.core.storage.tables import count_rows, iterate_candidates
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -38,10 +38,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     """
     queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
-    candidates, identical = (
-        pl.DataFrame(read_candidates(project.CANDIDATES)),
-        Identical.read(project.IDENTICAL, "train"),
-    )
+    candidates, identical = iterate_candidates(project.CANDIDATES), Identical.read(project.IDENTICAL, "train")
     examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
     model = new_cross_encoder(settings, params.encoder, section, params.seed)
     task = CrossEncoderTask(

@@ -1,7 +1,8 @@
 """Training M_ce on labelled positives and candidates: pairs one by one, or the passages of a query together."""
 
+from collections.abc import Iterable
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from gnn_encoder.core.identical import Identical
+from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, text_batch
@@ -21,7 +23,7 @@ from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.structure import allow_length
 from gnn_encoder.training.contrastive import Batches, chunks, local_part
 from gnn_encoder.training.dev_score import reranking_score
-from gnn_encoder.training.examples import Examples, TrainingBatch, examples_from_candidates, to_examples
+from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 from gnn_encoder.training.losses import contrastive_loss
 from gnn_encoder.training.params import TrainCrossEncoder
 
@@ -39,12 +41,35 @@ def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, 
 
 
 def candidate_examples(
-    pairs: pl.DataFrame, candidates: pl.DataFrame, settings: TrainCrossEncoder, n_passages: int, identical: Identical
+    pairs: pl.DataFrame,
+    candidates: Iterable[dict[str, NDArray[Any]]],
+    settings: TrainCrossEncoder,
+    n_passages: int,
+    identical: Identical,
 ) -> Examples:
-    """Labelled `pairs` as positives, and `candidates` of the ranks that `settings` names as negatives."""
-    last = settings.range_max or int(candidates["rank"].max()) + 1  # type: ignore[arg-type]
-    chosen = candidates.filter(pl.col("rank").is_between(settings.range_min, last, closed="left"))
-    return to_examples(examples_from_candidates(pairs, chosen), n_passages, identical=identical)
+    """Labelled `pairs` as positives, and candidates of the ranks that `settings` names as negatives.
+
+    Args:
+        pairs: columns query, passage, sorted.
+        candidates: the parts of a CANDIDATES table. Of each negative 4 bytes are kept.
+    """
+    queries, sizes = np.unique(pairs["query"].to_numpy().astype(np.int64), return_counts=True)
+    known, counts = pair_keys(pairs, n_passages), np.zeros(len(queries), dtype=np.int64)
+    negatives = [np.empty(0, dtype=np.int32)]
+    for part in candidates:
+        query, rank = part["query"].astype(np.int64), part["rank"]
+        chosen = (rank >= settings.range_min) & (rank < (settings.range_max or np.inf))
+        chosen &= contains(queries, query) & ~contains(known, query * n_passages + part["passage"])
+        counts += np.bincount(np.searchsorted(queries, query[chosen]), minlength=len(queries))
+        negatives.append(part["passage"][chosen])
+    return Examples(
+        queries=queries,
+        positives=Ragged.of_sizes(pairs["passage"].to_numpy().astype(np.int64), sizes),
+        negatives=Ragged.of_sizes(np.concatenate(negatives), counts),
+        known=known,
+        n_passages=n_passages,
+        identical=identical,
+    )
 
 
 class CrossEncoderTask:

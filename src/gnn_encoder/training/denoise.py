@@ -2,11 +2,13 @@
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.core.records import CANDIDATES, open_table
 from gnn_encoder.training.examples import examples_table
 
 log = logging.getLogger(__name__)
@@ -19,6 +21,13 @@ class Ranks:
     first: int
     last: int
     count: int
+
+
+def read_top(path: Path, ranks: int | None) -> pl.DataFrame:
+    """The first `ranks` candidates of each query, from a CANDIDATES table that may hold many more; None: all."""
+    open_table(path, CANDIDATES)
+    table = pl.scan_parquet(path)
+    return (table if ranks is None else table.filter(pl.col("rank") < ranks)).collect()
 
 
 def spread(candidates: pl.DataFrame, ranks: Ranks) -> pl.DataFrame:

@@ -23,6 +23,11 @@ class Ragged:
     values: Rows
     offsets: Rows
 
+    @classmethod
+    def of_sizes(cls, values: Rows, sizes: Rows) -> Self:
+        """Lists of these sizes, one after another."""
+        return cls(values, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
+
     def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
         """Draw `count` members of each of the lists `items`, all different if the list has that many.
 
@@ -241,8 +246,8 @@ def read_examples(path: Path, n_passages: int, identical: Identical | None = Non
 
 
 def _ragged(lists: pl.Series) -> Ragged:
-    offsets = np.concatenate([[0], np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)])
-    return Ragged(lists.explode(empty_as_null=False).to_numpy().astype(np.int64), offsets)
+    values = lists.explode(empty_as_null=False).to_numpy().astype(np.int64)
+    return Ragged.of_sizes(values, lists.list.len().to_numpy())
 
 
 @dataclass(frozen=True)

@@ -58,15 +58,18 @@ def iterate_texts(path: Path, schema: pa.Schema, columns: list[str]) -> Iterator
         yield {name: batch.column(name).to_pylist() for name in columns}
 
 
-def candidates_table(passages: NDArray[np.integer[Any]], scores: NDArray[np.floating[Any]]) -> pa.Table:
+def candidates_table(
+    passages: NDArray[np.integer[Any]], scores: NDArray[np.floating[Any]], *, first: int = 0
+) -> pa.Table:
     """Top-k results as the candidates table.
 
     Args:
         passages: passage rows, best first. *Shape:* (queries, k). -1 where fewer than k were found.
         scores: *Shape:* (queries, k).
+        first: row of the first query.
     """
     n_queries, k = passages.shape
-    query = np.repeat(np.arange(n_queries, dtype=np.int32), k)
+    query = np.repeat(np.arange(first, first + n_queries, dtype=np.int32), k)
     rank = np.tile(np.arange(k, dtype=np.int16), n_queries)
     flat = passages.reshape(-1).astype(np.int32)
     found = flat >= 0
@@ -78,3 +81,9 @@ def read_candidates(path: Path) -> dict[str, NDArray[Any]]:
     """The candidates (or edges) table as numpy columns `query`, `passage`, `rank`, `score`."""
     table = open_table(path, CANDIDATES).read()
     return {name: table.column(name).to_numpy() for name in CANDIDATES.names}
+
+
+def iterate_candidates(path: Path) -> Iterator[dict[str, NDArray[Any]]]:
+    """As `read_candidates`, some rows at a time."""
+    for batch in open_table(path, CANDIDATES).iter_batches(batch_size=64 * ROW_GROUP):
+        yield {name: batch.column(name).to_numpy() for name in CANDIDATES.names}
