@@ -83,6 +83,19 @@ def estimator(record: Record) -> str:
     )
 
 
+def bm25(record: Record) -> str:
+    each = {side: f"{of['ms_a_query_and_core']:.1f}" for side, of in record["sides"].items()}
+    built = record["index"]
+    index = f"index in {built['seconds'] / 60:.0f} min, {built['peak_gib']:.1f} GiB"
+    return f"{record['passages']:,} passages: {', '.join(f'{side} {ms} ms' for side, ms in each.items())}; {index}"
+
+
+def at_size(record: Record) -> str:
+    last = {name: uses[-1] for name, uses in record["stages"].items()}
+    each = [f"{name} {use['seconds'] / 60:.1f} min, {use['peak_mib'] / 1024:.1f} GiB" for name, use in last.items()]
+    return f"{record['sizes'][-1]:,} passages: {'; '.join(each)}"
+
+
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
@@ -95,6 +108,8 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "prepare_corpus": prepare_corpus,
     "attention": attention,
     "epochs": epochs,
+    "bm25": bm25,
+    "at_size": at_size,
 }
 
 

@@ -9,16 +9,17 @@ Where the stage compare has not run, it takes the branches that have been evalua
 import argparse
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.declared import PIPELINE, read_stages
+from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.pipeline.systems import MAIN, registry, title_of
+from gnn_encoder.planning import named
 from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.formats import NOTHING, points
@@ -33,6 +34,7 @@ SYSTEMS = (
 )
 MEASURES = ("RR@10", "nDCG@10", "R@100")
 EXPERIMENTS = {"all": Path("results/insuranceqa/metrics"), "default": project.METRICS}
+FULL_SIZE = {"MS MARCO": "msmarco", "Natural Questions": "nq"}
 HOW_TO_READ = (
     "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
     "over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries, with the "
@@ -67,6 +69,24 @@ def quality(told: str) -> str:
     tables = [titled(results_table(one, params.evaluate.significance)) for one in found]
     sentences = [claim_sentence(claim), advice(claim)] if claim else []
     return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
+
+
+def at_full_size() -> Table:
+    """What the papers' experiments take on eight A100: the main branch's stages by name, and two other branches."""
+    columns, found = ["eight A100, computed"], dict[str, list[str]]()
+    for title, config in FULL_SIZE.items():
+        params, sums = load_experiment(Path(f"configs/{config}.yaml")), dict[str, list[float]]()
+        for stage in read_stages():
+            branch = MAIN if stage.file == Path(PIPELINE) else stage.file.parent.name
+            (need,) = named.needs(params, named.sizes_of(params.data, None, None), "a100", 8, [stage])
+            rows = [stage.name, "all of `dvc repro`"] if branch == MAIN else [f"all of pipelines/{branch}"]
+            for row in rows if branch in (MAIN, "pair", "dual_cross") else []:
+                hours, disk, memory = sums.get(row, [0.0, 0.0, 0.0])
+                sums[row] = [hours + need.hours, disk + need.disk / named.GIB, max(memory, need.memory / named.GIB)]
+        columns += [f"{title}: hours", "disk, GiB", "memory, GiB"]
+        for row, (hours, disk, memory) in sums.items():
+            found.setdefault(row, [row]).extend([f"{hours:.1f}", f"{disk:,.0f}", f"{memory:,.0f}"])
+    return Table(title="", columns=columns, rows=sorted(found.values(), key=lambda row: row[0].startswith("all of")))
 
 
 def provenance(date: str) -> str:
@@ -112,8 +132,7 @@ def main() -> None:
     if costs := read_record(project.METRICS / "costs.json", dict[str, Costs]):
         results["costs"] = markdown(costs_table(costs))
     fill(Path("docs/results.md"), results)
-    computed = subprocess.run([sys.executable, "benchmarks/cost.py"], check=True, capture_output=True, text=True).stdout
-    fill(Path("docs/costs.md"), {"cost": computed.strip()})
+    fill(Path("docs/costs.md"), {"cost": markdown(at_full_size())})
     if (tables := project.EVIDENCE / "tables.md").is_file():
         fill(Path("results/evidence.md"), {"evidence": tables.read_text(encoding="utf-8").strip()})
 

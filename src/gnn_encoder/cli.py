@@ -143,19 +143,36 @@ def init(
 
 
 @app.command()
-def plan(path: Annotated[Path, typer.Argument(help="The experiment.")] = Path("params.yaml")) -> None:
-    """Print how long `dvc repro` will take here, stage by stage.
+def plan(
+    path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
+    gpu: Annotated[str | None, typer.Option(help="Plan for such GPUs instead: a100, h100 or l4.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="With --gpu: how many.")] = 1,
+    passages: Annotated[int | None, typer.Option(min=1, help="With --gpu: instead of the known number.")] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="With --gpu: those that train.")] = None,
+) -> None:
+    """Print how long `dvc repro` will take, stage by stage.
 
-    It runs some steps of each kind of work on the data, for up to a minute.
+    It runs some steps of each kind of work on the data, for up to a minute. With --gpu nothing is run and no data are
+    read: hours, disk and memory follow from sizes and from what such a GPU can do.
 
     \b
     Examples:
       gnn-encoder plan
+      gnn-encoder plan configs/msmarco.yaml --gpu a100 --gpus 8
     """
     with report_errors():
-        from gnn_encoder.pipeline.params import load_params
+        from gnn_encoder.pipeline.experiment import load_experiment
 
-        params = load_params(path)
+        params = load_experiment(path)
+        if gpu is not None:
+            from gnn_encoder.pipeline.declared import read_stages
+            from gnn_encoder.planning import named
+            from gnn_encoder.planning.plan import main_branch
+
+            sizes = named.sizes_of(params.data, passages, queries)
+            for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
+                typer.echo(line)
+            return
         _wait_quietly()
         from gnn_encoder.planning.command import hurts, plan_here, summary, table
 

@@ -1,5 +1,6 @@
 """What a run of the main branch will take: for each stage its steps of each kind, times the seconds of a step here."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ from gnn_encoder.training.examples import steps_of
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
 ROW = 1.5e-6  # seconds to write or read and judge a row of a TREC run
 RECORD = 5e-5  # to read, check and write a row of the data
-INDEXED, SCORED = 1e-4, 2.5e-8  # for BM25 to index a passage, and to score one for a query
-Steps = list[tuple[str, float]]  # a kind of `machine.KINDS` and how many; "other" counts seconds
+INDEXED, SCORED = 1e-4, 1e-9  # for BM25 to index a passage, and for one core to score one for a query
+# A kind of `machine.KINDS` and how many; "other" counts seconds, "lexical" passages that BM25 scores for a query.
+Steps = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,8 @@ class Plan:
 
 def plan(params: Params, facts: Facts, machine: Machine, stages: Iterable[Declared]) -> Plan:
     """Plan these stages of the main branch."""
-    at, speeds = Setting(params, facts, machine.tokens), {**machine.speeds, "other": 1.0}
+    at = Setting(params, facts, machine.tokens)
+    speeds = {**machine.speeds, "other": 1.0, "lexical": SCORED / (os.cpu_count() or 1)}
     found: dict[str, float] = {}
     for stage in stages:
         steps = [("start", 1.0), *count(stage, at)]
@@ -59,17 +62,19 @@ class Setting:
         scored: training queries whose candidates M_ce scores.
         rows: of a system's runs.
         nodes, edges: queries of the main graph, and its edges to passages.
+        around: queries that inform a passage, on average.
         dev_pairs: pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it.
     """
 
-    def __init__(self, params: Params, facts: Facts, longest: int) -> None:
-        """`longest`: tokens that the base model reads."""
+    def __init__(self, params: Params, facts: Facts, longest: int, *, around: float = 0) -> None:
+        """`longest`: tokens that the base model reads; `around`: queries that inform a passage, at least."""
         self.params, self.facts, self.longest = params, facts, longest
         self.judged = facts.dev + facts.test
         self.scored = min(facts.train, params.denoise.queries or facts.train)
         self.rows = self.judged * min(params.retrieve.depth, facts.passages)
         self.nodes = facts.nodes(params.build_graph.unlabelled)
         self.edges = self.nodes * params.build_graph.k
+        self.around = max(around, self.edges / max(1, min(facts.passages, self.edges)))
         asked, depth = min(facts.dev, params.dev.queries), min(params.dev.depth, facts.passages)
         self.dev_pairs = round(2 * DISTINCT * asked * depth)
 
@@ -120,9 +125,11 @@ def count(stage: Declared, at: Setting) -> Steps:
             return [("read", at.passages(facts.passages, limit)), *indexed]
         case "bm25":
             scored = (facts.train + at.judged) * facts.passages
-            return [("other", INDEXED * facts.passages + SCORED * scored + ROW * at.rows)]
+            return [("other", INDEXED * facts.passages + ROW * at.rows), ("lexical", scored)]
         case "train_dual_encoder":
             queries = at.scored if stage.key == "dual_encoder" else facts.train
+            if stage.item["section"] == "pair.pretrain":
+                queries = facts.unlabelled or facts.train
             return _train_dual_encoder(at, params.value(stage.item["section"]), queries)
         case "cache_passages":
             return [("read", at.passages(facts.passages))]
@@ -132,6 +139,16 @@ def count(stage: Declared, at: Setting) -> Steps:
             return _train_cross_encoder(at)
         case "denoise":
             return [("read", at.pairs(at.scored * (params.denoise.candidates + facts.labels_a_query)))]
+        case "pair_label":
+            scored = (facts.train + facts.unlabelled) * params.pair.candidates
+            return [*at.found(facts.unlabelled), ("read", at.pairs(scored))]
+        case "generate_queries":  # each token that is written counts as one that is read
+            written = facts.passages * params.dual_cross.generated
+            return [("read", at.passages(facts.passages) + at.queries(written))]
+        case "train_dual_cross":
+            return _train_dual_cross(at)
+        case "encode_views":
+            return [("read", at.pairs(facts.passages * params.dual_cross.vectors))]
         case "train_no_gnn":
             return _train_no_gnn(at)
         case "build_graph":
@@ -160,6 +177,15 @@ def _train_dual_encoder(at: Setting, section: Any, queries: int) -> Steps:
     return _contrastive(at, section.negatives, section.chunk_size, steps, size) + at.evaluations(
         at.params.dev.evaluations
     )
+
+
+def _train_dual_cross(at: Setting) -> Steps:
+    """Both stages, as of a dual-encoder: a passage that is read with a query counts as one that is read alone."""
+    section, found = at.params.dual_cross, list[tuple[str, float]]()
+    generated = at.facts.passages * section.views
+    for training, queries in ((section.pretrain, section.queries or generated), (section.finetune, at.facts.train)):
+        found += _train_dual_encoder(at, training, queries)
+    return found
 
 
 def _contrastive(at: Setting, negatives: int, chunk: int, steps: int, queries: int, around: float = 0.0) -> Steps:
@@ -194,8 +220,7 @@ def _train_no_gnn(at: Setting) -> Steps:
 def _train_mgt(at: Setting) -> Steps:
     """Both phases; with a softmax over the corpus, a step of phase one informs many passages."""
     mgt, facts, k = at.params.mgt, at.facts, at.params.build_graph.k
-    share = at.edges / max(1, min(facts.passages, at.edges))  # edges of a passage that has any
-    share = min(share, mgt.max_neighbours or share)
+    share = min(at.around, mgt.max_neighbours or at.around)  # edges of a passage that has any
 
     def edges(passages: float) -> float:
         """Those around so many passages; one that only one of both layers reads counts half."""

@@ -1,0 +1,180 @@
+"""Time and peak memory of the main branch's stages on ever more synthetic passages: time should grow, memory not.
+
+Passages have 30 words, drawn by Zipf's law; each tenth has a training query of six of its words. The base model has
+one layer of 384 columns and random weights: what is measured is the pipeline around a model. So trainings of encoders
+take a step at most, and Masked Graph Training takes 300 of each phase. Each stage runs as users run it, a process of
+its own. Requirement: from the second largest size to the largest, the peak of no stage but bm25 grows by more than
+10%, and the time of none by more than 1.3 times as much as the passages.
+
+    python benchmarks/at_size.py            # goes on where it was killed, with what it left in `--folder`
+
+`peak` is that of `memory.py`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import harness
+from memory import Use, run_stage
+
+# Nothing heavy is imported before the stages have run: a child's account begins with what its parent held.
+SIZES = [100_000, 300_000, 1_000_000]
+STAGES = [
+    *("prepare", "untouched", "bm25", "train_dual_encoder retriever", "cache_passages retriever", "mine_candidates"),
+    *("train_cross_encoder", "denoise", "train_dual_encoder dual_encoder", "cache_passages dual_encoder"),
+    *("build_graph gnn_encoder", "embed_edges gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"),
+    "build_index gnn_encoder",
+]
+SEARCHES = 1_000
+STEPS, BATCH, FOLDS = 300, 500, 20
+PASSAGE_WORDS, QUERY_WORDS, COMMON = 30, 6, 33  # Zipf's law without its first words, which are stop words
+HIDDEN, PART = 384, 10_000
+DEV, TEST = 500, SEARCHES
+ALLOWED_GROWTH, ALLOWED_SLOWNESS = 0.10, 1.3
+
+
+def write_project(folder: Path, n_passages: int) -> None:
+    """A data set in BEIR's format, the base model and a params.yaml of it; run in a process of its own."""
+    import yaml
+
+    from gnn_encoder.pipeline.params import load_params
+
+    params = load_params().model_dump()
+    shutil.copytree(harness.ROOT / "pipelines", folder / "pipelines", dirs_exist_ok=True)
+    for name in ("dvc.yaml", "systems.yaml"):
+        shutil.copy(harness.ROOT / name, folder)
+    _write_model(folder / "model", params["encoder"]["model"])
+    _write_data(folder / "source", n_passages)
+    passes = STEPS / (FOLDS * max(1, round(n_passages / 10 / FOLDS / BATCH)))
+    changes = {
+        "data": {"source": "beir", "path": "source", "train_queries": None},
+        "encoder": {"model": "model", "query_length": 8, "passage_length": 16, "frozen_layers": 0},
+        "untouched": {"query_length": 8, "passage_length": 16},
+        "train_retriever": {"epochs": 0},
+        "train_dual_encoder": {"epochs": 0},
+        "train_cross_encoder": {"epochs": 1e-6, "max_length": 24},
+        "teacher": {"score": "cross_encoder"},
+        "denoise": {"queries": 1_000},
+        "build_graph": {"k": 25},
+    }
+    for section, values in changes.items():
+        params[section] |= values
+    phases = {"epochs": passes, "batch_size": BATCH, "evaluate_every": STEPS // 3, "patience": STEPS}
+    params["mgt"] |= {"beta": 1 / FOLDS, "max_neighbours": 8}
+    params["mgt"]["alone"] |= {"softmax": "batch", **phases}
+    params["mgt"]["joint"] |= phases
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+
+
+def _write_model(folder: Path, base: str) -> None:
+    import torch
+    from transformers import BertConfig, BertModel
+
+    from gnn_encoder.models.pretrained import Source, load_tokenizer
+
+    torch.manual_seed(0)
+    tokenizer = load_tokenizer(Source(base))
+    size = {"hidden_size": HIDDEN, "num_hidden_layers": 1, "num_attention_heads": 12, "intermediate_size": 2 * HIDDEN}
+    BertModel(BertConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _write_data(folder: Path, n_passages: int) -> None:
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    splits = {"train": n_passages // 10, "dev": DEV, "test": TEST}
+    asked = iter([(split, f"{split}{i}") for split, count in splits.items() for i in range(count)])
+    each = n_passages // sum(splits.values())
+    qrels = {split: (folder / "qrels" / f"{split}.tsv").open("w") for split in splits}
+    for file in qrels.values():
+        file.write("query-id\tcorpus-id\tscore\n")
+    with (folder / "corpus.jsonl").open("w") as corpus, (folder / "queries.jsonl").open("w") as queries:
+        for row, words in enumerate(_texts(n_passages)):
+            corpus.write(json.dumps({"_id": f"p{row}", "title": "", "text": " ".join(words)}) + "\n")
+            if row % each == 0 and (one := next(asked, None)):
+                queries.write(json.dumps({"_id": one[1], "text": " ".join(words[::5][:QUERY_WORDS])}) + "\n")
+                qrels[one[0]].write(f"{one[1]}\tp{row}\t1\n")
+    for file in qrels.values():
+        file.close()
+
+
+def _texts(count: int) -> Iterator[list[str]]:
+    import numpy as np
+
+    generator, names = np.random.default_rng(0), [f"w{i}" for i in range(200_000)]
+    share = np.cumsum(1 / (np.arange(len(names)) + COMMON))
+    for first in range(0, count, PART):
+        drawn = generator.random((min(PART, count - first), PASSAGE_WORDS)) * share[-1]
+        for row in np.searchsorted(share, drawn).tolist():
+            yield [names[min(word, len(names) - 1)] for word in row]
+
+
+def search() -> None:
+    """Search the built index as `gnn-encoder search` does, once for each test query."""
+    from gnn_encoder.core.storage.tables import read_column
+    from gnn_encoder.pipeline import project
+    from gnn_encoder.searcher import Searcher
+
+    searcher = Searcher.open(project.index("gnn_encoder"))
+    for text in read_column(project.queries("test"), "text").to_pylist()[:SEARCHES]:
+        searcher.answer([text], 100)
+
+
+def measure(folder: Path, n_passages: int) -> dict[str, Use]:
+    """All stages at one size; those that an earlier run measured in `folder` are not run again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / "uses.json"
+    uses = {name: Use(**use) for name, use in json.loads(record.read_text()).items()} if record.exists() else {}
+    me = [sys.executable, str(Path(__file__).resolve())]
+    if not (folder / "params.yaml").exists():
+        harness.note(f"{n_passages:,} passages: making the project")
+        subprocess.run([*me, "--write", str(folder.resolve()), str(n_passages)], check=True)
+    for name in [*STAGES, "search"]:
+        if name in uses:
+            continue
+        script, *arguments = name.split()
+        stage = [sys.executable, str(harness.ROOT / "stages" / f"{script}.py"), *arguments]
+        uses[name] = run_stage([*me, "--search"] if name == "search" else stage, folder)
+        harness.note(f"  {name}: peak {uses[name].peak_mib:.0f} MiB, {uses[name].seconds:.0f} s")
+        record.write_text(json.dumps({name: asdict(use) for name, use in uses.items()}))
+    for made in ("data", "source", ".scratch"):
+        shutil.rmtree(folder / made, ignore_errors=True)
+    return uses
+
+
+def main() -> None:
+    parser = harness.parser("at_size", __doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", metavar="PASSAGES", help="default: 100000 300000 1000000")
+    parser.add_argument("--folder", type=Path, default=Path(".scratch/at_size"), help="where projects are made")
+    parser.add_argument("--write", nargs=2, help="only make a project: FOLDER PASSAGES")
+    parser.add_argument("--search", action="store_true", help="search the project of this folder")
+    options = parser.parse_args()
+    if options.write:
+        return write_project(Path(options.write[0]), int(options.write[1]))
+    if options.search:
+        return search()
+    sizes = options.sizes or ([5_000, 10_000] if options.quick else SIZES)
+    os.environ["PYTHONPATH"] = str(harness.ROOT / "src")
+    uses = [measure(options.folder / str(size), size) for size in sizes]
+    cells = {name: [(f"{use[name].seconds:.0f}", f"{use[name].peak_mib:.0f}") for use in uses] for name in uses[0]}
+    rows = [[name, *(value for pair in pairs for value in pair)] for name, pairs in cells.items()]
+    harness.print_table(["stage", *(f"{what} {size:,}" for size in sizes for what in ("s", "MiB"))], rows)
+    (before, after), more = uses[-2:], sizes[-1] / sizes[-2]
+    growth = {name: after[name].peak_mib / before[name].peak_mib - 1 for name in after}
+    slowness = {name: after[name].seconds / before[name].seconds / more for name in after}
+    flat = max(value for name, value in growth.items() if name != "bm25") <= ALLOWED_GROWTH
+    met = flat and max(slowness.values()) <= ALLOWED_SLOWNESS
+    verdict = harness.requirement("peaks but bm25's grow by at most 10%, times as the passages", met, options.quick)
+    stages = {name: [asdict(use[name]) for use in uses] for name in uses[0]}
+    record = {"sizes": sizes, "stages": stages, "growth": growth, "slowness": slowness, "verdict": verdict}
+    harness.finish("at_size", options, record)
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""What an experiment takes on a machine that is named, from sizes and shapes: nothing is measured and no data are read.
+
+A transformer's forward pass is 2 FLOPs a weight and token (embeddings left out), a training step three times that.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.data.params import Data
+from gnn_encoder.inspection.lengths import Lengths
+from gnn_encoder.pipeline.candidates import WINDOW
+from gnn_encoder.pipeline.declared import Declared
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.planning.facts import Facts
+from gnn_encoder.planning.plan import SCORED, Setting, count
+
+GIB = 2**30
+LAYERS, DIMENSION, TOKENS, WEIGHTS = 12, 768, 512, 110e6  # BERT-base, as all papers'
+REACHED = 0.4  # of a peak: a common share for BERT-base at these lengths
+SELECTED = 150  # bytes that selecting the best passages moves for each score: `index/exact.py` makes keys of them
+CORES, PRODUCTS = 12, 2e10  # processor cores beside each GPU, as in AWS's p4d.24xlarge, and FLOP/s of one in float32
+WRITTEN = 1e9  # bytes a second that a disk takes
+START = 30.0  # seconds until a process has its model
+PROCESS = 4 * GIB  # main memory of a process with its model
+TEXT, WORDS = 4, 0.6  # bytes and different words of a token
+SHARED = {"read", "train", "train_pair", "gnn", "search"}  # kinds of work that a GPU does
+ALONE = {"prepare", "bm25", "build_graph", "build_index", "baselines", "evaluate"}  # stages that one process runs
+INDEXED = {"untouched", "build_index", "baselines"}  # they search FAISS's index, on the processor
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Dense peaks of a GPU: FLOP/s in bfloat16 and float32, and bytes a second."""
+
+    bf16: float
+    fp32: float
+    bandwidth: float
+
+
+GPUS = {  # NVIDIA's data sheets: A100 80GB SXM, H100 SXM, L4
+    "a100": Gpu(312e12, 19.5e12, 2.0e12),
+    "h100": Gpu(989e12, 67e12, 3.35e12),
+    "l4": Gpu(121e12, 30.3e12, 0.3e12),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A data set's numbers. A dev split of 0 queries is taken from those that train."""
+
+    passages: int
+    train: int
+    dev: int = 0
+    test: int = 0
+    labels: float = 1.0  # of a training query
+
+
+SIZES = {  # GNN-encoder, Table 6, and DPR (Karpukhin et al. 2020), Table 1
+    "msmarco": Sizes(8_841_823, 502_939, 0, 6_980),
+    "nq": Sizes(21_015_324, 79_168, 8_757, 3_610),
+    "trivia": Sizes(21_015_324, 78_785, 8_837, 11_313),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What a stage takes: hours, processes with a GPU each, bytes that it leaves on disk, bytes of main memory."""
+
+    stage: str
+    hours: float
+    processes: int
+    disk: float
+    memory: float
+
+
+def needs(params: Params, sizes: Sizes, gpu: str, gpus: int, stages: Iterable[Declared]) -> list[Need]:
+    """What these stages take."""
+    if gpu not in GPUS:
+        raise UserError(f"--gpu is {gpu!r}: must be one of {', '.join(GPUS)}")
+    at = Setting(params, _facts(params, sizes), TOKENS, around=params.build_graph.k)
+    return [_need(stage, at, GPUS[gpu], gpus) for stage in stages]
+
+
+def sizes_of(data: Data, passages: int | None, queries: int | None) -> Sizes:
+    """The numbers that are given, or those of a data set whose numbers are known."""
+    known = SIZES.get(data.name or data.source)
+    if known is None and not (passages and queries):
+        rule = f"the sizes of data.source {data.source!r} are not known here"
+        raise UserError(f"{rule}; give --passages and --queries, or leave --gpu out to have them counted")
+    known = known or Sizes(0, 0)
+    return Sizes(passages or known.passages, queries or known.train, known.dev, known.test, known.labels)
+
+
+def table(found: list[Need]) -> Iterator[str]:
+    """A line a stage, one of all, and one about the stage that leaves GPUs idle for longest."""
+    width = max(len(one.stage) for one in found)
+    yield f"{'stage':{width}}  {'hours':>6}  {'GPUs':>4}  {'disk GiB':>8}  {'memory GiB':>10}"
+    for one in found:
+        sizes = f"{one.disk / GIB:8.1f}  {one.memory / GIB:10.0f}"
+        yield f"{one.stage:{width}}  {one.hours:6.2f}  {one.processes:4}  {sizes}"
+    disk, memory = sum(one.disk for one in found) / GIB, max(one.memory for one in found) / GIB
+    yield f"{'all':{width}}  {sum(one.hours for one in found):6.2f}  {'':4}  {disk:8.1f}  {memory:10.0f}"
+    if alone := [one for one in found if one.processes == 1]:
+        longest = max(alone, key=lambda one: one.hours)
+        yield f"of the stages of one process {longest.stage} takes longest: {longest.hours:.1f} hours"
+
+
+def _facts(params: Params, sizes: Sizes) -> Facts:
+    """As many texts, each as long as it is read."""
+    data, encoder = params.data, params.encoder
+    dev = sizes.dev or max(1, round(data.dev_fraction * sizes.train))
+    available = sizes.train - (0 if sizes.dev else dev)
+    return Facts(
+        passages=sizes.passages,
+        train=min(available, data.train_queries or available),
+        available=available,
+        dev=dev,
+        test=sizes.test,
+        labels_a_query=sizes.labels,
+        passage_tokens=Lengths.of([encoder.passage_length]),
+        query_tokens=Lengths.of([encoder.query_length]),
+    )
+
+
+def _need(stage: Declared, at: Setting, gpu: Gpu, gpus: int) -> Need:
+    processes = 1 if stage.name in ALONE else gpus
+    speeds, disk = _speeds(gpu, gpus), _disk(stage, at)
+    if stage.name in INDEXED:
+        speeds["search"] = processes * 2 * DIMENSION / (CORES * gpus * PRODUCTS)  # it is not divided by processes
+    steps = [(kind, number * speeds[kind] / (processes if kind in SHARED else 1)) for kind, number in count(stage, at)]
+    seconds = START + sum(taken for _, taken in steps) + disk / WRITTEN
+    memory = processes * PROCESS + _memory(stage, at, processes)
+    return Need(stage=stage.address, hours=seconds / 3600, processes=processes, disk=disk, memory=memory)
+
+
+def _speeds(gpu: Gpu, gpus: int) -> dict[str, float]:
+    """Seconds a step of each kind, by one GPU or by all cores."""
+    token = 2 * 12 * LAYERS * DIMENSION**2 / (REACHED * gpu.bf16)
+    moved = REACHED * gpu.bandwidth
+    return {
+        "read": token,
+        "train": 3 * token,
+        "train_pair": 3 * token,
+        # Both layers read a vector and an edge's feature, in float32, forward and twice backward.
+        "gnn": 3 * 2 * 2 * 4 * DIMENSION / moved,
+        "search": 2 * DIMENSION / (REACHED * gpu.fp32) + SELECTED / moved,
+        "lexical": SCORED / (CORES * gpus),
+        "other": 1.0,
+    }
+
+
+def _disk(stage: Declared, at: Setting) -> float:
+    """Bytes of a stage's artifacts: matrices in float16, indexes in float32, and tables before they are compressed."""
+    facts, params = at.facts, at.params
+    matrix, loops = 2 * DIMENSION * facts.passages, min(facts.passages, at.edges)
+    match stage.name:
+        case "prepare":
+            return TEXT * at.passages(facts.passages)
+        case "untouched" | "baselines":
+            return 3 * matrix
+        case "bm25":
+            return 8 * WORDS * at.passages(facts.passages) + 4 * params.bm25.depth * facts.train
+        case "cache_passages" | "encode_corpus":
+            return matrix
+        case "encode_views":
+            return params.dual_cross.vectors * matrix
+        case "build_index":
+            return 2 * matrix * (params.dual_cross.vectors if stage.key == "dual_cross" else 1)
+        case "mine_candidates":
+            return 14 * params.mine_candidates.depth * facts.train
+        case "build_graph":
+            return 14 * at.edges
+        case "embed_edges" if params.mgt.edge_features == "cross_encoder":
+            return 2 * DIMENSION * (at.nodes + at.edges + loops)
+        case "generate_queries":
+            return TEXT * facts.passages * params.dual_cross.generated * params.encoder.query_length
+        case name if name.startswith("train"):
+            return 4 * WEIGHTS
+        case _:
+            return 0.0
+
+
+def _memory(stage: Declared, at: Setting, processes: int) -> float:
+    """Bytes of main memory beside the processes' models; of a mapped index those that must stay for a fast search."""
+    facts, params = at.facts, at.params
+    words, asked = WORDS * at.passages(facts.passages), 4 * DIMENSION * facts.train
+    match stage.name:
+        case "bm25":
+            return 90 * facts.passages + 16 * words
+        case "untouched" | "baselines" | "build_index":
+            return 4 * DIMENSION * facts.passages * (params.dual_cross.vectors if stage.key == "dual_cross" else 1)
+        case "mine_candidates":
+            return processes * (asked + 32 * WINDOW * params.mine_candidates.depth)
+        case "train_cross_encoder":
+            return processes * 4 * params.mine_candidates.depth * facts.train
+        case "denoise":
+            return processes * 32 * params.denoise.candidates * at.scored
+        case "build_graph":
+            return asked + 32 * at.edges
+        case "train_mgt" | "encode_corpus":
+            return processes * (2 * DIMENSION * at.nodes + 16 * at.edges)
+        case _:
+            return 0.0
