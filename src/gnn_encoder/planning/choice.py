@@ -42,14 +42,15 @@ M_CE, M_DE, DPR = "train_cross_encoder", "train_dual_encoder", "train_retriever"
 PAIR, CANDIDATES, K = f"{M_CE}.max_length", "denoise.candidates", "build_graph.k"
 SCORED, LENGTH, FEATURES = "denoise.queries", "encoder.passage_length", "mgt.edge_features"
 DEPTH, SHALLOW = "retrieve.depth", 100
-# What time is taken from: first what quality hardly feels. A step of the first retriever costs least: M_ce scores
-# nothing for it.
+# What time is taken from: first what quality hardly feels. In short runs M_ce is dear and changes M_de little. A step
+# of the first retriever costs least, since M_ce scores nothing for it.
 CONCESSIONS: list[Concession] = [
-    *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (CANDIDATES, 8), (f"steps.{M_CE}", 150), (K, 12)),
+    *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (f"steps.{M_CE}", 150), (CANDIDATES, 8), (K, 12)),
     *((f"steps.{M_DE}", 200), (CANDIDATES, 6), (f"steps.{M_CE}", 90), (CANDIDATES, 4), (PAIR, 128)),
-    *((f"steps.{DPR}", 100), (f"steps.{M_DE}", 100), (f"steps.{M_CE}", 45), (PAIR, 96), ("evaluations", 3)),
-    *((f"steps.{M_CE}", 25), (f"steps.{M_DE}", 60), (PAIR, 64), (f"steps.{DPR}", 50), (f"steps.{M_DE}", 32)),
-    *(("steps.mgt", 60), (f"steps.{DPR}", 20), (PAIR, 48), (f"steps.{M_DE}", 20), ("steps.mgt", 40)),
+    *((f"steps.{M_CE}", 45), (f"steps.{M_DE}", 100), (PAIR, 96), (f"steps.{M_CE}", 25), (f"steps.{DPR}", 200)),
+    *((f"steps.{M_DE}", 60), ("evaluations", 3), (PAIR, 64), (f"steps.{M_DE}", 32), (f"steps.{DPR}", 100)),
+    *(("steps.mgt", 60), (f"steps.{DPR}", 50), (PAIR, 48), (f"steps.{M_DE}", 20), (f"steps.{DPR}", 20)),
+    ("steps.mgt", 40),
 ]
 
 
@@ -73,7 +74,7 @@ def best(facts: Facts, longest: int, depth: int) -> Wish:
         FEATURES: "cross_encoder",
         "evaluations": 10,  # of the GNN's training, and of its control's
         "steps.mgt": 100,
-        f"steps.{DPR}": 200,
+        f"steps.{DPR}": 400,
         f"steps.{M_DE}": 400,
         f"steps.{M_CE}": 300,
     }
