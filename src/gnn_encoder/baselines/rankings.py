@@ -11,6 +11,7 @@ from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.rows import Matrix, Rows, Scores
 from gnn_encoder.core.runs import as_matrices, read_run
 from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.index.keys import least, of_scores, unpack
 
 Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores
 NOTHING = np.float32(-np.inf)  # the score where there is no passage
@@ -39,14 +40,7 @@ def best(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:
 
     *Shape:* (n, k) both, in any order, passages -1 with score `NOTHING` -> (n, min(k, depth)) both.
     """
-    width = scores.shape[1]
-    if width > depth:  # sort only what reaches the score of the last place
-        last = np.partition(scores, width - depth, axis=1)[:, width - depth, None]
-        kept = scores >= last
-        order = np.argsort(~kept, axis=1, kind="stable")[:, : int(kept.sum(axis=1).max(initial=0))]
-        passages, scores = np.take_along_axis(passages, order, axis=1), np.take_along_axis(scores, order, axis=1)
-    order = np.lexsort((passages, -scores), axis=-1)[:, :depth]
-    return np.take_along_axis(passages, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    return unpack(np.sort(least(of_scores(passages, scores), depth)))
 
 
 def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:

@@ -28,6 +28,7 @@ from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
 from gnn_encoder.core.words import words
+from gnn_encoder.index.keys import least, of_scores, unpack
 from gnn_encoder.index.params import BM25, Stemmer, StopWords
 
 ANALYSIS = "analysis.json"
@@ -166,11 +167,8 @@ def top(
     rows: NDArray[np.intp], scores: NDArray[np.float32], depth: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     """The passages with the `depth` largest scores, best first, ties by row. *Shape:* (n,) both -> (<= depth,) both."""
-    if len(rows) > depth:  # all rows that tie with the last one are kept: the sort decides which of them are cut
-        kept = scores >= _last(scores, depth)
-        rows, scores = rows[kept], scores[kept]
-    order = np.lexsort((rows, -scores))[:depth]
-    return rows[order], scores[order]
+    found = unpack(np.sort(least(of_scores(rows, scores)[None], depth)))
+    return found[0][0], found[1][0]
 
 
 def _last(scores: NDArray[np.float32], depth: int) -> np.float32:
