@@ -1,7 +1,12 @@
 """build_graph GRAPH: the queries that are nodes, and their edges to k passages, the best by M_de (section 3.2)."""
 
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
+from gnn_encoder.core import distributed
+from gnn_encoder.core.identical import NO_PAIRS, Identical
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import CANDIDATES, UNLABELLED
 from gnn_encoder.core.storage.arrays import open_matrix
@@ -10,6 +15,7 @@ from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
 
@@ -32,14 +38,17 @@ def main(stage: Stage) -> None:
         generated=chosen(generated, params.build_graph.generated) if generated else None,
         views=max(1, count_rows(generated) // count_rows(project.PASSAGES)) if generated else 1,
     )
-    base = project.embeddings(item["base"])
+    distributed.barrier()  # the first rank has written them
+    base, k = project.embeddings(item["base"]), params.value(item["k"])
     queries = embed_table(item["base"], stage.scratch / NODES, params.encoder)
-    found = exact_top_k(base, queries, params.value(item["k"]), name=item["k"])
-    if params.build_graph.labelled:
-        pairs = relevant_pairs(*project.tables("train"))
-        found = labelled_first(*found, read_nodes(stage.scratch).labelled_pairs(pairs), queries, open_matrix(base))
-    write_table(stage.scratch / "edges.parquet", CANDIDATES, [candidates_table(*found)])
+    find = partial(exact_top_k, base, k=k, name=item["k"])
+    edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
+    if params.build_graph.labelled and distributed.is_first():
+        labels = read_nodes(stage.scratch).labelled_pairs(relevant_pairs(*project.tables("train")))
+        found = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
+        edges = candidates_table(*labelled_first(*found, labels, queries, open_matrix(base)))
+    write_table(stage.scratch / "edges.parquet", CANDIDATES, [edges])
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, shared=True)

@@ -25,7 +25,7 @@ START = 30.0  # seconds until a process has its model
 PROCESS = 4 * GIB  # main memory of a process with its model
 TEXT, WORDS = 4, 0.6  # bytes and different words of a token
 SHARED = {"read", "train", "train_pair", "gnn", "search"}  # kinds of work that a GPU does
-ALONE = {"prepare", "bm25", "build_graph", "build_index", "baselines", "evaluate"}  # stages that one process runs
+ALONE = {"prepare", "bm25", "build_index", "baselines", "evaluate"}  # stages that one process runs
 INDEXED = {"untouched", "build_index", "baselines"}  # they search FAISS's index, on the processor
 
 
@@ -197,7 +197,7 @@ def _memory(stage: Declared, at: Setting, processes: int) -> float:
         case "denoise":
             return processes * 32 * params.denoise.candidates * at.scored
         case "build_graph":
-            return asked + 32 * at.edges
+            return processes * (asked + 14 * at.edges) + 32 * at.edges
         case "train_mgt" | "encode_corpus":
             return processes * (2 * DIMENSION * at.nodes + 16 * at.edges)
         case _:
