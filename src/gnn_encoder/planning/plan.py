@@ -18,7 +18,7 @@ from gnn_encoder.training.examples import steps_of
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
 ROW = 1.5e-6  # seconds to write or read and judge a row of a TREC run
 RECORD = 5e-5  # to read, check and write a row of the data
-INDEXED, SCORED = 1e-4, 1e-9  # for BM25 to index a passage, and for one core to score one for a query
+INDEXED, SCORED = 1e-4, 2e-9  # for BM25 to index a passage, and for one core to score one for a query
 # A kind of `machine.KINDS` and how many; "other" counts seconds, "lexical" passages that BM25 scores for a query.
 Steps = list[tuple[str, float]]
 
