@@ -12,11 +12,11 @@ import pytest
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.section import PoolKind
 from gnn_encoder.core.storage import arrays
-from gnn_encoder.core.view_pool import Pool
+from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.index import exact
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill
-from gnn_encoder.index.exact import _Faiss, _Torch, exact_top_k
+from gnn_encoder.index.exact import _Faiss, _Torch, ways_top_k
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import search_views
 
@@ -154,7 +154,7 @@ def test_streaming_against_brute_force_with_ties(
     monkeypatch.setattr(exact, "_engine", lambda: engine)
     monkeypatch.setattr(exact, "SCORES", 700)  # of all queries with some passages
     folder = save_matrix(matrix.astype(dtype), views=VIEWS)
-    rows, scores = exact_top_k(folder, queries, k, views=views)
+    rows, scores = ways_top_k(folder, queries, k, [(views, BEST)])[0]
     expected_rows, expected_scores = brute_force(matrix, queries, k, views)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -167,8 +167,8 @@ def test_a_curve_of_views_is_the_searches_one_by_one(
     monkeypatch.setattr(exact, "MERGE_ENTRIES", 20 * 11)  # eleven queries at a time
     folder = save_matrix(matrix, views=VIEWS)
     ways = [(views, Pool(kind)) for views in range(1, VIEWS + 1) for kind in get_args(PoolKind)]
-    for (views, pool), (rows, scores) in zip(ways, exact.ways_top_k(folder, queries, 20, ways), strict=True):
-        expected = exact_top_k(folder, queries, 20, views=views, pool=pool)
+    for (views, pool), (rows, scores) in zip(ways, ways_top_k(folder, queries, 20, ways), strict=True):
+        expected = ways_top_k(folder, queries, 20, [(views, pool)])[0]
         np.testing.assert_array_equal(rows, expected[0])
         np.testing.assert_array_equal(scores, expected[1])
 
@@ -187,6 +187,6 @@ def test_streaming_the_mean(save_matrix: Save, views: int, block_rows: int, monk
     means = of_views.mean(axis=2)
     expected = np.argsort(-means, axis=1, kind="stable")[:, :40]
     folder = save_matrix(matrix, views=VIEWS)
-    rows, scores = exact_top_k(folder, queries, 40, views=views, pool=Pool("mean"))
+    rows, scores = ways_top_k(folder, queries, 40, [(views, Pool("mean"))])[0]
     np.testing.assert_allclose(scores, np.take_along_axis(means, expected, axis=1), rtol=1e-4, atol=1e-5)
     assert (rows == expected).mean() > 0.99, "of two scores that are equal but for rounding either comes first"

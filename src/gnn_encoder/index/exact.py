@@ -25,13 +25,7 @@ Way = tuple[int, Pool]  # how many views of each passage count, the first ones, 
 
 
 def exact_top_k(
-    embeddings_folder: Path,
-    queries: NDArray[np.float32],
-    k: int,
-    *,
-    name: str = "k",
-    views: int | None = None,
-    pool: Pool = BEST,
+    embeddings_folder: Path, queries: NDArray[np.float32], k: int, *, name: str = "k"
 ) -> tuple[Rows, Scores]:
     """Find the k passages with the largest inner product; of equal ones the lower row comes first.
 
@@ -40,14 +34,11 @@ def exact_top_k(
         queries: *Shape:* (n, d).
         k: Passages a query.
         name: The parameter that `k` comes from, for the message when it is too large.
-        views: How many views of each passage count, the first ones; by default all.
-        pool: What makes a passage's score of its views' scores.
 
     Returns:
         Passage rows and scores, best first. *Shape:* each (n, k).
     """
-    way = views or read_manifest(embeddings_folder).views, pool
-    return ways_top_k(embeddings_folder, queries, k, [way], name=name)[0]
+    return ways_top_k(embeddings_folder, queries, k, [(read_manifest(embeddings_folder).views, BEST)], name=name)[0]
 
 
 def ways_top_k(
