@@ -79,9 +79,11 @@ def begins(item: pytest.Item) -> int:
     return next((place for place, start in enumerate(ORDER) if item.nodeid.startswith(start)), len(ORDER))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests in order, and skip those that need a GPU where there is none."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests in order, leave out `ranks` unless -m names it, and skip what needs a GPU where there is none."""
     items.sort(key=begins)
+    if "ranks" not in config.option.markexpr:
+        items[:] = [item for item in items if not item.get_closest_marker("ranks")]
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

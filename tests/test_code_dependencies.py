@@ -19,7 +19,7 @@ from .project import ROOT
 
 STAGES = list(read_stages(ROOT))
 PACKAGE = ROOT / "src" / "gnn_encoder"
-RUNS = ("declared", "experiment", "params", "project", "stage", "systems")  # and places, but decides no result
+RUNS = ("declared", "experiment", "launch", "params", "project", "stage", "systems")  # and places; it decides nothing
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 MISSING = object()
 

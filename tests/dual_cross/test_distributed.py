@@ -41,5 +41,6 @@ def test_equal_one_process(
             torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=1e-4, atol=1e-6)
     monkeypatch.setattr(corpus, "WINDOW", 7)
     two_ranks.write_views(encoder.for_inference(), generated, passage_tokens, folder / "alone")
-    np.testing.assert_allclose(open_matrix(folder / "views"), open_matrix(folder / "alone"), atol=1e-6)
+    np.testing.assert_array_equal(open_matrix(folder / "views"), open_matrix(folder / "alone"))
+    np.testing.assert_array_equal(open_matrix(folder / "views-doubled"), 2 * open_matrix(folder / "views"))
     assert (folder / "views" / "manifest.json").read_bytes() == (folder / "alone" / "manifest.json").read_bytes()

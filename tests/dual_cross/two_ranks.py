@@ -11,7 +11,7 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.dual_cross.views import generated_examples, view_inputs
 from gnn_encoder.encoding import corpus
-from gnn_encoder.encoding.corpus import encode_corpus
+from gnn_encoder.encoding.corpus import encode_corpus, transform_corpus
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import sum_gradients, sum_value
@@ -34,6 +34,8 @@ def write_views(encoder: DualEncoder, generated: TextTokens, passages: TextToken
     origin = Origin(model_fingerprint="model", input_fingerprint="input")
     inputs = view_inputs(encoder, generated, passages, 3)
     encode_corpus(encoder, inputs, folder, dtype="float32", batch_tokens=64, origin=origin, views=3)
+    doubled = folder.with_name(f"{folder.name}-doubled")
+    transform_corpus(folder, doubled, dtype="float32", origin=origin, transform=lambda _, block: 2 * block)
 
 
 def open_encoder(folder: Path) -> DualEncoder:

@@ -4,14 +4,18 @@ Stages without a model use this module too. Importing torch takes seconds, so it
 where another module has imported it already.
 """
 
+import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 _is_alone = False
+_shard: tuple[int, int] | None = None  # (i, n): this process is alone, and does every n-th window from the i-th on
+_store: Any = None  # where the ranks count
+_queues = itertools.count()
 
 
 @contextmanager
@@ -22,16 +26,20 @@ def session() -> Iterator[None]:
         return
     import torch
     import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
     use_gpu = torch.cuda.is_available()
     if use_gpu:
         _sum_in_fixed_order()
-    if "LOCAL_RANK" not in os.environ or world_size() > 1:
+    if "LOCAL_RANK" not in os.environ or dist.is_initialized():
         yield
         return
     if use_gpu:
         torch.cuda.set_device(local_rank())
-    dist.init_process_group("nccl" if use_gpu else "gloo", timeout=timedelta(hours=4))
+    global _store
+    _store, number, size = next(rendezvous("env://"))
+    how = {"store": _store, "rank": number, "world_size": size, "timeout": timedelta(hours=4)}
+    dist.init_process_group("nccl" if use_gpu else "gloo", **how)
     try:
         yield
     finally:
@@ -71,6 +79,43 @@ def rank() -> int:
     """This process's number in the group."""
     group = _group()
     return int(group.get_rank()) if group else 0
+
+
+@contextmanager
+def independent(shard: tuple[int, int] | None) -> Iterator[None]:
+    """Within it this process does shard `(i, n)` of the windows, 1 <= i <= n; None: all that nobody else does."""
+    global _shard
+    _shard = shard
+    try:
+        yield
+    finally:
+        _shard = None
+
+
+def is_shard() -> bool:
+    """Whether this process does a part of the windows, and leaves it to others to finish what is made of all."""
+    return _shard is not None
+
+
+def handed_out(windows: Sequence[int]) -> Iterator[int]:
+    """Those of some windows that this process is to do; the same `windows` wait on every rank.
+
+    A rank gets the next one when it asks for one, so that a slow rank gets fewer. A shard has the same windows whatever
+    the others have done.
+    """
+    if _shard is not None:
+        yield from (number for number in windows if number % _shard[1] == _shard[0] - 1)
+    elif world_size() == 1:
+        yield from windows
+    else:
+        queue = f"windows of pass {next(_queues)}"
+        while (place := _store.add(queue, 1) - 1) < len(windows):
+            yield windows[place]
+
+
+def process_name() -> str:
+    """What files of this process alone are called by."""
+    return str(rank()) if _shard is None else "shard-{}-of-{}".format(*_shard)
 
 
 def local_rank() -> int:

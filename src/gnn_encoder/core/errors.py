@@ -1,11 +1,12 @@
 """The error for a user's mistake, told in one line."""
 
 import errno
+import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CURES = {
@@ -39,14 +40,24 @@ def without_controls(text: str) -> str:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Turn a user's mistake, a file that does not open or a full disk into one line on stderr and a non-zero exit."""
+    """Turn a user's mistake, a file that does not open or a full disk into one line on stderr and a non-zero exit.
+
+    Of the processes that torchrun starts on a machine one tells it, and what torchrun starts again ends at once.
+    """
+    errors = os.environ.get("TORCHELASTIC_ERROR_FILE")  # RUN/attempt_0/RANK/error.json
+    mark = Path(errors).parents[2] / "told" if errors else None
+    if mark and mark.exists():
+        sys.exit(2)
     try:
         yield
     except Exception as error:
         told = str(error) if isinstance(error, UserError) else _refused_file(error) or _full_disk(error)
-        if told is None:
+        if told is None and not (mark and mark.exists()):  # else another process has told what made this one fail too
             raise
-        sys.stderr.write(f"error: {told}\n")
+        with suppress(FileExistsError):
+            if mark:
+                mark.touch(exist_ok=False)
+            sys.stderr.write(f"error: {told}\n")
         sys.exit(2)
 
 

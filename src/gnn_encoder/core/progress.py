@@ -6,14 +6,20 @@ from typing import Any
 
 from tqdm import tqdm as _Bar
 
+from gnn_encoder.core import distributed
+
 EVERY = 30.0  # seconds between two lines where there is no terminal
 
 
 class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801
-    """tqdm's bar; where stderr is no terminal, a plain line every half minute instead, unless `disable` says more."""
+    """tqdm's bar; where stderr is no terminal, a plain line every half minute instead, unless `disable` says more.
+
+    Of several ranks the first one shows it.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self.plain = settings.setdefault("disable", None) is None and not sys.stderr.isatty()
+        default = None if distributed.is_first() else True
+        self.plain = settings.setdefault("disable", default) is None and not sys.stderr.isatty()
         self.began = time.time()
         self.due = self.began + EVERY
         super().__init__(*args, **settings | ({"disable": False, "delay": EVERY} if self.plain else {}))

@@ -1,4 +1,4 @@
-"""Work in windows that ranks share, and of which a killed run keeps those that it has finished."""
+"""Work in windows that ranks share as they ask for them, and of which a killed run keeps those that it has finished."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,14 +33,30 @@ def resume_windows(
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / name.format(number) for number in range(-(-rows // window))]
     waiting = [number for number, file in enumerate(files) if not file.exists()]
-    distributed.barrier()  # every rank must list the missing files before any rank writes one
-    mine = waiting[distributed.rank() :: distributed.world_size()]
-    done = min(rows, (len(files) - len(waiting)) * window)
-    with tqdm(total=rows, initial=done, desc=label, unit=f" {unit}") as bar:
-        for number, result in work(iter(mine)):
-            unfinished = folder / f".{files[number].name}"
-            write(unfinished, number, result)
-            unfinished.rename(files[number])
-            bar.update(min(window, rows - number * window) * distributed.world_size())
-    distributed.barrier()
+    for number, result in in_turn(work, waiting, rows, window, label=label, unit=unit):
+        unfinished = folder / f".{files[number].name}"
+        write(unfinished, number, result)
+        unfinished.rename(files[number])
     return files
+
+
+def in_turn(
+    work: Callable[[Numbers], Iterator[tuple[int, Any]]],
+    waiting: list[int],
+    rows: int,
+    window: int,
+    *,
+    label: str,
+    unit: str,
+) -> Iterator[tuple[int, Any]]:
+    """Yield (window, result) of those waiting windows that this process gets; at the end all are done.
+
+    An independent shard gets those that fall to it, and waits for nobody.
+    """
+    distributed.barrier()  # every rank must have listed what waits before any rank finishes some of it
+    sizes = {number: min(window, rows - number * window) for number in waiting}
+    with tqdm(total=rows, initial=rows - sum(sizes.values()), desc=label, unit=f" {unit}") as bar:
+        for number, result in work(distributed.handed_out(waiting)):
+            yield number, result
+            bar.update(min(sizes[number] * distributed.world_size(), rows - bar.n))
+    distributed.barrier()

@@ -1,6 +1,6 @@
 """Generated queries: views of passages (Eq. 9, 10), how good they are, and what pre-training learns from (3.5)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
@@ -12,15 +12,15 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.section import PoolKind
-from gnn_encoder.core.storage.arrays import ArrayManifest, Origin, read_manifest
+from gnn_encoder.core.storage.arrays import ArrayManifest, Origin, block_size, open_matrix, read_block, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.view_pool import Pool
+from gnn_encoder.core.windows import Numbers
 from gnn_encoder.dual_cross.params import DualCross
-from gnn_encoder.encoding.corpus import write_blocks
+from gnn_encoder.encoding.corpus import write_windows
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.index.exact import ways_top_k
-from gnn_encoder.index.views import iterate_views
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
@@ -82,19 +82,27 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
 
 
 def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin) -> None:
-    """Write the matrix of the mean of each passage's views; of several ranks the first one writes.
+    """Write the matrix of the mean of each passage's views, shared by all devices.
 
     Args:
         source: the matrix of views. *Shape:* (passages * views, d).
         pool: weighs the views.
         folder: where the means go; blocks that an interrupted run finished there are kept. *Shape:* (passages, d).
     """
-    stored, made = read_manifest(source), asdict(origin)
+    stored, made, matrix = read_manifest(source), asdict(origin), open_matrix(source)
     weights = pool.weights(stored.views)
     mark = fingerprint(dtype=dtype, weights=weights.tolist(), **made)
     shape = (stored.shape[0] // stored.views, stored.shape[1])
     manifest = ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made)
-    write_blocks(folder, manifest, iterate_views(source), lambda _, block: np.einsum("pvd,v->pd", block, weights))
+
+    def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
+        for number in numbers:
+            block = read_block(matrix, number * rows, rows).reshape(-1, stored.views, shape[1])
+            yield number, np.einsum("pvd,v->pd", block, weights)
+
+    window = max(1, block_size(shape[1]) // stored.views)
+    rows = window * stored.views
+    write_windows(folder, manifest, window, make, unit="means of views")
 
 
 def measure_views(

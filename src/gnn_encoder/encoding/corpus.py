@@ -3,7 +3,7 @@
 It is written in windows, resumable, shared by all devices.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
     Origin,
-    array_blocks,
     is_finished,
     open_matrix,
+    read_block,
     read_manifest,
 )
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
+from gnn_encoder.core.windows import Numbers, in_turn
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, encode_rows, prefetch, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens
@@ -88,58 +89,54 @@ def encode_corpus(
         transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
         return
     rows = len(inputs)
+
+    def encode(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
+        windows = (np.arange(number * WINDOW, min((number + 1) * WINDOW, rows)) for number in numbers)
+        for window, prepared in prefetch(lambda window: prepare_rows(inputs, window, batch_tokens), windows):
+            vectors, first = encode_prepared(prepared, len(window), encoder.encode_passages), int(window[0])
+            yield first // WINDOW, transform(first, vectors)
+
     manifest = _manifest((rows, encoder.dimension), dtype, origin, views)
-    if is_finished(folder, manifest):
-        return
-    distributed.barrier()
-    if distributed.is_first():
-        ArrayWriter(folder, manifest.shape, dtype)
-    distributed.barrier()
-    writer = ArrayWriter(folder, manifest.shape, dtype, rank=distributed.rank())
-    distributed.barrier()
-    _encode_windows(encoder, inputs, writer, transform, batch_tokens, "passages" if views == 1 else "views")
-    distributed.barrier()
-    if distributed.is_first():
-        writer.finish(manifest)
-
-
-def _encode_windows(
-    encoder: DualEncoder, inputs: Inputs, writer: ArrayWriter, transform: Transform, batch_tokens: int, unit: str
-) -> None:
-    """Encode this device's share of the windows that are not done."""
-    count = len(inputs)
-    windows = [np.arange(first, min(first + WINDOW, count)) for first in range(0, count, WINDOW)]
-    waiting = [rows for rows in windows if rows[0] not in writer.done]
-    mine = waiting[distributed.rank() :: distributed.world_size()]
-    done = count - sum(map(len, waiting))
-    with writer, tqdm(total=count, initial=done, desc=f"encode {unit}", unit=f" {unit}") as bar:
-        for rows, prepared in prefetch(lambda rows: prepare_rows(inputs, rows, batch_tokens), mine):
-            vectors, first = encode_prepared(prepared, len(rows), encoder.encode_passages), int(rows[0])
-            writer.write(first, transform(first, vectors))
-            bar.update(len(rows) * distributed.world_size())
+    write_windows(folder, manifest, WINDOW, encode, unit="passages" if views == 1 else "views")
 
 
 def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
-    """Write the transformed rows of an existing passage matrix, window by window, on the first device."""
-    blocks = array_blocks(open_matrix(source), WINDOW)
-    write_blocks(folder, _manifest(read_manifest(source).shape, dtype, origin), blocks, transform)
+    """Write the transformed rows of an existing passage matrix, window by window, shared by all devices."""
+    matrix = open_matrix(source)
+
+    def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
+        for number in numbers:
+            first = number * WINDOW
+            yield number, transform(first, read_block(matrix, first, WINDOW))
+
+    write_windows(folder, _manifest(read_manifest(source).shape, dtype, origin), WINDOW, make, unit="passages")
 
 
-def write_blocks(
+def write_windows(
     folder: Path,
     manifest: ArrayManifest,
-    blocks: Iterable[tuple[int, NDArray[np.float32]]],
-    make: Callable[[int, NDArray[np.float32]], NDArray[np.float32]],
+    window: int,
+    work: Callable[[Numbers], Iterator[tuple[int, Matrix]]],
+    *,
+    unit: str,
 ) -> None:
-    """Write the matrix that `make` makes of blocks, on the first device; those that an interrupted run wrote are kept.
+    """Write a matrix, `window` rows at a time, shared by all devices; windows that an interrupted run wrote are kept.
 
-    *Shape:* make: the first row, and a block (n, ...) -> (n, d).
+    Independent shards leave it to a call that is none to find it complete.
+
+    Args:
+        work: yields (window, its rows) for each of the window numbers that it gets. *Shape:* rows (any, d).
     """
-    if distributed.is_first() and not is_finished(folder, manifest):
-        with ArrayWriter(folder, manifest.shape, manifest.dtype) as writer:
-            for first, block in blocks:
-                if first not in writer.done:
-                    writer.write(first, make(first, block))
+    if is_finished(folder, manifest):
+        return
+    rows = manifest.shape[0]
+    writer = ArrayWriter(folder, manifest.shape, manifest.dtype)
+    waiting = [number for number in range(-(-rows // window)) if number * window not in writer.done]
+    distributed.barrier()  # the first rank has made the file
+    with writer:
+        for number, vectors in in_turn(work, waiting, rows, window, label=f"encode {unit}", unit=unit):
+            writer.write(number * window, vectors)
+    if distributed.is_first() and not distributed.is_shard():
         writer.finish(manifest)
     distributed.barrier()
 

@@ -68,15 +68,8 @@ def encode_pairs(
         yield window, vectors
 
 
-def logits_of(model: CrossEncoder, pairs: Inputs, batch_tokens: int) -> NDArray[np.float32]:
-    """M_ce's logit of each pair. *Shape:* (n,)."""
-    windows = range(-(-len(pairs) // WINDOW))
-    found = encode_pairs(model, pairs, windows, model.column_of_logits, batch_tokens=batch_tokens)
-    return np.concatenate([part[:, 0] for _, part in found])
-
-
 def score_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, batch_tokens: int) -> NDArray[np.float32]:
-    """As `logits_of`, resumable in `folder`, shared by all devices, and of no pairs too. *Shape:* (n,)."""
+    """M_ce's logit of each pair, resumable in `folder`, shared by all devices, and of no pairs too. *Shape:* (n,)."""
     work = partial(encode_pairs, model, pairs, encode=model.column_of_logits, batch_tokens=batch_tokens)
     how = {"label": "score pairs", "unit": "pairs"}
     files = resume_windows(folder, "scores-{:06d}.npy", len(pairs), WINDOW, work, _write_scores, **how)

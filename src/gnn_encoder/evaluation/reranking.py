@@ -10,7 +10,7 @@ from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.runs import as_matrices
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import logits_of
+from gnn_encoder.encoding.streaming import encode_rows
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.training.params import TeacherScore
@@ -62,7 +62,7 @@ def milliseconds(
     for _, part in top.group_by("query", maintain_order=True):
         pairs = Inputs.of_table(part, queries, passages, model.template, max_length)
         began = time.perf_counter()
-        logits_of(model, pairs, batch_tokens)
+        encode_rows(pairs, np.arange(len(pairs)), model.column_of_logits, batch_tokens, 1)
         seconds.append(time.perf_counter() - began)
         if len(seconds) == WARM_UP + TIMED_QUERIES:
             break

@@ -5,6 +5,7 @@ the finished artifacts into place. A user's mistake is told in one line.
 import logging
 import os
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
 from gnn_encoder.core.storage.scratch import SCRATCH, WORK
 from gnn_encoder.pipeline.declared import Declared, find_stage
+from gnn_encoder.pipeline.launch import SHARD, Shard, check_shards, end_shard, launched, split_arguments
 from gnn_encoder.pipeline.params import Params, load_params
 
 TIMES = SCRATCH / "times"  # how long each artifact took here; not in the artifacts, which would then differ every time
@@ -87,29 +89,40 @@ class Stage:
         return self.work / "plots"
 
 
-def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files = lambda params: []) -> None:
-    """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
+def run(
+    main: Callable[[Stage], None], *, shared: bool = False, shards: bool = False, own_files: Files = lambda params: []
+) -> None:
+    """Run the stage whose script was called: `python stages/NAME.py [KEY] [--shard I/N]`, alone or under torchrun.
 
     Args:
-        shared: whether all ranks share the work; if not, the first rank does it alone.
+        shared: whether all ranks share the work, as many as launch.yaml asks for; if not, the first rank does it alone.
+        shards: whether its windows may also be done by independent calls, each of one shard; a call without a shard
+            then finishes the artifact.
         own_files: lists the user's files that parameters name; like the declared inputs, they decide the result.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    level = logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR
+    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with report_errors(), distributed.session():
+    with report_errors():
         params = load_params()  # first, so that a mistake in it is told before dvc.yaml is filled in with its values
-        declared = find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
-        with artifact(declared, params, own_files(params)) as stage:
-            if shared:
-                main(stage)
-            elif distributed.is_first():
-                with distributed.alone():
+        arguments, shard = split_arguments(sys.argv[1:])
+        declared = find_stage(Path(sys.argv[0]).stem, arguments)
+        if shard and not shards:
+            raise UserError(f"{SHARD} of stage {declared.name}: it has no shards; leave it out")
+        if shared and not shard and (status := launched()) is not None:
+            sys.exit(status)
+        with distributed.independent(shard), distributed.session(), report_errors():  # told before the group ends
+            with artifact(declared, params, own_files(params), shard) as stage:
+                if shared:
                     main(stage)
+                elif distributed.is_first():
+                    with distributed.alone():
+                        main(stage)
 
 
 @contextmanager
-def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Iterator[Stage]:
+def artifact(declared: Declared, params: Params, own_files: list[Path], shard: Shard | None = None) -> Iterator[Stage]:
     """Build a stage's artifacts, its outputs.
 
     The scratch folder is named after everything that decides the result: content of the inputs, declared parameters,
@@ -117,7 +130,8 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     call with another name has left is removed. On success each output is moved into place, whole; on an error the
     outputs stay as they were.
 
-    Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it.
+    Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it. A shard
+    leaves its part there.
     """
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
     for path in inputs:
@@ -131,7 +145,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
     folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
     resumed = _begin(folder, aside)
-    if resumed and distributed.is_first():
+    if resumed and shard is None:
         log.info("%s: resuming what an interrupted run left in %s", name, folder)
     stage = Stage(
         key=declared.key,
@@ -143,7 +157,12 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     )
     for output in declared.outs:
         stage.unfinished(output).mkdir(exist_ok=True)
+    if shard is None:
+        check_shards(stage.work, f"python stages/{declared.name}.py {declared.key}".rstrip())
     yield stage
+    if shard is not None:
+        end_shard(stage.work, shard)
+        return
     distributed.barrier()
     if distributed.is_first():
         _publish(stage, declared, aside, plain)
@@ -176,19 +195,25 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
 
 
 def _begin(folder: Path, aside: Path) -> bool:
-    """Make the scratch folder, and remove those of other names. Returns whether an interrupted run left it."""
+    """Make the scratch folder, and remove those of other names. Tells the first rank if an interrupted run left it."""
     if distributed.is_first():
         for other in folder.parent.glob("*"):
             if other not in (folder, aside):
-                shutil.rmtree(other)
+                shutil.rmtree(other, ignore_errors=True)  # other shards may remove it too
         if aside.exists():  # an earlier call was killed in its last step
             folder.mkdir(exist_ok=True)
             aside.rename(folder / WORK)
+        resumed = folder.exists()
+        (folder / WORK).mkdir(parents=True, exist_ok=True)
+        distributed.barrier()
+        return resumed
     distributed.barrier()
-    resumed = folder.exists()
-    distributed.barrier()
-    (folder / WORK).mkdir(parents=True, exist_ok=True)
-    return resumed
+    if not folder.exists():
+        raise UserError(
+            f"{folder.absolute()}: process {distributed.rank()} on {socket.gethostname()} does not see what the first "
+            "process has made there: all must see the same data, code and params.yaml, on one file system"
+        )
+    return False
 
 
 def artifact_name(target: Path) -> str:

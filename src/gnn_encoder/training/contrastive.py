@@ -152,7 +152,7 @@ def local_share(items: Rows) -> Rows:
     if len(items) < ranks:
         raise UserError(
             f"a batch of {len(items)} queries is too small for {ranks} processes; raise this stage's batch_size in "
-            "params.yaml, or start fewer processes"
+            "params.yaml, or start fewer (launch.yaml)"
         )
     return np.array_split(items, ranks)[distributed.rank()]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
@@ -67,11 +68,15 @@ def test_a_finished_matrix_is_known_and_its_journals_go(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["embeddings.npy", "manifest.json"]
 
 
-def test_each_rank_reads_every_journal(tmp_path: Path) -> None:
-    for rank, first in ((0, 0), (1, 4)):
-        with ArrayWriter(tmp_path, (7, 3), "float32", rank=rank) as writer:
-            writer.write(first, MATRIX[first : first + 3])
-    assert ArrayWriter(tmp_path, (7, 3), "float32", rank=1).done == {0, 4}
+def test_each_process_reads_every_journal(tmp_path: Path) -> None:
+    for shard, first in ((None, 0), ((2, 3), 4), ((3, 3), 2)):
+        with distributed.independent(shard), ArrayWriter(tmp_path, (7, 3), "float32") as writer:
+            writer.write(first, MATRIX[first : first + 2])
+    assert ArrayWriter(tmp_path, (7, 3), "float32").done == {0, 2, 4}
+    np.testing.assert_array_equal(np.load(tmp_path / "embeddings.npy")[:6], MATRIX[:6])
+    assert {path.name for path in tmp_path.glob("done-*")} == {
+        *("done-0.txt", "done-shard-2-of-3.txt", "done-shard-3-of-3.txt")
+    }
 
 
 def test_half_written_journal_line_is_no_block_and_spoils_no_later_one(tmp_path: Path) -> None:

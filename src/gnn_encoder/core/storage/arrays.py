@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import write_json, write_text
 from gnn_encoder.core.storage.fingerprint import MANIFEST
@@ -45,18 +47,22 @@ class ArrayManifest(Origin):
 class ArrayWriter:
     """Writes the rows of one matrix in blocks, in any order, and knows after a kill which blocks are done.
 
-    *Shape:* (rows, columns). Each rank of a distributed run keeps a journal of its own beside the shared matrix.
+    *Shape:* (rows, columns). Each process that works on it keeps a journal of its own beside the shared matrix.
     """
 
-    def __init__(self, folder: Path, shape: tuple[int, int], dtype: str, rank: int = 0) -> None:
+    def __init__(self, folder: Path, shape: tuple[int, int], dtype: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / MATRIX
         self._folder = folder
-        if rank == 0 and not self._path.exists():
-            partial = self._path.with_suffix(".partial")
+        if distributed.is_first() and not self._path.exists():
+            partial = self._path.with_suffix(f".{distributed.process_name()}")
             npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
-            partial.replace(self._path)
-        self._rank = rank
+            if distributed.is_shard():
+                with suppress(FileExistsError):  # another shard has been faster, and may have written rows
+                    os.link(partial, self._path)
+                partial.unlink()
+            else:
+                partial.replace(self._path)
         self.done = self._read_journals()
 
     def __enter__(self) -> Self:
@@ -88,7 +94,7 @@ class ArrayWriter:
         _delete_journals(self._folder)
 
     def _open_journal(self) -> TextIO:
-        path = self._folder / f"done-{self._rank}.txt"
+        path = self._folder / f"done-{distributed.process_name()}.txt"
         # A line that a kill cut short is dropped: it would run into the next one and name a block never written.
         whole = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
         write_text(path, whole[0] + whole[1])
@@ -204,15 +210,18 @@ def array_blocks(
     """
     rows = rows or block_size(matrix.shape[1])
     for first in range(0, len(matrix), rows):
-        block = np.array(matrix[first : first + rows], dtype=np.float32, order="C")  # a copy, which may be changed
-        release(matrix)
-        if (bad := row_not_finite(block)) is not None:
-            called = name or getattr(matrix, "filename", None) or "embeddings"
-            cure = "" if name else ": train with a lower learning rate or in float32, then make them again"
-            raise UserError(
-                f"{called}: row {first + bad} holds NaN or an infinite value; embeddings must be finite{cure}"
-            )
-        yield first, block
+        yield first, read_block(matrix, first, rows, name=name)
+
+
+def read_block(matrix: NDArray[Any], first: int, rows: int, *, name: str = "") -> NDArray[np.float32]:
+    """Rows of a matrix from row `first` on, as float32; of a mapped one they do not stay mapped."""
+    block = np.array(matrix[first : first + rows], dtype=np.float32, order="C")  # a copy, which may be changed
+    release(matrix)
+    if (bad := row_not_finite(block)) is not None:
+        called = name or getattr(matrix, "filename", None) or "embeddings"
+        cure = "" if name else ": train with a lower learning rate or in float32, then make them again"
+        raise UserError(f"{called}: row {first + bad} holds NaN or an infinite value; embeddings must be finite{cure}")
+    return block
 
 
 def row_not_finite(block: NDArray[np.floating[Any]]) -> int | None:
