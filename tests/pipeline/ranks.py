@@ -70,12 +70,12 @@ def main(order: dict[str, Any]) -> None:
     for number, (command, *kill) in enumerate(order["stages"]):
         if (notes / f"done-{number}").exists():
             continue
-        if kill and os.environ["RANK"] == "1":
+        if kill and os.environ.get("RANK") == "1":
             kill_after(*kill, mark=notes / f"killed-{number}")
         sys.argv = [f"stages/{command[0]}.py", *command[1:]]
         runpy.run_path(sys.argv[0], run_name="__main__")
         distributed.barrier()
-        if os.environ["RANK"] == "0":
+        if distributed.is_first():
             torch.save(gradients, notes / "gradients.pt")
             (notes / f"done-{number}").touch()
 
