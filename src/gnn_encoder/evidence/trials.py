@@ -61,9 +61,10 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
         write_matrix(encoder, matrix, params, origin, encoded=encoded, transform=inform)
         distributed.barrier()
         if distributed.is_first():
-            if attention is not None:
-                _write_attention(source, params, model, attention)
-            values = pl.concat([_measure(split, model, matrix, params) for split in project.JUDGED])
+            with distributed.alone():
+                if attention is not None:
+                    _write_attention(source, params, model, attention)
+                values = pl.concat([_measure(split, model, matrix, params) for split in project.JUDGED])
             partial = kept.with_suffix(".partial")
             values.select(pl.lit(seed, pl.Int64).alias("seed"), *values.columns).write_parquet(partial)
             publish(partial, kept)
