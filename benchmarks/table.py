@@ -96,6 +96,10 @@ def at_size(record: Record) -> str:
     return f"{record['sizes'][-1]:,} passages: {'; '.join(each)}"
 
 
+def busy(record: Record) -> str:
+    return ", ".join(f"{name}: {side['ratio']:.2f}x" for name, side in record["sides"].items())
+
+
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
@@ -110,6 +114,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "epochs": epochs,
     "bm25": bm25,
     "at_size": at_size,
+    "busy": busy,
 }
 
 

@@ -3,7 +3,7 @@
 #
 #   scripts/environment.sh [cpu|gpu] [test...]
 #
-# Run again after a change of pyproject.toml, an error or a kill: it does what is missing, and nothing if nothing is.
+# Run again after a change of pyproject.toml or constraints.txt, an error or a kill: it does what is missing, and nothing if nothing is.
 # Without cpu or gpu it keeps what .venv was made for (cpu at first).
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,7 +42,7 @@ for extra in "$@"; do
     grep -q "^$extra = \[" pyproject.toml || fail "$extra: no such extra in pyproject.toml; it has" $(sed -n '/^\[project.optional/,/^\[project.scripts/s/^\([a-z_]*\) = \[.*/\1/p' pyproject.toml)
 done
 
-key="$(cksum <pyproject.toml) $PWD"
+key="$(cat pyproject.toml constraints.txt | cksum) $PWD"
 missing=()
 for extra in "$accelerator" "$@"; do
     [ "$(cat "$stamps/$extra" 2>/dev/null)" = "$key" ] || missing+=("$extra")
@@ -70,6 +70,7 @@ touch "$unfinished"
 trap 'rm -f "$unfinished"' EXIT
 trap 'trap - EXIT; exit 130' INT TERM
 pip() { "$python" -m pip "$@"; }
+install() { pip install --no-compile --constraint constraints.txt "$@"; } # all versions as they were tested
 
 other=$([ "$accelerator" = gpu ] && echo cpu || echo gpu)
 if pip show --quiet "faiss-$other" 2>/dev/null; then # both own the import name: one must go before the other comes
@@ -80,18 +81,18 @@ fi
 
 # Python compiles a file when it first imports it, which it does with one of five; compiling all takes pip a minute.
 say "installing PyTorch"
-pip install --no-compile "$(requirement torch)"
+install "$(requirement torch)"
 if [ "$accelerator" = gpu ]; then
     say "building torch-scatter (about 5 minutes)"
-    pip install "setuptools>=77" wheel
+    install "setuptools>=77" wheel
     # Without an nvcc that fits PyTorch's CUDA its kernels cannot be built; PyTorch's own do their work on the GPU.
-    pip install --no-build-isolation "$(requirement torch-scatter)" ||
+    install --no-build-isolation "$(requirement torch-scatter)" ||
         { say "no CUDA build of torch-scatter here; building it for the CPU alone" &&
-            FORCE_ONLY_CPU=1 pip install --no-build-isolation "$(requirement torch-scatter)"; }
+            FORCE_ONLY_CPU=1 install --no-build-isolation "$(requirement torch-scatter)"; }
 fi
 extras=$(IFS=, && echo "$accelerator${*:+,$*}")
 say "installing gnn-encoder[$extras]"
-pip install --no-compile --editable ".[$extras]"
+install --editable ".[$extras]"
 
 mkdir -p "$stamps"
 for extra in "$accelerator" "$@"; do printf '%s\n' "$key" >"$stamps/$extra"; done

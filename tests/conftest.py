@@ -18,6 +18,8 @@ from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
 
+from .pipelines import copy_of, environment, fresh, reproduced, stages  # noqa: F401  (fixtures)
+
 TINY = Path(__file__).parent / "tiny"
 
 
@@ -66,11 +68,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# One worker builds the tiny experiment, on which most tests of tests/pipeline wait. Meanwhile the other one has what
-# needs nothing that has run. Files that take long come before short ones, so that both workers end together.
+LONG = "GNN_ENCODER_LONG_TESTS"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the long forms of the tests that try many things at random."""
+    parser.addoption("--long", action="store_true", help="try thousands of broken files, faults and requests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell it to all modules, before they are imported."""
+    if config.getoption("--long"):
+        os.environ[LONG] = "1"
+
+
+# One worker builds the tiny experiment, on which most tests of tests/pipeline and tests/faults wait. Meanwhile the
+# other one has what needs nothing that has run. Files that take long come before short ones, so that both end together.
 ORDER = [
     *("tests/pipeline/test_dag.py", "tests/pipeline/test_configs.py", "tests/serving/", "tests/growing/"),
-    *("tests/training/", "tests/models/", "tests/pipeline/"),
+    *("tests/training/", "tests/models/", "tests/pipeline/", "tests/faults/"),
 ]
 
 

@@ -21,8 +21,8 @@ from gnn_encoder.training import loop
 
 
 def load_forks() -> Any:
-    """The module forks.py, beside this script."""
-    return runpy.run_path(str(Path(__file__).with_name("forks.py")))
+    """The module tests/forks.py."""
+    return runpy.run_path(str(Path(__file__).parents[1] / "forks.py"))
 
 
 def note_gradients(found: dict[str, list[torch.Tensor]]) -> None:

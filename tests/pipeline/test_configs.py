@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.declared import Declared, lookup, read_stages
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.systems import MAIN
 
-from .conftest import ROOT, TINY_PARAMS, Project
+from ..pipelines import ROOT, TINY_PARAMS, Project
 
 MISSING = object()
 SIZES = {

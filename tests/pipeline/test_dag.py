@@ -20,8 +20,8 @@ from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import JUDGED
 from gnn_encoder.pipeline.systems import read_registry
 
+from ..pipelines import TIMED
 from ..project import ROOT
-from .conftest import TIMED
 
 REGISTRY = read_registry(ROOT / "systems.yaml")
 BRANCHES = {name: tuple(REGISTRY.branches[name].systems) for name, one in REGISTRY.branches.items() if not one.sampled}

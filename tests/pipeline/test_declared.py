@@ -16,8 +16,8 @@ import pytest
 from gnn_encoder.pipeline.declared import Declared, read_stages
 from gnn_encoder.pipeline.experiment import init
 
+from ..pipelines import TIMED, TINY_PARAMS, Project
 from ..project import DECLARED, declare
-from .conftest import TIMED, TINY_PARAMS, Project
 
 MADE = ("data", "metrics", "plots")
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import yaml
 
-from .conftest import serving
+from ..pipelines import serving
 from .test_dag import started
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from .conftest import ROOT, TIMED, Project, Ran
+from ..pipelines import ROOT, TIMED, Project, Ran
 from .test_kill import BLOCK, FEATURES, OFTEN, QUERIES, SCORES
 
 RANKS = Path(__file__).with_name("ranks.py")

@@ -332,6 +332,13 @@ def test_a_full_disk_is_one_line(error: Exception, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to\nx")]
+)
+def test_too_little_memory_is_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "out of memory" in (text := told(error, capsys)) and "lower encoder.batch_tokens" in text
+
+
+@pytest.mark.parametrize(
     ("error", "line"),
     [
         (

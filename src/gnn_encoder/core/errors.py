@@ -33,6 +33,12 @@ def not_built(path: Path | str) -> UserError:
     return UserError(f"{path}: not built yet; {cure}")
 
 
+def shorten(value: object, limit: int = 60) -> str:
+    """`value` as an error message shows it: quoted, on one line, at most about `limit` characters."""
+    shown = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
+    return shown if len(shown) <= limit else f"{shown[:limit]}..."
+
+
 def without_controls(text: str) -> str:
     r"""A text for a terminal, on one line, with control characters shown as \x1b: a terminal would obey them."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda one: f"\\x{ord(one[0]):02x}", " ".join(text.split()))
@@ -50,14 +56,18 @@ def report_errors() -> Iterator[None]:
         sys.exit(2)
     try:
         yield
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
     except Exception as error:
-        told = str(error) if isinstance(error, UserError) else _refused_file(error) or _full_disk(error)
+        known = _refused_file(error) or _full_disk(error) or _out_of_memory(error)
+        told = str(error) if isinstance(error, UserError) else known
         if told is None and not (mark and mark.exists()):  # else another process has told what made this one fail too
             raise
         with suppress(FileExistsError):
             if mark:
                 mark.touch(exist_ok=False)
-            sys.stderr.write(f"error: {told}\n")
+            sys.stderr.write(f"error: {without_controls(str(told))}\n")
         sys.exit(2)
 
 
@@ -69,6 +79,15 @@ def _refused_file(error: BaseException) -> str | None:
         return None  # nobody's file; Arrow and polars tell the name of one in the message alone
     said = f"{error.filename}: {error.strerror}" if error.filename is not None else " ".join(str(error).split())
     return f"{said}; {CURES.get(error.errno, 'correct that, then run again')}"
+
+
+def _out_of_memory(error: BaseException) -> str | None:
+    """What to do if memory could not be had, in torch's words or Python's; None for any other error."""
+    words = r"can't allocate memory|[Cc]annot allocate memory|out of memory|can't start new thread|bad_alloc"
+    if not isinstance(error, MemoryError) and not re.search(words, str(error)):
+        return None
+    cure = "end other programs, or lower encoder.batch_tokens and, of a training, its chunk_size; then run again"
+    return f"out of memory ({' '.join(str(error).split())[:200]}): {cure}"
 
 
 def _full_disk(error: BaseException) -> str | None:

@@ -1,5 +1,7 @@
 """The tables that stages exchange: their schemas, and the check that a file has the expected schema."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,17 +76,30 @@ def read_table(path: Path, schema: pa.Schema) -> "pl.DataFrame":
     """A whole table, after checking its columns."""
     import polars as pl  # only here: a search, which opens tables, starts without it
 
-    return pl.DataFrame(open_table(path, schema).read())
+    table = open_table(path, schema)
+    with undamaged(path):
+        return pl.DataFrame(table.read())
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
     """Open a Parquet file of any columns."""
     if not path.is_file():
         raise not_built(path)
-    try:
+    with undamaged(path):
         return pq.ParquetFile(path, pre_buffer=False)  # pre-buffered columns stay in memory to the end
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a readable Parquet file ({error}); run the stage that makes it again") from error
+
+
+@contextmanager
+def undamaged(path: Path) -> Iterator[None]:
+    """A block in which an error of Arrow's about the content of a Parquet file becomes a UserError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the system does not open it
+            raise
+        raise UserError(
+            f"{path}: not a readable Parquet file ({error}); make it again, by its stage or tool"
+        ) from error
 
 
 def _columns(schema: pa.Schema) -> str:

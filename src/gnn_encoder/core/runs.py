@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.core.storage.tables import read_column
 
 QUERIES_AT_A_TIME = 64  # written together
@@ -120,7 +120,7 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
         lines = ((number, line) for number, line in enumerate(_plain(path).split(b"\n"), 1) if line.strip())
         number, line = next(islice(lines, wrong[0], None))
         more = f" ({len(wrong) - 1} more lines are wrong)" if len(wrong) > 1 else ""
-        raise UserError(f"{path}, line {number} is {line.decode()!r}; {FORM}; write the run again{more}")
+        raise UserError(f"{path}, line {number} is {shorten(line.decode())}; {FORM}; write the run again{more}")
     _refuse_twice(path, frame, "pid")
     return frame
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]
@@ -44,10 +44,17 @@ class Section(BaseModel):
         return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
 
 
+SHOWN = 5  # errors that are told
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 
 
-def describe(error: Any) -> str:
+def described(found: ValidationError) -> str:
+    """All of pydantic's errors in words; of many the first ones."""
+    told = [_described(error) for error in found.errors()]
+    return "; ".join(told[:SHOWN]) + (f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
+
+
+def _described(error: Any) -> str:
     """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not obvious, the cure."""
     # For a union, pydantic also names the member that failed (literal['learned'], constrained-float): leave that out.
     name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))

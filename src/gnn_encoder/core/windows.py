@@ -6,6 +6,7 @@ from typing import Any
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.progress import tqdm
+from gnn_encoder.core.storage.atomic import publish
 
 Numbers = Iterator[int]  # of windows
 
@@ -36,7 +37,7 @@ def resume_windows(
     for number, result in in_turn(work, waiting, rows, window, label=label, unit=unit):
         unfinished = folder / f".{files[number].name}"
         write(unfinished, number, result)
-        unfinished.rename(files[number])
+        publish(unfinished, files[number])
     return files
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.data.lines import check_folder, find, read_columns, read_json_items, require
 from gnn_encoder.data.rows import (
     Judgement,
@@ -31,7 +31,6 @@ from gnn_encoder.data.rows import (
     check_string,
     check_text,
     checked,
-    shorten,
 )
 
 MOST = 131_072  # characters of the answers to a query

@@ -12,11 +12,11 @@ from typing import Any, BinaryIO, cast
 import ijson
 import polars as pl
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import open_parquet
+from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.core.records import open_parquet, undamaged
 from gnn_encoder.core.runs import BYTE_ORDER_MARK
 from gnn_encoder.core.storage.tables import ROW_GROUP
-from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked, shorten
+from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked
 
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
@@ -119,10 +119,11 @@ def read_parquet(
     names, number = table.schema_arrow.names, 0
     check_columns(Place(path, "columns"), names, needed, optional)
     wanted = [name for name in (*needed, *optional) if name in names]
-    for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
-        for row in pl.DataFrame(batch).iter_rows(named=True):
-            yield Place(path, f"row {number}"), row
-            number += 1
+    with undamaged(path):
+        for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
+            for row in pl.DataFrame(batch).iter_rows(named=True):
+                yield Place(path, f"row {number}"), row
+                number += 1
 
 
 def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import batched
@@ -44,7 +44,6 @@ from gnn_encoder.data.rows import (
     check_id,
     check_string,
     checked,
-    shorten,
     split_of,
     stable_hash,
 )
@@ -127,7 +126,8 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
     if not parts:
         raise UserError(f"{path}: no rows; add some with a query and the id of the passage that was chosen")
     found = _added(pl.concat(parts), "text", "pid")
-    pids = pl.concat(pl.Series(batch, dtype=pl.String) for batch in batched(row.pid for _, row in read_corpus(corpus)))
+    batches = batched(row.pid for _, row in read_corpus(corpus))
+    pids = pl.concat([pl.Series(dtype=pl.String), *(pl.Series(batch, dtype=pl.String) for batch in batches)])
     unknown, found = _parted(found, ~pl.col("pid").is_in(pids.implode()))
     if found.is_empty():
         raise UserError(f"{path}, pid: no passage of the log is in {corpus}; write the ids that are there as _id")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 DIGITS = 16  # hexadecimal: 64 bits
@@ -169,12 +169,6 @@ def check_unique(ids: pl.Series, rows: Callable[[], Iterator[tuple[Place, Any]]]
 def nth(rows: Iterator[tuple[Place, Any]], row: int) -> tuple[Place, Any]:
     """One of the rows, counted from 0, to tell its place."""
     return next(islice(rows, row, None))
-
-
-def shorten(value: object, limit: int = 60) -> str:
-    """`value` as an error message shows it: quoted, on one line, at most about `limit` characters."""
-    shown = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
-    return shown if len(shown) <= limit else f"{shown[:limit]}..."
 
 
 def stable_hash(text: str) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_items, require
 from gnn_encoder.data.rows import (
@@ -28,7 +28,6 @@ from gnn_encoder.data.rows import (
     check_objects,
     check_string,
     check_text,
-    shorten,
     split_of,
     stable_hash,
 )

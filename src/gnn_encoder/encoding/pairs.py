@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import gather
+from gnn_encoder.core.storage.atomic import check_room
 from gnn_encoder.core.storage.tables import write_part
 from gnn_encoder.core.windows import resume_windows
 from gnn_encoder.encoding.inputs import Inputs
@@ -106,6 +107,9 @@ def embed_pairs(
         columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
         write_part(path, schema, [pa.table([*columns, feature], schema=schema)])
 
+    folder.mkdir(parents=True, exist_ok=True)
+    cure = "lower build_graph.k, or set mgt.edge_features to product"
+    check_room(folder, 2 * len(pairs) * model.dimension, cure)
     work = partial(encode_pairs, model, pairs, encode=model.embed, batch_tokens=batch_tokens, known=known)
     how = {"label": f"embed {folder.name}", "unit": "pairs"}
     resume_windows(folder, PART, len(pairs), WINDOW, work, write, **how)

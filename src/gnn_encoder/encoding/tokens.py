@@ -7,6 +7,7 @@ and a pair for the cross-encoder all come from the same ids.
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.rows import Rows, spans
 from gnn_encoder.core.storage.arrays import release, write_header
+from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
@@ -186,10 +188,10 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
         file.seek(0)
         write_header(file, dtype, (int(offsets[-1][-1]),))  # as long as the first one: numpy leaves room in it
     np.save(partial / "offsets.npy", np.concatenate(offsets))
-    try:
-        partial.rename(folder)
-    except OSError:  # another process has written the same tokens meanwhile
-        shutil.rmtree(partial)
+    if not folder.exists():  # or another process has written the same tokens meanwhile
+        with suppress(OSError):
+            publish(partial, folder)
+    shutil.rmtree(partial, ignore_errors=True)
 
 
 def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:

@@ -9,12 +9,15 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.records import undamaged
 from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.evaluation.runs_and_qrels import read_qrels
 
 ROWS_AT_A_TIME = 8_192
@@ -42,7 +45,7 @@ class Vectors:
             if path.suffix == ".parquet":
                 return cls(path, *_read_parquet(path))
             return cls(path, np.load(path, mmap_mode="r", allow_pickle=False), None)
-        except (ValueError, EOFError, pa.ArrowInvalid) as error:
+        except (ValueError, EOFError, pa.ArrowException) as error:
             raise UserError(f"{path}: must be .npy, or .parquet with {COLUMNS} ({error})") from error
 
     def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
@@ -101,22 +104,23 @@ def writing(path: Path, like: Vectors) -> Iterator[NDArray[Any]]:
         filled.flush()
         if like.ids is not None and path.suffix == ".parquet":
             _write_parquet(table, like.ids, filled)
-            table.replace(path)
+            publish(table, path)
         else:
-            matrix.replace(path)
+            publish(matrix, path)
     finally:
         matrix.unlink(missing_ok=True)
         table.unlink(missing_ok=True)
 
 
 def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
-    table = pq.read_table(path)
+    with undamaged(path):
+        table = pq.read_table(path)
     if not {"id", "vector"} <= set(table.column_names):
         raise ValueError(f"columns are {', '.join(table.column_names)}")
     column = table.column("vector").combine_chunks()
-    values = column.flatten().to_numpy(zero_copy_only=False)
-    if len(table) == 0 or len(values) % len(table):
+    if len(table) == 0 or len(pc.list_value_length(column).unique()) > 1:
         raise ValueError("vectors differ in length")
+    values = column.flatten().to_numpy(zero_copy_only=False)
     ids = pl.Series(table.column("id")).cast(pl.String)
     if ids.is_duplicated().any():
         raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.section import describe
+from gnn_encoder.core.section import described
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.core.storage.atomic import replacing, write_json
 from gnn_encoder.encoding.streaming import WINDOW
@@ -297,7 +297,7 @@ class GNNEncoder:
         try:
             return MGT.model_validate(shared | fixed | {"alone": alone, "joint": NO_PHASE_TWO})
         except ValidationError as error:
-            told = "; ".join(describe(problem) for problem in error.errors())
+            told = described(error)
             raise UserError(told.replace("alone.", "")) from error
 
     def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:

@@ -13,6 +13,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header
+from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import SCRATCH, cached
 from gnn_encoder.core.storage.tables import count_rows
@@ -74,7 +75,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
         for name in ("edges", "query_loops", "passage_loops"):
             _unpack(folder / name, partial / f"{name}.npy")
         np.save(partial / "nodes.npy", _nodes(folder / "passage_loops"))
-        partial.rename(unpacked)
+        publish(partial, unpacked)
     distributed.barrier()
     edges, queries, passages = (
         np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in ("edges", "query_loops", "passage_loops")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import Count, Gate, Section, describe
+from gnn_encoder.core.section import Count, Gate, Section, described
 from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
 
@@ -60,7 +60,7 @@ class GNNConfig(Section):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise UserError("; ".join(describe(problem) for problem in error.errors())) from error
+            raise UserError(described(error)) from error
 
     @model_validator(mode="after")
     def _dimensions_fit(self) -> Self:

@@ -13,7 +13,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest, row_not_finite
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.atomic import check_room, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
 from gnn_encoder.index.views import iterate_views
@@ -105,6 +105,7 @@ def _write_flat(embeddings_folder: Path, path: Path) -> None:
     number of floats, that file holds the vectors.
     """
     rows, columns = read_manifest(embeddings_folder).shape
+    check_room(path.parent, 4 * rows * columns, "take a smaller index, such as index.factory: IVF256,SQ8")
     header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(columns)).tobytes())
     header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * columns).to_bytes(8, "little")
     with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector") as bar:

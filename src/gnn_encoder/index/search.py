@@ -46,8 +46,8 @@ class PassageIndex:
                 f"{folder / build.INDEX}: {index.ntotal} vectors of dimension {index.d}, but {folder / MANIFEST} says "
                 f"{fields['passages']} passages times {fields['views']} of {fields['dimension']}; build the index again"
             )
-        del fields["fingerprint"]
-        return cls(folder=folder, index=index, **fields)
+        settings = {name: value for name, value in fields.items() if name not in ("fingerprint", "content")}
+        return cls(folder=folder, index=index, **settings)
 
     @property
     def bytes(self) -> int:
@@ -102,7 +102,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{folder / MANIFEST}: not valid JSON ({error}); build the index again") from error
     expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
-    if not isinstance(fields, dict) or set(fields) != expected:
+    if not isinstance(fields, dict) or set(fields) - {"content"} != expected:
         raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
     return fields
 

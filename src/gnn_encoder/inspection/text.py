@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from gnn_encoder.core.errors import shorten
 from gnn_encoder.data.params import Data
-from gnn_encoder.data.rows import Source, shorten
+from gnn_encoder.data.rows import Source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
 from gnn_encoder.pipeline.params import Params

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.query_encoder import QueryEncoder, query_tokenizer
@@ -40,7 +41,7 @@ def export(model: Path, graph: Path) -> None:
     try:
         write_graph(encoder, beside)
         _check_equal(encoder, QueryEncoder(beside, query_tokenizer(model), prefix=encoder.settings.query_prefix), model)
-        beside.replace(graph)
+        publish(beside, graph)
     finally:
         beside.unlink(missing_ok=True)
 

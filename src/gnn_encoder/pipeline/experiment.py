@@ -19,7 +19,7 @@ from ruamel.yaml.error import CommentMark, YAMLError
 from ruamel.yaml.tokens import CommentToken
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import describe
+from gnn_encoder.core.section import described
 from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.pipeline.declared import lookup
 from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
@@ -112,7 +112,7 @@ def _laid_over(path: Path, arguments: Sequence[str], chosen: Sequence[Change] = 
     try:
         return settings, text, Params.model_validate(parse_yaml(text.encode(), source))
     except ValidationError as error:
-        raise UserError(f"{source}: {'; '.join(map(describe, error.errors()))}") from error
+        raise UserError(f"{source}: {described(error)}") from error
 
 
 def _given(arguments: Sequence[str]) -> Iterator[Change]:

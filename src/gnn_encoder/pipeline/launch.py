@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import Count, Section, describe
+from gnn_encoder.core.section import Count, Section, described
 from gnn_encoder.pipeline.params import parse_yaml
 
 FILE = Path("launch.yaml")
@@ -38,7 +38,7 @@ def read_launch(file: Path = FILE) -> Launch:
     try:
         return Launch.model_validate((parse_yaml(file.read_bytes(), file) if file.is_file() else None) or {})
     except ValidationError as error:
-        raise UserError(f"{file}: {'; '.join(map(describe, error.errors()))}") from error
+        raise UserError(f"{file}: {described(error)}") from error
 
 
 def launched() -> int | None:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import Section, describe
+from gnn_encoder.core.section import Section, described
 from gnn_encoder.data.params import Data
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.evaluation.params import Evaluate, Rerank
@@ -111,7 +111,7 @@ class Params(Section):
             try:
                 self.of_trial(trial)
             except ValidationError as error:
-                raise ValueError(f"evidence.trials.{name}: {'; '.join(map(describe, error.errors()))}") from error
+                raise ValueError(f"evidence.trials.{name}: {described(error)}") from error
             graph = "evidence" if trial.graph == "widest" else "build_graph"
             if trial.k is not None and trial.k > (most := self.value(f"{graph}.k")):
                 raise ValueError(f"evidence.trials.{name}.k is {trial.k}: must be at most {graph}.k, {most}")
@@ -135,7 +135,7 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
     try:
         return Params.model_validate(parse_yaml(path.read_bytes(), path))
     except ValidationError as error:
-        raise UserError(f"{path}: {'; '.join(map(describe, error.errors()))}") from error
+        raise UserError(f"{path}: {described(error)}") from error
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -19,9 +19,9 @@ from pydantic import BaseModel
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError, not_built, report_errors
 from gnn_encoder.core.storage.atomic import publish, write_json
-from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint
+from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint, is_damaged, seal
 from gnn_encoder.core.storage.scratch import SCRATCH, WORK
-from gnn_encoder.pipeline.declared import Declared, find_stage
+from gnn_encoder.pipeline.declared import Declared, find_stage, read_stages
 from gnn_encoder.pipeline.launch import SHARD, Shard, check_shards, end_shard, launched, split_arguments
 from gnn_encoder.pipeline.params import Params, load_params
 
@@ -69,7 +69,7 @@ class Stage:
             make(unfinished)
             if distributed.is_first():
                 shutil.rmtree(unfinished / WORK, ignore_errors=True)
-                unfinished.rename(part)
+                publish(unfinished, part)
             distributed.barrier()
         return part
 
@@ -138,6 +138,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path], shard: S
         if not path.exists():
             own = UserError(f"{path}: no such file; correct its name in params.yaml")
             raise own if path in own_files else not_built(path)
+    _refuse_damaged(inputs)
     started = time.monotonic()
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
@@ -184,14 +185,25 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
         for place in places:
             if (made := files / place.relative_to(places[0].parent)).exists():  # DVC says what is missing
                 publish(made, place)
-    stage.work.rename(aside)
+    publish(stage.work, aside)
     for output in declared.outs:
         made = stage.unfinished(output)
         if not (made / MANIFEST).exists():
             # The fingerprint is of the content, not of the code or the inputs: an artifact that is made again with the
             # same content must not make later stages run again, and one with other content must not pass for it.
             write_json(made / MANIFEST, {"fingerprint": fingerprint(made, params=params), "params": params})
+        seal(made)
         publish(made, output)
+
+
+def _refuse_damaged(inputs: list[Path]) -> None:
+    """Name an artifact that is cut off or has other bytes than its stage wrote, before hours are spent on it."""
+    stages = {out: one for one in read_stages() for out in one.outs}
+    for folder in dict.fromkeys(out for path in inputs for out in (path, *path.parents) if out in stages):
+        if is_damaged(folder):
+            raise UserError(
+                f"{folder}: damaged: it does not hold what its stage wrote; make it again: `{stages[folder].cmd}`"
+            )
 
 
 def _begin(folder: Path, aside: Path) -> bool:

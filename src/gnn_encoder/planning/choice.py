@@ -241,14 +241,9 @@ class Chooser:
         return (Change(name, value, "as in the main branch") for name, value in same.items())
 
     def _chunk(self, wish: Wish) -> int:
-        """A power of two of texts: within CHUNK_TOKENS, and with activations in half of the memory.
-
-        A layer keeps about 17 vectors a token and 2.5 attention maps, in float32 (half of what Korthikanti et al. 2022,
-        arXiv:2205.05198, count in bytes for 2 bytes a number).
-        """
+        """A power of two of texts: within CHUNK_TOKENS, and with activations in half of the memory."""
         size, length, at = 8, wish[LENGTH], self.machine
-        layers = max(1, at.layers - self.base.encoder.frozen_layers)
-        text = 4 * layers * length * (17 * at.dimension + 2.5 * at.heads * length)
+        text = at.activations(length, self.base.encoder.frozen_layers)
         while size < 128 and 2 * size * length <= CHUNK_TOKENS and 2 * size * text <= at.memory / 2:
             size *= 2
         return size

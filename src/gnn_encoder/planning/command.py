@@ -1,6 +1,7 @@
 """`gnn-encoder plan` and `gnn-encoder init --data`: data and machine are looked at, and what follows is told."""
 
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,11 +21,13 @@ from gnn_encoder.planning.choice import CUT, LENGTH, LONG_TEXTS, PAIR, Choice, C
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure
 from gnn_encoder.planning.plan import Plan, main_branch, plan
-from gnn_encoder.presenting.formats import named_counts, seconds
+from gnn_encoder.presenting.formats import named_counts, seconds, size
+from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
 
 FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
 UNKNOWN = 0.01  # share of unknown tokens from which the base model is said not to read the language
+CHUNKED = ("train_retriever", "train_dual_encoder", "mgt.joint")
 FEW_QUERIES, FEW_DEV = 300, 50  # training and dev queries
 
 
@@ -78,6 +81,19 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     return facts, measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
 
 
+def _out_of_memory(of: Plan) -> Iterator[str]:
+    """Trainings whose activations alone are more than the memory."""
+    params, memory = of.params, of.machine.memory
+    frozen, length = params.encoder.frozen_layers, params.encoder.passage_length
+    texts = {f"{name}.chunk_size": params.value(name).chunk_size for name in CHUNKED}
+    kept = {name: count * of.machine.activations(length, frozen) for name, count in texts.items()}
+    pair = of.machine.activations(params.train_cross_encoder.max_length, 0)
+    for name, needed in (kept | {"train_cross_encoder.max_length": PAIRS_AT_A_TIME * pair}).items():
+        if needed > memory:
+            told = f"is {params.value(name)}, with which training keeps about {size(int(needed))} in memory"
+            yield f"{name} {told}, and this machine has {size(memory)}: lower it"
+
+
 def base_model(params: Encoder) -> list[str]:
     """Refuse a base model on this machine that cannot be trained, and tell how it is used; of one elsewhere nothing."""
     if not Path(resolve(params.model)).is_dir():
@@ -119,6 +135,10 @@ def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
     if minutes is not None and of.minutes > minutes:
         least = f"the least takes about {of.minutes:.0f}; allow these, or bring fewer passages"
         yield f"does not fit into {minutes:g} minutes: {least}"
+    if of.disk > (free := shutil.disk_usage(".").free):
+        cure = "free some, or set mgt.edge_features to product, or cache_passages.dtype to float16"
+        yield f"the main branch writes about {size(of.disk)}, and {size(free)} are free on the disk: {cure}"
+    yield from _out_of_memory(of)
     encoder, facts, longest = of.params.encoder, of.facts, of.machine.tokens
     read, limit, asked = facts.passage_tokens, encoder.passage_length, facts.query_tokens.unread(encoder.query_length)
     words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more

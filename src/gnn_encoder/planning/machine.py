@@ -56,6 +56,14 @@ class Machine:
     heads: int
     speeds: Mapping[str, float]
 
+    def activations(self, length: int, frozen: int) -> float:
+        """Bytes that training keeps of a text until its backward pass.
+
+        A layer keeps about 17 vectors a token and 2.5 attention maps, in float32 (half of what Korthikanti et al. 2022,
+        arXiv:2205.05198, count in bytes for 2 bytes a number).
+        """
+        return 4 * max(1, self.layers - frozen) * length * (17 * self.dimension + 2.5 * self.heads * length)
+
 
 def measure(
     params: Params,

@@ -1,6 +1,7 @@
 """What a run of the main branch will take: for each stage its steps of each kind, times the seconds of a step here."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ class Plan:
     facts: Facts
     machine: Machine
     stages: Mapping[str, float]  # DVC's name of a stage -> seconds
+    disk: int  # bytes of all matrices, indexes and features of edges; the rest is small beside them
 
     @property
     def minutes(self) -> float:
@@ -42,11 +44,16 @@ def plan(params: Params, facts: Facts, machine: Machine, stages: Iterable[Declar
     """Plan these stages of the main branch."""
     at = Setting(params, facts, machine.tokens)
     speeds = {**machine.speeds, "other": 1.0, "lexical": SCORED / (os.cpu_count() or 1)}
-    found: dict[str, float] = {}
+    found, written = dict[str, float](), Counter[str]()
     for stage in stages:
+        written.update(out.parts[1] for out in stage.outs)
         steps = [("start", 1.0), *count(stage, at)]
         found[stage.address] = sum(number * speeds[kind] for kind, number in steps)
-    return Plan(params=params, facts=facts, machine=machine, stages=found)
+    number, features = 2 if params.cache_passages.dtype == "float16" else 4, 0
+    if params.mgt.edge_features == "cross_encoder":
+        features = 2 * 2 * (at.edges + at.nodes)  # in Parquet and unpacked
+    rows = facts.passages * (number * written["embeddings"] + 4 * written["indexes"]) + features
+    return Plan(params=params, facts=facts, machine=machine, stages=found, disk=rows * machine.dimension)
 
 
 def main_branch(stages: Iterable[Declared]) -> list[Declared]:

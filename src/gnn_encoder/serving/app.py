@@ -25,9 +25,19 @@ from gnn_encoder.serving.systems import Served, Systems
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 MOST_HITS = 100
-MOST_CHARACTERS = 1_000  # of a query
+MOST_CHARACTERS = 1_000  # of a query, or of a name
 EXAMPLES = 6  # dev queries that the page offers
+REFUSED = (404, 409, 422, 503)  # statuses of requests that are not answered
 POLL = 2.0  # seconds between looks whether an index is new
+
+
+Name = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
+
+
+class Refusal(BaseModel):
+    """Why a request is not answered, in one line."""
+
+    detail: str
 
 
 class SearchRequest(BaseModel):
@@ -35,7 +45,7 @@ class SearchRequest(BaseModel):
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS)]
     k: int = Field(10, ge=1, le=MOST_HITS)
-    system: str | None = None
+    system: Name | None = None
 
 
 class SearchAnswer(BaseModel):
@@ -93,7 +103,8 @@ def create_app(
         explainer.close()
 
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
-    app = FastAPI(title="gnn-encoder", version=gnn_encoder.__version__, lifespan=running, docs_url=None, redoc_url=None)
+    about: Any = {"title": "gnn-encoder", "version": gnn_encoder.__version__, "docs_url": None, "redoc_url": None}
+    app = FastAPI(**about, lifespan=running, responses={code: {"model": Refusal} for code in REFUSED})
     app.router.redirect_slashes = False  # a redirect would name the host by which a reverse proxy calls
     _add_routes(app, served, explainer, _examples(), " and BM25" if hybrid else "")
 
@@ -128,7 +139,7 @@ def _add_routes(app: FastAPI, systems: Systems, explainer: Explainer, examples: 
         return SearchAnswer(system=system.name, milliseconds=milliseconds, truncated=found.truncated, hits=found.hits)
 
     @app.get("/explain")
-    async def explain(pid: str, system: str | None = None) -> Any:
+    async def explain(pid: Name, system: Name | None = None) -> Any:
         """The queries that informed a passage, with their attention, and how far the gate let them move its vector.
 
         The first question starts a process that reads the graph, which takes some seconds.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gnn_encoder.core.errors import UserError
 
+CONNECTIONS = 1_000  # open at a time; one more is answered with status 503
 DRAIN = 30  # seconds that requests in flight have after SIGTERM
 
 
@@ -37,6 +38,7 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
         access_log=False,  # queries are people's own; /metrics counts requests
         server_header=False,
         timeout_graceful_shutdown=DRAIN,
+        limit_concurrency=CONNECTIONS,
     )
 
 

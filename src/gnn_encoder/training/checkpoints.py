@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from gnn_encoder.core.storage.atomic import publish
+
 
 def save(
     path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None, progress: dict[str, Any]
@@ -23,7 +25,7 @@ def save(
             torch.save(state, file)
     except RuntimeError as error:  # torch's own, raised while it handles that of the file
         raise _cause(error) from None
-    beside.replace(path)
+    publish(beside, path)
 
 
 def load(path: Path, modules: dict[str, nn.Module], optimizer: torch.optim.Optimizer | None = None) -> dict[str, Any]:

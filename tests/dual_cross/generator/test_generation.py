@@ -1,4 +1,4 @@
-"""The table of queries: its rows and its ids. Kills: tests/pipeline/test_kill.py."""
+"""The table of queries: its rows and its ids. Kills: tests/faults/test_kill.py."""
 
 from pathlib import Path
 

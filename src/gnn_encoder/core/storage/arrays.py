@@ -5,7 +5,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.atomic import check_room, publish, write_json, write_text
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 
 MATRIX = "embeddings.npy"
@@ -42,6 +42,7 @@ class ArrayManifest(Origin):
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
     complete: bool = True
+    content: str = field(default="", compare=False)  # what fingerprint.seal found
 
 
 class ArrayWriter:
@@ -55,6 +56,8 @@ class ArrayWriter:
         self._path = folder / MATRIX
         self._folder = folder
         if distributed.is_first() and not self._path.exists():
+            needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
             partial = self._path.with_suffix(f".{distributed.process_name()}")
             npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
             if distributed.is_shard():
@@ -62,7 +65,7 @@ class ArrayWriter:
                     os.link(partial, self._path)
                 partial.unlink()
             else:
-                partial.replace(self._path)
+                publish(partial, self._path)
         self.done = self._read_journals()
 
     def __enter__(self) -> Self:

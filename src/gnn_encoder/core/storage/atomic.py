@@ -1,5 +1,6 @@
 """Moving finished work into place: a reader sees the old artifact or the new one, never a half-written one."""
 
+import errno
 import json
 import os
 import shutil
@@ -16,17 +17,41 @@ def publish(source: Path, target: Path) -> None:
     """Replace the file or folder `target` by `source`, both on one file system.
 
     A kill in between leaves `target` absent or whole. The old folder is renamed away first, since the system
-    cannot replace a folder that is not empty.
+    cannot replace a folder that is not empty. All is on the disk before the new name is, and the name before the end:
+    where the machine stops, the system may lose what was not synced, a name as well as what a file holds.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    for path in [*source.rglob("*"), source]:
+        _sync(path)
     if source.is_dir() and target.exists():
         old = source.with_name(source.name + ".replaced")
         shutil.rmtree(old, ignore_errors=True)
         target.rename(old)
         source.rename(target)
+        _sync(target.parent)
         shutil.rmtree(old)
     else:
         source.replace(target)
+        _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems sync no folder
+            raise
+    finally:
+        os.close(number)
+
+
+def check_room(folder: Path, needed: int, cure: str) -> None:
+    """Refuse to begin files of so many bytes in a folder whose disk has fewer."""
+    if needed > (free := shutil.disk_usage(folder).free):
+        what = f"{folder} needs {needed / 2**20:,.0f} MiB, and {free / 2**20:,.0f} are free"
+        raise UserError(f"no space left on the disk: {what}; free space, or {cure}")
 
 
 @contextmanager
@@ -50,7 +75,7 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    publish(beside, path)
 
 
 def write_json(path: Path, value: object) -> None:

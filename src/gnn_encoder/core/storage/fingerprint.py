@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import gnn_encoder
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import write_json
 
 MANIFEST = "manifest.json"
 
@@ -29,9 +31,37 @@ def fingerprint(*inputs: Path, **values: object) -> str:
 
 def recorded_params(folder: Path) -> dict[str, Any]:
     """The parameters that an artifact's manifest says it was made with; none where it has no manifest."""
-    path = folder / MANIFEST
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")).get("params", {}) if path.is_file() else {}
+    found: dict[str, Any] = _manifest(folder).get("params", {})
     return found
+
+
+def seal(folder: Path) -> None:
+    """Write into an artifact's manifest what the folder holds, by which `is_damaged` tells."""
+    write_json(folder / MANIFEST, _manifest(folder) | {"content": _content(folder)})
+
+
+def is_damaged(folder: Path) -> bool:
+    """Whether a sealed artifact holds anything else than when it was sealed. All is read: a second a gigabyte."""
+    try:
+        return _manifest(folder).get("content", "") not in ("", _content(folder))
+    except UserError:
+        return True
+
+
+def _content(folder: Path) -> str:
+    """A hash of all files but the manifest, and of what that says of other things."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
+    manifest = {name: value for name, value in _manifest(folder).items() if name != "content"}
+    return fingerprint(*files, names=[str(path.relative_to(folder)) for path in files], manifest=manifest)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """An artifact's manifest; empty where it has none."""
+    path = folder / MANIFEST
+    try:
+        return dict(json.loads(path.read_bytes())) if path.is_file() else {}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: damaged; delete the folder and run its stage again") from error
 
 
 def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
@@ -54,11 +84,8 @@ def _path_digest(path: Path) -> bytes:
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
-    manifest = path / MANIFEST
-    if manifest.is_file():
-        own = json.loads(manifest.read_text()).get("fingerprint")
-        if own:
-            return str(own).encode()
+    if own := _manifest(path).get("fingerprint"):
+        return str(own).encode()
     digest = hashlib.blake2b(digest_size=16)
     for child in sorted(p for p in path.rglob("*") if p.is_file()):
         digest.update(child.relative_to(path).as_posix().encode())

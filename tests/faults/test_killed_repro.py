@@ -15,8 +15,8 @@ import psutil
 import pytest
 import yaml
 
-from .conftest import Project, Ran, wait_for
-from .test_dag import outputs
+from ..pipeline.test_dag import outputs
+from ..pipelines import Project, Ran, wait_for
 
 HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
 BRANCH = "encode_corpus@gnn_encoder"  # with all that it needs

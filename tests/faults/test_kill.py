@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import TIMED
+from ..pipelines import TIMED
 
 OFTEN = {
     "gnn_encoder.training.loop:CHECKPOINT_SECONDS": 0.0,
@@ -114,9 +114,9 @@ def break_artifact(project: Any, artifact: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("renames", "present"), [(1, True), (2, False), (3, True)])
+@pytest.mark.parametrize(("renames", "present"), [(1, False), (2, True)])
 def test_a_kill_while_the_artifact_is_replaced(stages: Any, renames: int, present: bool) -> None:
-    """What only resuming needs is put aside, the old folder is renamed away, the new one takes its name."""
+    """The old folder is renamed away, the new one takes its name."""
     expected = stages.hashes("data")
     break_artifact(stages, "data/prepared")
     killed = stages.stage("prepare", counted="pathlib:Path.rename", kill_after=renames)

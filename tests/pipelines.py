@@ -20,10 +20,10 @@ import yaml
 
 from gnn_encoder.pipeline.experiment import init
 
-from ..project import DECLARED
 from .forks import ask
+from .project import DECLARED
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FORKS = Path(__file__).with_name("forks.py")
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
 # What stages write that tells of time, and so differs from run to run: beginnings of paths.

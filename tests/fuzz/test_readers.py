@@ -1,0 +1,152 @@
+"""Every other reader, of files that are nearly right: no traceback, no hang, rows in = rows out + rows reported.
+
+scripts/test.sh tests/fuzz --long         thousands of new examples of each format, some hours
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import chdir
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.runs import read_run, read_scored_run
+from gnn_encoder.data.generated import read_generated, write_given
+from gnn_encoder.data.lines import read_judged
+from gnn_encoder.data.prepare import read_texts
+from gnn_encoder.estimator.command import Given
+from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
+from gnn_encoder.growing.reading import read_pids, write_passages
+from gnn_encoder.pipeline import experiment
+from gnn_encoder.pipeline.params import load_params
+
+from ..project import ROOT
+from .mangling import CORPUS, RUN, flipped, lines, mangled, plain_lines, told, write
+from .tables import npy, parquet, tables
+
+MORE = re.compile(r" \((\d+) more(?: or above)?: ")
+GIVEN = b"p1\twhat is ash\np1\tis ash hard\np2\tyew\n"
+PREDICTED = lines({"id": "p1", "predicted_queries": ["what", "is"]}, {"_id": "p2", "query": "yew"})
+BEIR_QRELS = lines("query-id\tcorpus-id\tscore", "q1\tp1\t1", "q2\tp2\t0", "q3\tp1\t1.0")
+FILES: dict[str, tuple[bytes, Callable[[Path], Iterable[Any]]]] = {
+    "qrels.tsv": (BEIR_QRELS, read_judged),
+    "qrels.txt": (b"q1 0 p1 1\nq1\t0\tp2\t0\n\nq2 0 p1 1.0\n", read_judged),
+    "given.tsv": (GIVEN, read_generated),
+    "given.jsonl": (PREDICTED, read_generated),
+    "own.txt": (b"what is ash\nyew  tree\n", read_texts),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(data=st.data())
+def test_lines(name: str, data: st.DataObject) -> None:
+    """Rows in are rows out and rows that were reported."""
+    right, read = FILES[name]
+    content, out = data.draw(mangled(right)), list[Any]()
+    with TemporaryDirectory() as place:
+        write(Path(place), {name: content})
+        error = told(lambda: out.extend(read(Path(place, name))))
+        out = list(taken(read(Path(place, name))))
+    more = MORE.search(str(error))
+    reported = 0 if error is None else 1 + int(more[1] if more else 0)
+    plain = plain_lines(content)
+    header = any(line.split()[:2] == [b"query-id", b"corpus-id"] for line in plain[: reported + 1])
+    assert len(plain) - (header and read is read_judged) == len(out) + reported
+
+
+def taken(rows: Iterable[Any]) -> Iterable[Any]:
+    """The rows up to an error."""
+    try:
+        yield from rows
+    except UserError:
+        return
+
+
+@given(content=mangled(RUN), qrels=mangled(b"q1 0 p1 1\nq2 0 p1 0\nq2 0 p2 1\n"))
+def test_runs(content: bytes, qrels: bytes) -> None:
+    with TemporaryDirectory() as place, chdir(place):
+        write(Path(), {"run": content, "qrels": qrels})
+        told(lambda: judge_runs([Path("run")], by_qrels(Path("qrels")), ["RR@10", "nDCG@10", "R(rel=2)@5"]))
+        for read in (read_run, read_scored_run):
+            found = told(partial(read, Path("run")))
+            lost = (
+                0
+                if isinstance(found, UserError)
+                else len(found) - sum(1 for _ in filter(bytes.strip, plain_lines(content)))
+            )
+            assert not lost
+
+
+@given(content=mangled(CORPUS), pids=mangled(b"p1\np2\n\np3\n"))
+def test_what_is_added_and_deleted(content: bytes, pids: bytes) -> None:
+    with TemporaryDirectory() as place, chdir(place):
+        write(Path(), {"more.jsonl": content, "pids": pids})
+        done = told(lambda: write_passages(Path("more.jsonl"), Path("out.parquet")))
+        assert isinstance(done, UserError) or len(pl.read_parquet("out.parquet")) == len(plain_lines(content))
+        told(lambda: read_pids([], Path("pids")))
+
+
+@given(content=mangled(GIVEN))
+def test_generated_queries(content: bytes) -> None:
+    with TemporaryDirectory() as place, chdir(place):
+        passages = parquet(pid=pa.array(["p1", "p2"]), title=pa.array(["", ""]), text=pa.array(["a", "b"]))
+        write(Path(), {"given.tsv": content, "passages": passages})
+        paths = map(Path, ("given.tsv", "passages", "out.parquet", "work"))
+        done = told(lambda: write_given(*paths, 3))
+        assert isinstance(done, UserError) or len(pl.read_parquet("out.parquet")) == 6
+
+
+# --- experiments ------------------------------------------------------------------------------------------------------
+
+PARAMS = (ROOT / "params.yaml").read_bytes()
+SECTIONS = re.findall(r"^(\w+):", PARAMS.decode(), re.MULTILINE)
+KEYS = [*SECTIONS, "mgt.beta", "data.path", "evidence.trials.full.k", "data.names.train"]
+
+
+@given(content=mangled(PARAMS))
+def test_params(content: bytes) -> None:
+    with TemporaryDirectory() as place:
+        write(Path(place), {"params.yaml": content})
+        told(lambda: load_params(Path(place, "params.yaml")))
+
+
+@given(
+    key=st.sampled_from(KEYS), value=mangled(b"{alone: {epochs: 1}, path: /x}"), config=mangled(b"mgt:\n  beta: 0.1\n")
+)
+def test_changes_of_params(key: str, value: bytes, config: bytes) -> None:
+    """A change is made or refused, and a refused one changes nothing."""
+    with TemporaryDirectory() as place, chdir(place):
+        for argument in (f"{key}={value.decode(errors='surrogateescape')}", "config.yaml"):
+            write(Path(), {"params.yaml": PARAMS, "config.yaml": config})
+            done = told(partial(experiment.init, [argument], over=True))
+            assert not isinstance(done, UserError) or Path("params.yaml").read_bytes() == PARAMS
+            load_params()
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+VECTORS = np.eye(4, 3, dtype=np.float32) + 1
+WITH_IDS = parquet(id=pa.array(["a", "b", "c", "d"]), vector=pa.array(VECTORS.tolist()))
+KINDS = [VECTORS.astype(kind) for kind in ("f2", "f8", "i4", "U3", "c8", "?", ">f4", "O", "M8[s]")]
+SHAPES = [VECTORS[0], VECTORS[:0], VECTORS[:, :0], VECTORS[None], VECTORS.T, VECTORS * np.nan]
+ARRAYS = st.one_of(flipped(npy(VECTORS)), st.sampled_from([*KINDS, *SHAPES]).map(npy))
+TABLES = st.one_of(tables("id", "vector"), flipped(WITH_IDS))
+
+
+@given(array=ARRAYS, table=TABLES, qrels=mangled(b"0 0 1 1\n1 0 a 1\n2 0 2 1\n"))
+def test_vectors(array: bytes, table: bytes, qrels: bytes) -> None:
+    with TemporaryDirectory() as place, chdir(place):
+        write(Path(), {"a.npy": array, "t.parquet": table, "right.npy": npy(VECTORS), "qrels": qrels})
+        right, judged = Path("right.npy"), Path("qrels")
+        for one in (Path("a.npy"), Path("t.parquet")):
+            told(partial(Given.read, one, right, judged, right, judged, None))
+            told(partial(Given.read, right, one, judged, one, judged, one))
