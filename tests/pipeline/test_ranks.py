@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
+from ..faults.test_kill import BLOCK, FEATURES, OFTEN, QUERIES, SCORES
 from ..pipelines import ROOT, TIMED, Project, Ran
-from .test_kill import BLOCK, FEATURES, OFTEN, QUERIES, SCORES
 
 RANKS = Path(__file__).with_name("ranks.py")
 SETTINGS = {**OFTEN, "gnn_encoder.training.dev_score:WINDOW": 16, "gnn_encoder.mgt.tasks:WINDOW": 16}
