@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="gnn-encoder",
-    help="Query-informed dense passage retrieval. Run in the project's root (`inform`: anywhere), after `dvc repro`.",
+    help="Query-informed dense passage retrieval. Run in the project's root (`inform`: anywhere). `init`, `plan` and "
+    "`inspect` come before `dvc repro`, the others after it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,7 +50,11 @@ def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
     system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
     hybrid: Annotated[
-        bool, typer.Option("--hybrid", help="Search BM25 too; without --system, beside the best dense system on dev.")
+        bool,
+        typer.Option(
+            "--hybrid",
+            help="Fuse with BM25 and the training queries; by default the best system on dev.",
+        ),
     ] = False,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="Passages to print.")] = 5,
     interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Read queries, one per line.")] = False,
@@ -164,6 +169,8 @@ def plan(
         from gnn_encoder.pipeline.experiment import load_experiment
 
         params = load_experiment(path)
+        if gpu is None and (gpus, passages, queries) != (1, None, None):
+            raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100 or l4")
         if gpu is not None:
             from gnn_encoder.pipeline.declared import read_stages
             from gnn_encoder.planning import named
@@ -442,7 +449,7 @@ def serve(
         str, typer.Option(help="Address to listen on; by default only this machine can call.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
-    hybrid: Annotated[bool, typer.Option("--hybrid", help="Fuse each system with BM25.")] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help="Fuse each with BM25 and the training queries.")] = False,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
     ] = None,

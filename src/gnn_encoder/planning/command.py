@@ -133,7 +133,8 @@ def summary(of: Plan) -> Iterator[str]:
 def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
     """A sentence for each thing that will hurt, the worst first, with its cure; `minutes`: those allowed."""
     if minutes is not None and of.minutes > minutes:
-        least = f"the least takes about {of.minutes:.0f}; allow these, or bring fewer passages"
+        starts = f"{len(of.stages) * of.machine.speeds['start'] / 60:.0f} of them to start {len(of.stages)} stages"
+        least = f"the least takes about {of.minutes:.0f}, {starts}; allow these, or bring fewer passages"
         yield f"does not fit into {minutes:g} minutes: {least}"
     if of.disk > (free := shutil.disk_usage(".").free):
         cure = "free some, or set mgt.edge_features to product, or cache_passages.dtype to float16"
@@ -167,7 +168,7 @@ def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
     if facts.train < FEW_QUERIES:
         yield f"{facts.train} training queries are few: training and graph gain little with less than some hundred"
     if facts.dev < FEW_DEV:
-        cure = "raise data.dev_fraction, or add dev queries"
+        cure = "add dev queries; where the source has none, raise data.dev_fraction"
         yield f"{facts.dev} dev queries are few: what is chosen by their score is chosen by chance; {cure}"
     if facts.train < facts.available:
         left = f"the labels of {facts.available - facts.train:,} of {facts.available:,} training queries are left out"
