@@ -48,10 +48,10 @@ EVERYWHERE = {
     # Dual-Cross-Encoder, section 4.4.
     "dual_cross.views": 10,
     "dual_cross.pretrain.epochs": 1,  # over all ten queries of a passage: the paper's 10 passes of one
-    "dual_cross.pretrain.batch_size": 256,
+    "dual_cross.pretrain.batch_size": 256 * 8,
     "dual_cross.pretrain.negatives": 0,
     "dual_cross.finetune.epochs": 20,
-    "dual_cross.finetune.batch_size": 32,
+    "dual_cross.finetune.batch_size": 32 * 8,
     "dual_cross.finetune.negatives": 7,
     "dual_cross.finetune.learning_rate": 5e-6,
 }

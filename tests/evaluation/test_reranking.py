@@ -170,7 +170,7 @@ def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         return real(prepared, size, encode)
 
     monkeypatch.setattr(pairs, "encode_prepared", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit, match="130"):
         call_stage("rerank")
     assert not project.run_file("reranked", "dev").exists()
     call_stage("rerank")

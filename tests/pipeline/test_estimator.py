@@ -13,6 +13,7 @@ from gnn_encoder import GNNEncoder
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.records import EXAMPLES
 from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.core.storage.fingerprint import seal
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.graph.network import QueryPassageGNN
@@ -65,6 +66,7 @@ def test_against_train_mgt_and_encode_corpus(
     candidates = pl.DataFrame(columns, schema_overrides=pairs["train"].schema)
     examples = examples_from_candidates(pairs["train"], candidates).to_arrow().cast(EXAMPLES)
     write_table(project.EXAMPLES, EXAMPLES, [examples])
+    seal(project.EXAMPLES.parent)
     call_stage("train_mgt", SYSTEM)
     trained = QueryPassageGNN.load(project.gnn(SYSTEM))
     assert trained.config == gnn.gnn_.config
