@@ -57,6 +57,8 @@ KILLS = (
 )
 
 
+# As docs/scale.md has it: with one store for all starts, a second one waits at the addresses of the first.
+NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 KILLED_ONCE = """
 import os, signal
 if os.environ.get("RANK") == "1" and not os.path.exists("killed"):
@@ -109,7 +111,7 @@ def alone(project: Project, *command: str) -> Ran:
 
 def of_source(project: Project) -> Project:
     """The project with this source, whatever the folder."""
-    return Project(project.folder, project.environment | {"PYTHONPATH": str(ROOT / "src")})
+    return Project(project.folder, project.environment | NEW_STORE | {"PYTHONPATH": str(ROOT / "src")})
 
 
 def free_port() -> int:
