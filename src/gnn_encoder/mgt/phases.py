@@ -213,8 +213,8 @@ def supervise(
         after=after,
         masked=mgt.masking == "mgt" if masked is None else masked,
     )
-    for step in range(len(schedule))[:1]:
-        local_share(schedule[step].items)  # too many processes are told before the training
+    if len(schedule):
+        local_share(schedule[0].items)  # too many processes are told before the training
     return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
 
 

@@ -134,11 +134,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path], shard: S
     leaves its part there.
     """
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
-    for path in inputs:
-        if not path.exists():
-            own = UserError(f"{path}: no such file; correct its name in params.yaml")
-            raise own if path in own_files else not_built(path)
-    _refuse_damaged(inputs)
+    _check_inputs(inputs, own_files)
     started = time.monotonic()
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
@@ -196,8 +192,17 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
         publish(made, output)
 
 
-def _refuse_damaged(inputs: list[Path]) -> None:
-    """Name an artifact that is cut off or has other bytes than its stage wrote, before hours are spent on it."""
+def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:
+    """Refuse an input that is missing, cut off or of other bytes than its stage wrote, before hours are spent on it.
+
+    All bytes are read, which the first rank does for all.
+    """
+    for path in inputs:
+        if not path.exists():
+            own = UserError(f"{path}: no such file; correct its name in params.yaml")
+            raise own if path in own_files else not_built(path)
+    if not distributed.is_first():
+        return
     stages = {out: one for one in read_stages() for out in one.outs}
     for folder in dict.fromkeys(out for path in inputs for out in (path, *path.parents) if out in stages):
         if is_damaged(folder):

@@ -43,7 +43,8 @@ def seal(folder: Path) -> None:
 def is_damaged(folder: Path) -> bool:
     """Whether a sealed artifact holds anything else than when it was sealed. All is read: a second a gigabyte."""
     try:
-        return _manifest(folder).get("content", "") not in ("", _content(folder))
+        sealed = _manifest(folder).get("content", "")
+        return bool(sealed) and sealed != _content(folder)
     except UserError:
         return True
 
