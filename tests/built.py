@@ -28,18 +28,18 @@ class Kind:
     """What differs between the projects: parameters, whether the GNN's encoder differs from M_de, generated nodes."""
 
     params: tuple[str, ...]
-    joint: bool = False
+    joint: str = ""  # what phase two changed: both encoders, or E_Q alone
     generated: bool = False
 
 
 PRODUCT = "mgt.edge_features=product"
 KINDS = {
     "labels": Kind((PRODUCT,)),
-    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True, generated=True),
+    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint="both", generated=True),
     "plain_edges": Kind(
-        ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint=True
+        ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint="both"
     ),
-    "without_labels": Kind((PRODUCT, "encode_corpus.labelled_edges=false"), generated=True),
+    "without_labels": Kind((PRODUCT, "encode_corpus.labelled_edges=false"), joint="queries", generated=True),
 }
 
 
@@ -83,8 +83,10 @@ def _save_models(params: Params, kind: Kind) -> None:
     _disturb(encoder, seed=1)
     encoder.save(project.encoder(BASE))
     encoder.save(project.encoder("retriever"))
+    if kind.joint == "queries":
+        encoder.fix_passages()
     if kind.joint:
-        _disturb(encoder, seed=2)
+        _disturb(encoder.query, seed=2)
     encoder.save(project.gnn(SYSTEM) / "encoder")
     CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
     gnn = QueryPassageGNN(

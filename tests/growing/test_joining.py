@@ -80,7 +80,7 @@ def test_new_passages(project_of: Projects) -> None:
     found = encoder.embed_queries([NEW[1]["text"]])[0]  # both sides are shared, the text is short enough for both
     np.testing.assert_allclose(vectors(BASE)["n2"], found, atol=1e-5)
     settings = project.encoder(BASE) / "dual_encoder.json"
-    settings.write_text(settings.read_text().replace('"query_length": 16', '"query_length": 12'))
+    settings.write_text(settings.read_text().replace('"passage_length": ', '"passage_length": 1'))
     for system in (BASE, SYSTEM):
         with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
             commands.add(system, write(NEW))

@@ -19,7 +19,16 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.params import MGT, Joint
-from gnn_encoder.mgt.tasks import FACTORS, CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision, subgraph_of
+from gnn_encoder.mgt.tasks import (
+    FACTORS,
+    CorpusTask,
+    GNNTask,
+    JointTask,
+    NoGNNTask,
+    QueryTask,
+    Supervision,
+    subgraph_of,
+)
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
@@ -209,26 +218,74 @@ def test_step_of_the_gnn_alone(world: World, number: int) -> None:
     assert_same(found, gradients([world.gnn]))
 
 
-@pytest.mark.parametrize("number", STEPS)
-def test_step_of_the_gnn_alone_over_the_corpus(world: World, number: int) -> None:
-    """All positives of a query count, in proportion to their weights, and each of the other passages is a negative."""
+def weigh(world: World) -> None:
+    """Give each positive of a query another weight."""
     weights = np.arange(1, 1 + len(world.examples.positives.values), dtype=np.float64)
-    world.supervision = replace(world.supervision, examples=replace(world.examples, weights=weights))
-    h_q, h_p = world.embeddings()[0].detach(), torch.from_numpy(world.cached)
-    loss = gnn_task(world, h_q, kind=CorpusTask).step(number)
-    found = gradients([world.gnn])
-    informed = world.informed(world.node_embeddings().detach(), h_p, world.masked(number))
-    lists, expected = world.examples.positives, torch.tensor(0.0)
+    world.examples = replace(world.examples, weights=weights)
+    world.given = replace(world.given, examples=world.examples)
+    world.supervision = replace(world.supervision, examples=world.examples)
+
+
+def loss_over_the_corpus(world: World, number: int, h_q: Tensor, informed: Tensor) -> Tensor:
+    """All positives of a query count, in proportion to their weights, and each of the other passages is a negative."""
+    lists, weights, loss = world.examples.positives, world.examples.weights, torch.tensor(0.0)
+    assert weights is not None
     items = world.supervision.schedule[number].items.tolist()
     for item in items:
         own = slice(lists.offsets[item], lists.offsets[item + 1])
         scores = world.encoder.scale * informed @ h_q[world.examples.queries[item]]
         likelihood = torch.log(torch.exp(scores) / torch.exp(scores).sum())
         share = torch.from_numpy(weights[own] / weights[own].sum()).float()
-        expected = expected - (likelihood[lists.values[own]] * share).sum() / len(items)
+        loss = loss - (likelihood[lists.values[own]] * share).sum() / len(items)
+    return loss
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_step_of_the_gnn_alone_over_the_corpus(world: World, number: int) -> None:
+    weigh(world)
+    h_q, h_p = world.embeddings()[0].detach(), torch.from_numpy(world.cached)
+    loss = gnn_task(world, h_q, kind=CorpusTask).step(number)
+    found = gradients([world.gnn])
+    informed = world.informed(world.node_embeddings().detach(), h_p, world.masked(number))
+    expected = loss_over_the_corpus(world, number, h_q, informed)
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
     assert_same(found, gradients([world.gnn]))
+
+
+def query_task(world: World) -> QueryTask:
+    graphs, h_q = (world.near, world.near), world.embeddings()[0].detach()
+    embeddings = h_q, world.node_embeddings().detach(), h_q[world.supervision.dev.queries]
+    return QueryTask(world.given, world.node_texts.query_tokens, world.gnn, graphs, world.supervision, *embeddings)
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_step_of_the_query_encoder_over_the_corpus(world: World, number: int) -> None:
+    """E_Q learns by the queries of the batch alone: nodes are constants, and E_P is a copy that stays."""
+    weigh(world)
+    loss = query_task(world).step(number)
+    assert all(parameter.grad is None for parameter in world.encoder.passage.parameters())
+    found = gradients([world.encoder.query, world.gnn])
+    nodes, h_p = world.node_embeddings().detach(), torch.from_numpy(world.cached)
+    informed = world.informed(nodes, h_p, world.masked(number))
+    expected = loss_over_the_corpus(world, number, world.embeddings()[0], informed)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    assert_same(found, gradients([world.encoder.query, world.gnn]))
+
+
+def test_dev_score_of_the_query_encoder_is_of_the_present_nodes(world: World) -> None:
+    task, before = query_task(world), world.embeddings()[0].detach()
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in world.encoder.query.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+        h_q, nodes, h_p = world.embeddings()[0], world.node_embeddings(), torch.from_numpy(world.cached)
+        expected = world.dev_score(h_q, world.informed(nodes, h_p, []))
+        assert world.dev_score(before, world.informed(nodes, h_p, [])) != expected
+    step = task.step(0)
+    assert task.evaluate() == pytest.approx(expected)
+    assert task.step(0) == step  # it trains on the same embeddings as before
 
 
 def test_the_scores_factor_starts_where_the_loss_is_least(world: World) -> None:

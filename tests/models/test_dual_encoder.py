@@ -90,6 +90,23 @@ def test_the_fingerprint_is_of_the_weights(tiny_model: Path, tmp_path: Path) -> 
     assert DualEncoder.fingerprint(tmp_path / "one") != DualEncoder.fingerprint(tmp_path / "three")
 
 
+def test_fixed_passages_keep_their_fingerprint(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
+    encoder = new(tiny_model)
+    encoder.save(tmp_path / "one")
+    batch = single_batch(passages, ROWS, encoder.template, 10)
+    before = encoder.encode_passages(batch).detach()
+    encoder.fix_passages()
+    with torch.no_grad():
+        encoder.query.embeddings.word_embeddings.weight.mul_(2.0)
+    encoder.save(tmp_path / "two")
+    loaded = DualEncoder.load(tmp_path / "two", precision="fp32")
+    torch.testing.assert_close(loaded.encode_passages(batch), before, rtol=0, atol=0)
+    assert not torch.equal(loaded.encode_queries(batch), before)
+    one, two = (DualEncoder.passage_fingerprint(tmp_path / name) for name in ("one", "two"))
+    assert one == two
+    assert DualEncoder.fingerprint(tmp_path / "one") != DualEncoder.fingerprint(tmp_path / "two")
+
+
 def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
     encoder = new(tiny_model)
     encoder.freeze_lower(1)

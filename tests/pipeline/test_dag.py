@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import JUDGED
@@ -247,6 +248,18 @@ def test_a_control_that_is_still_the_base_has_its_matrix(stages: Any, kept: str,
     assert ran.status == 0 and (ran.calls > 0) == encoded, ran.output
     made, base = ((data / "embeddings" / name / "embeddings.npy").read_bytes() for name in ("no_gnn", kept))
     assert made == base
+
+
+def test_e_q_alone_learns_over_the_corpus(stages: Any) -> None:
+    """Passages are not encoded again: the nodes are, which are one window."""
+    stages.set_params(mgt__joint__softmax="corpus", encoder__frozen_layers=0)
+    assert stages.stage("train_mgt", "gnn_encoder").status == 0
+    folder = stages.folder / "data"
+    encoder, base = folder / "mgt/gnn_encoder/encoder", folder / "dual_encoder"
+    assert DualEncoder.fingerprint(encoder) != DualEncoder.fingerprint(base)
+    assert DualEncoder.passage_fingerprint(encoder) == DualEncoder.passage_fingerprint(base)
+    ran = stages.stage("encode_corpus", "gnn_encoder", counted="gnn_encoder.encoding.corpus:encode_prepared")
+    assert (ran.status, ran.calls) == (0, 0), ran.output
 
 
 def test_alpha_is_of_pair_alone(stages: Any) -> None:

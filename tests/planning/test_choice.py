@@ -75,10 +75,18 @@ def test_the_gnn_gets_enough_steps(queries: int, fewest: int) -> None:
         params = choice.plan.params
         alone = params.mgt.alone
         steps = alone.epochs * mgt_steps(params, alone, choice.plan.facts.train)[0]
-        control = params.train_no_gnn.epochs * mgt_steps(params, params.mgt.joint, choice.plan.facts.train)[0]
+        control = params.train_no_gnn.epochs * mgt_steps(params, params.train_no_gnn, choice.plan.facts.train)[0]
         assert control <= steps + 1
         assert steps >= fewest and alone.evaluate_every * alone.patience == pytest.approx(steps, abs=5)
         assert queries * params.mgt.beta >= 24
+
+
+def test_passages_keep_their_vectors_while_e_q_learns() -> None:
+    """Two passes over few queries, fewer over many, none where time is very short."""
+    few, many = (choose(make_facts(queries=queries), make_machine()) for queries in (6000, 200_000))
+    assert [chosen(one)["mgt.joint.softmax"] for one in (few, many)] == ["corpus", "corpus"]
+    assert chosen(few)["mgt.joint.epochs"] == 2.0 and 0 < chosen(many)["mgt.joint.epochs"] < 0.5
+    assert chosen(choose(make_facts(queries=20_000), make_machine(0.1), 1))["mgt.joint.epochs"] == 0
 
 
 def test_where_time_is_short_m_ce_scores_candidates_of_fewer_queries() -> None:

@@ -51,14 +51,14 @@ def alone(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
 
 def origin_of(model: Path, *texts: Path) -> Origin:
     """The origin of a matrix that no graph takes part in: a dual-encoder's folder, and tables of texts."""
-    return Origin(model_fingerprint=DualEncoder.fingerprint(model), input_fingerprint=fingerprint(*texts))
+    return Origin(model_fingerprint=DualEncoder.passage_fingerprint(model), input_fingerprint=fingerprint(*texts))
 
 
 def same_encoder(model: Path, matrix: Path) -> Path | None:
-    """`matrix` if it exists and the dual-encoder in `model` computed it, so that it can be reused; else None."""
+    """`matrix` if it exists and is by the E_P of the dual-encoder in `model`, so that it can be reused; else None."""
     if not (matrix / MANIFEST).is_file():
         return None
-    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.fingerprint(model) else None
+    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model) else None
 
 
 def encode_corpus(

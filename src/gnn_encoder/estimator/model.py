@@ -42,8 +42,8 @@ from gnn_encoder.training.loop import History
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
 EDGES_AT_A_TIME = 65_536  # whose features are asked for together
 Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
-NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "gnn_learning_rate": 0.0}
-NO_PHASE_TWO |= {"encoder_learning_rate": 0.0, "dropout": 0.0, "chunk_size": 1}
+NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "softmax": "batch"}
+NO_PHASE_TWO |= {"gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0, "chunk_size": 1}
 
 
 @dataclass(kw_only=True)

@@ -97,7 +97,7 @@ def open_encoder(system: str) -> Encode:
 
         return GraphJoiner(system, params)
     folder = project.encoder(system)
-    check_model(project.embeddings(system), DualEncoder.fingerprint(folder), f"cache_passages@{system}")
+    check_model(project.embeddings(system), DualEncoder.passage_fingerprint(folder), f"cache_passages@{system}")
     encoder = load_encoder(folder, params.encoder)
     return lambda passages: embed_new(encoder, passages, params.encoder.batch_tokens)
 

@@ -20,7 +20,7 @@ from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.corpus import embed_queries, same_encoder
+from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, check_model, embed_new, embed_new_pairs, passage_texts
@@ -43,11 +43,11 @@ class GraphJoiner:
         base, matrix = project.encoder(self._source.base), project.embeddings(self._source.base)
         model = project.gnn(system)
         check_model(project.embeddings(system), fingerprint(model), f"encode_corpus@{system}")
-        check_model(matrix, DualEncoder.fingerprint(base), f"cache_passages@{self._source.base}")
+        check_model(matrix, DualEncoder.passage_fingerprint(base), f"cache_passages@{self._source.base}")
         self._gnn = QueryPassageGNN.load(model).to(device()).eval()
         self._m_de = load_encoder(base, params.encoder)
-        same, joint = same_encoder(model / "encoder", matrix), model / "encoder"
-        self._joint = self._m_de if same else load_encoder(joint, params.encoder)
+        same = DualEncoder.fingerprint(base) == DualEncoder.fingerprint(model / "encoder")
+        self._joint = self._m_de if same else load_encoder(model / "encoder", params.encoder)
         self._m_ce = None
         if self._gnn.config.edge_features == "cross_encoder":
             self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()

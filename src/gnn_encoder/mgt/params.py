@@ -9,8 +9,8 @@ from gnn_encoder.core.section import Count, Gate, Rate, Section
 Epochs = Annotated[float, Field(ge=0)]  # the last pass may end early
 
 
-class Phase(Section):
-    """What both phases have. An epoch is a pass over the queries."""
+class Passes(Section):
+    """What both phases and the control have. An epoch is a pass over the queries."""
 
     epochs: Epochs
     batch_size: Annotated[int, Field(ge=2)]
@@ -18,15 +18,20 @@ class Phase(Section):
     patience: Count  # evaluations without a better score before training stops
 
 
+class Phase(Passes):
+    """What both phases have."""
+
+    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
+
+
 class Alone(Phase):
     """Phase one: the GNN alone on cached embeddings."""
 
-    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
     learning_rate: Rate
 
 
 class Joint(Phase):
-    """Phase two: encoder and GNN together, as in the paper."""
+    """Phase two: encoder and GNN together, as in the paper; with a softmax over the corpus, E_Q and GNN."""
 
     gnn_learning_rate: Rate
     encoder_learning_rate: Rate
@@ -54,8 +59,7 @@ class MGT(Section):
     joint: Joint
 
 
-class TrainNoGNN(Section):
-    """The control: M_de trained on without the graph, in batches of `mgt.joint`."""
+class TrainNoGNN(Passes):
+    """The control: M_de trained on without the graph, with what else section `mgt` has for phase two."""
 
-    epochs: Epochs
     learning_rate: Rate

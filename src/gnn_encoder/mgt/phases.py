@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +15,14 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
-from gnn_encoder.mgt.params import MGT, Phase, TrainNoGNN
+from gnn_encoder.mgt.params import MGT, Passes, TrainNoGNN
 from gnn_encoder.mgt.start import choose_start, closed_form
-from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Supervision
+from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, QueryTask, Supervision
 from gnn_encoder.models.device import device
 from gnn_encoder.training.contrastive import local_share
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import Examples
-from gnn_encoder.training.loop import History, Settings, fit, parameter_group
+from gnn_encoder.training.loop import History, Settings, Task, fit, parameter_group
 
 log = logging.getLogger(__name__)
 SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
@@ -43,13 +44,21 @@ def train_gnn_encoder(
     mgt, encoder, seed = given.mgt, given.encoder, given.seed
     gnn = new_gnn(mgt, encoder.dimension, data.features, encoder.settings.similarity, labelled=labelled, seed=seed)
     graphs = open_graphs(data, gnn.config, given.examples, mgt, labelled_edges=labelled_edges)
+    of_corpus = mgt.joint.softmax == "corpus"
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     one = given.sample(whole=given.dev.cached_passages, queries=given.dev.cached_queries)
-    two = given.sample(whole=given.dev.passages, queries=given.dev.queries)
+    two = one if of_corpus else given.sample(whole=given.dev.passages, queries=given.dev.queries)
     alone = supervise(given.examples, one, data.nodes, mgt, mgt.alone, seed)
-    history = _train_alone(given, gnn, graphs, alone, nodes, folder)
     joint = supervise(given.examples, two, data.nodes, mgt, mgt.joint, seed, after=mgt.alone.epochs)
-    return gnn, history + _train_jointly(given, gnn, graphs, joint, nodes, folder)
+    history: History = []
+    if len(alone) or (len(joint) and of_corpus):
+        cached = _embedded(given, nodes, alone)
+        history = train_on_embeddings(gnn, graphs, alone, *cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
+    if len(joint):
+        together = given, nodes, gnn, graphs, joint
+        task = QueryTask(*together, *cached) if of_corpus else JointTask(*together)
+        history += _train_jointly(task, given, gnn, joint, folder)
+    return gnn, history
 
 
 def open_graphs(
@@ -65,40 +74,21 @@ def open_graphs(
     return near, data.neighbourhood(config, labelled_edges=labelled_edges, max_neighbours=most)
 
 
-def _train_alone(
-    given: Given,
-    gnn: QueryPassageGNN,
-    graphs: tuple[Neighbourhood, Neighbourhood],
-    supervision: Supervision,
-    nodes: TextTokens,
-    folder: Path,
-) -> History:
-    """Phase one, by embeddings that M_de computes once."""
-    if len(supervision) == 0:
-        return []
-    of_nodes = torch.from_numpy(given.embed(nodes))
-    training = supervision.nodes.training
-    return train_on_embeddings(
-        gnn,
-        graphs,
-        supervision,
-        queries=of_nodes[:training] if training else torch.from_numpy(given.embed(given.queries)),
-        node_queries=of_nodes,
-        dev_queries=torch.from_numpy(given.embed(given.dev_queries, supervision.dev.queries)),
-        scale=given.encoder.scale,
-        mgt=given.mgt,
-        folder=folder / "gnn",
-    )
+def _embedded(given: Given, nodes: TextTokens, supervision: Supervision) -> tuple[Tensor, Tensor, Tensor]:
+    """E_Q by M_de of the training queries, of the nodes, and of the sampled dev queries."""
+    of_nodes, training = torch.from_numpy(given.embed(nodes)), supervision.nodes.training
+    queries = of_nodes[:training] if training else torch.from_numpy(given.embed(given.queries))
+    return queries, of_nodes, torch.from_numpy(given.embed(given.dev_queries, supervision.dev.queries))
 
 
 def train_on_embeddings(
     gnn: QueryPassageGNN,
     graphs: tuple[Neighbourhood, Neighbourhood],
     supervision: Supervision,
-    *,
     queries: Tensor,
     node_queries: Tensor,
     dev_queries: Tensor,
+    *,
     scale: float,
     mgt: MGT,
     folder: Path,
@@ -118,10 +108,7 @@ def train_on_embeddings(
         cosine = gnn.config.similarity == "cosine"
         closed = closed_form(graphs[1], node_queries, dev_queries, supervision.dev, cosine=cosine)
         tried = choose_start(gnn, task.reciprocal_ranks, closed)
-    groups = gnn.groups(mgt.alone.learning_rate)
-    if isinstance(task, CorpusTask) and len(task):
-        task.calibrate()
-        groups.append(parameter_group(task.scale, SCALE_RATE * mgt.alone.learning_rate))
+    groups = _groups(task, gnn, mgt.alone.learning_rate)
     _log_rounds("GNN alone", supervision)
     history = fit(task, groups, _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed), folder)
     if tried is not None:
@@ -131,38 +118,39 @@ def train_on_embeddings(
 
 
 def _train_jointly(
-    given: Given,
-    gnn: QueryPassageGNN,
-    graphs: tuple[Neighbourhood, Neighbourhood],
-    supervision: Supervision,
-    nodes: TextTokens,
-    folder: Path,
+    task: JointTask | QueryTask, given: Given, gnn: QueryPassageGNN, supervision: Supervision, folder: Path
 ) -> History:
     """Phase two, as in the paper: encoder and GNN learn together."""
-    if len(supervision) == 0:
-        return []
     encoder, mgt = given.encoder, given.mgt
     encoder.freeze_lower(given.frozen_layers)
-    task = JointTask(given, nodes, gnn, graphs, supervision)
     _log_rounds("encoder and GNN", supervision)
-    groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *gnn.groups(mgt.joint.gnn_learning_rate)]
+    rates = mgt.joint.encoder_learning_rate, mgt.joint.gnn_learning_rate
+    groups = [parameter_group(encoder, rates[0]), *_groups(task, gnn, rates[1])]
     return fit(task, groups, _settings("joint", "encoder and GNN", mgt, mgt.joint, given.seed), folder / "joint")
 
 
+def _groups(task: Task, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
+    """The GNN's parameters, and the scores' factor where that learns, which starts where it fits."""
+    groups = gnn.groups(rate)
+    if isinstance(task, CorpusTask) and len(task):
+        task.calibrate()
+        groups.append(parameter_group(task.scale, SCALE_RATE * rate))
+    return groups
+
+
 def train_control(given: Given, section: TrainNoGNN, folder: Path, *, title: str) -> History:
-    """The control: M_de trained further without a graph, on batches as `mgt.joint` has them.
+    """The control: M_de trained further without a graph.
 
     Args:
         title: what the log calls it.
     """
     mgt, encoder = given.mgt, given.encoder
     dev = given.sample(whole=given.dev.passages, queries=given.dev.queries)
-    phase = mgt.joint.model_copy(update={"epochs": section.epochs})
-    supervision = supervise(given.examples, dev, NO_NODES, mgt, phase, given.seed, masked=False)
+    supervision = supervise(given.examples, dev, NO_NODES, mgt, section, given.seed, masked=False)
     encoder.freeze_lower(given.frozen_layers)
     task = NoGNNTask(given, supervision)
     groups = [parameter_group(encoder, section.learning_rate)]
-    return fit(task, groups, _settings("no_gnn", title, mgt, phase, given.seed), folder / "no_gnn")
+    return fit(task, groups, _settings("no_gnn", title, mgt, section, given.seed), folder / "no_gnn")
 
 
 def new_gnn(
@@ -197,7 +185,7 @@ def supervise(
     dev: DevSample,
     nodes: Nodes,
     mgt: MGT,
-    phase: Phase,
+    phase: Passes,
     seed: int,
     *,
     after: float = 0,
@@ -218,7 +206,7 @@ def supervise(
     return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
 
 
-def _settings(name: str, title: str, mgt: MGT, phase: Phase, seed: int) -> Settings:
+def _settings(name: str, title: str, mgt: MGT, phase: Passes, seed: int) -> Settings:
     return Settings(
         name=name,
         title=title,

@@ -39,6 +39,7 @@ from gnn_encoder.training.dev_score import (
     retrieval_score,
 )
 from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch
+from gnn_encoder.training.gradient_cache import Representations
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 
@@ -175,32 +176,89 @@ class CorpusTask(GNNTask):
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
-        loss = self._loss(*self._scored(number, local_share), self.scale())
-        loss.backward()
-        return loss.item()
+        return self._learn(number, self._cached)
 
     @torch.no_grad()
     def calibrate(self) -> None:
         """Let the factor start where the loss of the first batch is least."""
-        scored, start = self._scored(0, lambda items: items), self.scale().item()
+        (items, _), start = self._supervision.items(0), self.scale().item()
+        scored = self._cached(items), *self._scored(0), items, len(items)
         self.scale.log.fill_(
             math.log(min((start * by for by in FACTORS), key=lambda by: self._loss(*scored, by).item()))
         )
 
-    def _scored(self, number: int, share: Callable[[Rows], Rows]) -> tuple[Tensor, Tensor, Pool, Rows, int]:
-        """The queries of a share of a step, the h'_p and the passages that it scores, its items, the step's size."""
-        everybody, masked = self._supervision.items(number)
+    def _learn(self, number: int, embed: Callable[[Rows], Tensor]) -> float:
+        """Forward and backward of one batch; `embed` gives E_Q of some items."""
+        everybody, _ = self._supervision.items(number)
+        items = local_share(everybody)
+        loss = self._loss(embed(items), *self._scored(number), items, len(everybody), self.scale())
+        loss.backward()
+        return loss.item()
+
+    def _cached(self, items: Rows) -> Tensor:
+        return self._queries[torch.from_numpy(self._supervision.examples.queries[items])].to(device())
+
+    def _scored(self, number: int) -> tuple[Tensor, Pool]:
+        """The h'_p and the passages that a step scores."""
+        _, masked = self._supervision.items(number)
         pool = self._supervision.pool(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(self._neighbourhood, pool.passages, masked)
-        informed = self._informed(self._neighbourhood, subgraph)
-        items = share(everybody)
-        rows = torch.from_numpy(self._supervision.examples.queries[items])
-        return self._queries[rows].to(informed.device), informed, pool, items, len(everybody)
+        return self._informed(self._neighbourhood, subgraph), pool
 
     def _loss(
         self, queries: Tensor, informed: Tensor, pool: Pool, items: Rows, of: int, scale: Tensor | float
     ) -> Tensor:
         return corpus_loss(queries, informed, pool, items, self._supervision.examples, scale, of=of)
+
+
+class QueryTask(CorpusTask):
+    """Phase two with a softmax over the corpus: E_Q and the GNN learn together.
+
+    Passages keep M_de's embeddings, and so do the nodes while this trains, so that a step encodes its queries alone.
+    The dev score is of the nodes as E_Q encodes them now, which is how `encode_corpus` will.
+
+    Args:
+        nodes: texts of the queries that are nodes.
+        embeddings: those of phase one: of the training queries, of the nodes and of the dev queries.
+    """
+
+    def __init__(
+        self,
+        given: Given,
+        nodes: TextTokens,
+        gnn: QueryPassageGNN,
+        graphs: tuple[Neighbourhood, Neighbourhood],
+        supervision: Supervision,
+        *embeddings: Tensor,
+    ) -> None:
+        super().__init__(gnn, graphs, supervision, *embeddings, scale=given.encoder.scale)
+        self.modules["encoder"] = given.encoder
+        self._given, self._nodes, self._texts = given, nodes, given.texts(given.queries)
+        given.encoder.fix_passages()
+        given.encoder.train()
+
+    def step(self, number: int) -> float:
+        """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, the queries through GradCache."""
+        encoder, rows = self._given.encoder, self._supervision.examples.queries
+        sides: list[Representations] = []
+
+        def embed(items: Rows) -> Tensor:
+            sides.append(represent_queries(encoder, self._texts, rows[items], self._given.mgt.joint.chunk_size))
+            return sides[0].value
+
+        loss = self._learn(number, embed)
+        sides[0].backward()
+        return loss
+
+    def reciprocal_ranks(self) -> NDArray[np.float64]:
+        """As in phase one, with the nodes and the dev queries embedded anew."""
+        given, trained = self._given, self._node_queries
+        with no_grad_eval(given.encoder):
+            self._node_queries = torch.from_numpy(given.embed(self._nodes))
+            self._dev_queries = torch.from_numpy(given.embed(given.dev_queries, self._supervision.dev.queries))
+            ranks = super().reciprocal_ranks()
+        self._node_queries = trained
+        return ranks
 
 
 class JointTask:

@@ -3,9 +3,10 @@
 import json
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from gnn_encoder.models.structure import allow_length, check_letters, check_voca
 
 log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"
+OF_QUERIES = ("shared", "temperature", "query_length", "query_prefix")  # settings that change no passage embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,14 @@ class DualEncoder(TextModel):
         """Hash of a saved dual-encoder's settings and weights. Equal hashes mean equal embeddings."""
         return fingerprint(folder / SETTINGS, *sorted(folder.rglob("*.safetensors")))
 
+    @staticmethod
+    def passage_fingerprint(folder: Path) -> str:
+        """Hash of what a saved dual-encoder's passage embeddings depend on. Equal hashes mean equal embeddings."""
+        settings: dict[str, Any] = json.loads((folder / SETTINGS).read_bytes())
+        weights = folder if settings["shared"] else folder / "passage"
+        read = {name: value for name, value in settings.items() if name not in OF_QUERIES}
+        return fingerprint(*sorted(weights.glob("*.safetensors")), **read)
+
     @property
     def dimension(self) -> int:
         """Columns of an embedding, d."""
@@ -170,6 +180,13 @@ class DualEncoder(TextModel):
             return
         for model in {self.query, self.passage}:
             freeze_lower(model, layers)
+
+    def fix_passages(self) -> None:
+        """Let E_P stay as it is, whatever E_Q learns from now on."""
+        if self.settings.shared:
+            self.passage = deepcopy(self.query)
+            self.settings = replace(self.settings, shared=False)
+        self.passage.requires_grad_(False)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""

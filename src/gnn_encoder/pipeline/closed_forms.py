@@ -88,7 +88,7 @@ class Labelled:
         base, asked = self.queries.base, self.asked
         embeddings = project.embeddings(base)
         made_from = fingerprint(embeddings, *project.tables("train")[:2], **choice.setting)
-        made_by = DualEncoder.fingerprint(project.encoder(base))
+        made_by = DualEncoder.passage_fingerprint(project.encoder(base))
         origin = Origin(model_fingerprint=made_by, input_fingerprint=made_from)
         transform_corpus(
             embeddings,

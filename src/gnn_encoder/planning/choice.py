@@ -27,7 +27,7 @@ CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 PAIR_TOKENS = 256  # most tokens of a pair
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
-ALONE_BATCH, BATCH = 1024, 64  # of the GNN alone, on cached vectors; of what trains an encoder
+MGT_BATCH, BATCH = 1024, 64  # of the GNN, with cached passages; of what encodes passages to train
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
@@ -48,9 +48,9 @@ CONCESSIONS: list[Concession] = [
     *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (f"steps.{M_CE}", 150), (CANDIDATES, 8), (K, 12)),
     *((f"steps.{M_DE}", 200), (CANDIDATES, 6), (f"steps.{M_CE}", 90), (CANDIDATES, 4), (PAIR, 128)),
     *((f"steps.{M_CE}", 45), (f"steps.{M_DE}", 100), (PAIR, 96), (f"steps.{M_CE}", 25), (f"steps.{DPR}", 200)),
-    *((f"steps.{M_DE}", 60), ("evaluations", 3), (PAIR, 64), (f"steps.{M_DE}", 32), (f"steps.{DPR}", 100)),
-    *(("steps.mgt", 60), (f"steps.{DPR}", 50), (PAIR, 48), (f"steps.{M_DE}", 20), (f"steps.{DPR}", 20)),
-    ("steps.mgt", 40),
+    *((f"steps.{M_DE}", 60), ("steps.joint", 30), ("evaluations", 3), (PAIR, 64), (f"steps.{M_DE}", 32)),
+    *((f"steps.{DPR}", 100), ("steps.mgt", 60), (f"steps.{DPR}", 50), (PAIR, 48), (f"steps.{M_DE}", 20)),
+    *((f"steps.{DPR}", 20), ("steps.joint", 0), ("steps.mgt", 40)),
 ]
 
 
@@ -74,6 +74,7 @@ def best(facts: Facts, longest: int, depth: int) -> Wish:
         FEATURES: "cross_encoder",
         "evaluations": 10,  # of the GNN's training, and of its control's
         "steps.mgt": 100,
+        "steps.joint": 60,
         f"steps.{DPR}": 400,
         f"steps.{M_DE}": 400,
         f"steps.{M_CE}": 300,
@@ -198,27 +199,27 @@ class Chooser:
         yield Change("mgt.beta", round(1 / rounds, 3), f"{rounds} folds of about {n // rounds} queries")
         yield Change("mgt.alone.softmax", "corpus", "all passages are negatives: their vectors are cached")
         yield Change("mgt.alone.learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
-        yield Change("mgt.joint.epochs", 0, "no joint training: it takes many times as long for half a point")
-        steps = ABOUT * wish["steps.mgt"]
-        yield from self._phase(
-            "mgt.alone", ALONE_BATCH, rounds, wish["evaluations"], "mgt.alone", lambda each: max(1, ceil(steps / each))
-        )
+        yield Change("mgt.joint.softmax", "corpus", "E_Q learns alone: passages keep the vectors that are cached")
+        yield Change("mgt.joint.encoder_learning_rate", 1e-4, "for a softmax over all passages")
+        yield Change("mgt.joint.gnn_learning_rate", 3e-4, "for a softmax over all passages")
+        steps, evaluations = ABOUT * wish["steps.mgt"], wish["evaluations"]
+        yield from self._phase("mgt.alone", MGT_BATCH, rounds, evaluations, lambda each: max(1, ceil(steps / each)))
+        # Each of its evaluations embeds all nodes anew.
+        yield from self._phase("mgt.joint", MGT_BATCH, rounds, 2, lambda each: _passes(each, 1, wish["steps.joint"])[0])
         # A step of the control costs as one of M_de, and an evaluation too. It masks no query: parts of passes will do.
         control, evaluations = min(steps, wish[f"steps.{M_DE}"]), max(1, self.base.dev.evaluations - 1)
-        yield from self._phase(
-            "mgt.joint", BATCH, rounds, evaluations, "train_no_gnn", lambda each: _passes(each, 1, control)[0]
-        )
+        yield from self._phase("train_no_gnn", BATCH, rounds, evaluations, lambda each: _passes(each, 1, control)[0])
 
     def _phase(
-        self, phase: str, most: int, rounds: int, evaluations: int, trained: str, passes_of: Callable[[int], float]
+        self, phase: str, most: int, rounds: int, evaluations: int, passes_of: Callable[[int], float]
     ) -> Iterator[Change]:
         """Batches, passes and evaluations after the start; `passes_of` gives the passes by the steps of one."""
         n = self.facts.train
         batch = self._own(f"{phase}.batch_size", max(2, min(most, n // rounds)))
         each = rounds * max(1, round(n / rounds / batch))
-        passes = self._own(f"{trained}.epochs", passes_of(each))
+        passes = self._own(f"{phase}.epochs", passes_of(each))
         steps = steps_of(passes, each)
-        yield Change(f"{trained}.epochs", passes, f"{steps} steps")
+        yield Change(f"{phase}.epochs", passes, f"{steps} steps")
         yield Change(f"{phase}.batch_size", batch, "queries of a step, at most a fold")
         yield Change(f"{phase}.evaluate_every", max(1, round(steps / evaluations)), f"steps, of {steps}")
         yield Change(f"{phase}.patience", evaluations, "evaluations: it does not stop early")

@@ -9,7 +9,8 @@ from typing import Any
 
 from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE
 from gnn_encoder.mgt.masking import fold_count
-from gnn_encoder.mgt.params import Phase
+from gnn_encoder.mgt.params import Passes, Phase
+from gnn_encoder.mgt.start import STARTS
 from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
@@ -113,7 +114,7 @@ class Setting:
         return [("read", self.queries(queries)), ("search", queries * self.facts.passages)]
 
 
-def mgt_steps(params: Params, phase: Phase, queries: int) -> tuple[int, int]:
+def mgt_steps(params: Params, phase: Passes, queries: int) -> tuple[int, int]:
     """Steps of a pass of Masked Graph Training over the queries, and the queries of a step."""
     rounds = fold_count(params.mgt.beta)
     batches = max(1, round(queries / rounds / phase.batch_size))
@@ -165,7 +166,8 @@ def count(stage: Declared, at: Setting) -> Steps:
         case "train_mgt":
             return _train_mgt(at)
         case "encode_corpus":
-            again = at.passages(facts.passages) if params.mgt.joint.epochs else 0.0  # the encoder has changed
+            joint = params.mgt.joint
+            again = at.passages(facts.passages) if joint.epochs and joint.softmax == "batch" else 0.0  # E_P has changed
             forward = (at.edges + (at.nodes + facts.passages) / 2) / 3
             return [("read", at.queries(at.nodes) + again), ("gnn", forward)]
         case "build_index":
@@ -217,15 +219,15 @@ def _train_cross_encoder(at: Setting) -> Steps:
 
 def _train_no_gnn(at: Setting) -> Steps:
     """Counted to its end; where it gains nothing on dev, it stops early."""
-    mgt = at.params.mgt
-    batches, size = mgt_steps(at.params, mgt.joint, at.facts.train)
-    steps = steps_of(at.params.train_no_gnn.epochs, batches)
+    mgt, section = at.params.mgt, at.params.train_no_gnn
+    batches, size = mgt_steps(at.params, section, at.facts.train)
+    steps = steps_of(section.epochs, batches)
     trained = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, steps, size)
-    return trained + at.evaluations(steps // mgt.joint.evaluate_every + 2)
+    return trained + at.evaluations(steps // section.evaluate_every + 2)
 
 
 def _train_mgt(at: Setting) -> Steps:
-    """Both phases; with a softmax over the corpus, a step of phase one informs many passages."""
+    """Both phases; with a softmax over the corpus, a step informs many passages."""
     mgt, facts, k = at.params.mgt, at.facts, at.params.build_graph.k
     share = min(at.around, mgt.max_neighbours or at.around)  # edges of a passage that has any
 
@@ -234,18 +236,27 @@ def _train_mgt(at: Setting) -> Steps:
         return (passages * share + min(passages * share, at.nodes) * (k + 1)) / 2
 
     def phase(of: Phase) -> tuple[int, int, int]:
+        """Its steps, the queries of one, and the passages that it informs."""
         batches, size = mgt_steps(at.params, of, facts.train)
-        return steps_of(of.epochs, batches), size, size * (1 + mgt.negatives)
-
-    (alone, size, passages), (joint, together, of_both) = phase(mgt.alone), phase(mgt.joint)
-    if mgt.alone.softmax == "corpus":
         passages = facts.passages if facts.passages <= WHOLE else SAMPLE + size * k
-    scored = joint // mgt.joint.evaluate_every + 2
-    seen = (alone // mgt.alone.evaluate_every + 2 + scored) * edges(at.pool(at.params.dev.cached_passages)) / 3
+        return steps_of(of.epochs, batches), size, passages if of.softmax == "corpus" else size * (1 + mgt.negatives)
+
+    (alone, _, passages), (joint, together, of_both) = phase(mgt.alone), phase(mgt.joint)
+    scored = joint // mgt.joint.evaluate_every + 2 if joint else 0
+    seen = (
+        (alone // mgt.alone.evaluate_every + len(STARTS) + 4 + scored)
+        * edges(at.pool(at.params.dev.cached_passages))
+        / 3
+    )
     work = [
         ("gnn", alone * edges(passages) + joint * edges(of_both) + seen),
         ("read", at.queries(at.nodes + facts.dev)),
     ]
+    if mgt.joint.softmax == "corpus":
+        trained = joint * together
+        again = trained if together > mgt.joint.chunk_size else 0
+        anew = scored * (at.nodes + min(facts.dev, at.params.dev.cached_queries))
+        return [*work, ("train", at.queries(trained)), ("read", at.queries(again + anew))]
     around = min(of_both * share, at.nodes)
-    trained = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, joint, together, around)
-    return work + trained + at.evaluations(scored if joint else 0)
+    encoded = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, joint, together, around)
+    return work + encoded + at.evaluations(scored)
