@@ -136,6 +136,9 @@ def init(
             return
         if path is not None or minutes is not None:
             raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
+        named = [one.removeprefix("data.path=") for one in arguments or [] if one.startswith("data.path=")]
+        if named and named[-1] != "null" and not Path(named[-1]).exists():
+            raise UserError(f"data.path is {named[-1]}: no such file or folder; correct it")
         told: list[str] = []
         if any(one.startswith("encoder.model=") for one in arguments or []):
             preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once

@@ -1,7 +1,6 @@
 """Masked Graph Training (Algorithm 1) in two phases: the GNN on cached embeddings, then encoder and GNN together."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +38,6 @@ from gnn_encoder.training.dev_score import (
     retrieval_score,
 )
 from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch
-from gnn_encoder.training.gradient_cache import Representations
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 
@@ -176,7 +174,8 @@ class CorpusTask(GNNTask):
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
-        return self._learn(number, self._cached)
+        items = local_share(self._supervision.items(number)[0])
+        return self._learn(number, items, self._cached(items))
 
     @torch.no_grad()
     def calibrate(self) -> None:
@@ -187,11 +186,10 @@ class CorpusTask(GNNTask):
             math.log(min((start * by for by in FACTORS), key=lambda by: self._loss(*scored, by).item()))
         )
 
-    def _learn(self, number: int, embed: Callable[[Rows], Tensor]) -> float:
-        """Forward and backward of one batch; `embed` gives E_Q of some items."""
+    def _learn(self, number: int, items: Rows, queries: Tensor) -> float:
+        """Forward and backward of this rank's items of a step, whose E_Q are `queries`."""
         everybody, _ = self._supervision.items(number)
-        items = local_share(everybody)
-        loss = self._loss(embed(items), *self._scored(number), items, len(everybody), self.scale())
+        loss = self._loss(queries, *self._scored(number), items, len(everybody), self.scale())
         loss.backward()
         return loss.item()
 
@@ -239,15 +237,11 @@ class QueryTask(CorpusTask):
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, the queries through GradCache."""
-        encoder, rows = self._given.encoder, self._supervision.examples.queries
-        sides: list[Representations] = []
-
-        def embed(items: Rows) -> Tensor:
-            sides.append(represent_queries(encoder, self._texts, rows[items], self._given.mgt.joint.chunk_size))
-            return sides[0].value
-
-        loss = self._learn(number, embed)
-        sides[0].backward()
+        given, items = self._given, local_share(self._supervision.items(number)[0])
+        rows, size = self._supervision.examples.queries[items], given.mgt.joint.chunk_size
+        asked = represent_queries(given.encoder, self._texts, rows, size)
+        loss = self._learn(number, items, asked.value)
+        asked.backward()
         return loss
 
     def reciprocal_ranks(self) -> NDArray[np.float64]:
