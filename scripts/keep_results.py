@@ -10,6 +10,7 @@ import argparse
 import shutil
 from pathlib import Path
 
+import yaml
 from check_results import FOLDER
 from update_docs import provenance, quality
 
@@ -40,14 +41,25 @@ def main() -> None:
     told = f"# {given.folder.name}\n\nMade by {how}. {again} runs it again and compares the scores.\n\n"
     with replacing(given.folder) as beside:
         text = f"{told}{quality(provenance(given.date))}\n\n{titled(stages_table())}\n"
-        (beside / "README.md").write_text(text, encoding="utf-8")
-        (beside / "params.yaml").write_text(params, encoding="utf-8")
-        for path in [
-            Path("dvc.lock"),
-            *(p for top, name in KEPT.items() for p in Path(top).rglob(name)),
-        ]:
-            (beside / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, beside / path)
+        lock = Path("dvc.lock").read_text(encoding="utf-8").replace(str(data), FOLDER)
+        for name, content in (("README.md", text), ("params.yaml", params), ("dvc.lock", lock)):
+            (beside / name).write_text(content, encoding="utf-8")
+        made_here = outs()
+        for path in (path for top, name in KEPT.items() for path in Path(top).rglob(name)):
+            if made_here & {path, *path.parents}:
+                (beside / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, beside / path)
+
+
+def outs() -> set[Path]:
+    """What the stages that ran here have written. Other measures are the committed ones, of another experiment."""
+    found = set()
+    for lock in (Path("dvc.lock"), *Path("pipelines").glob("*/dvc.lock")):
+        if lock.is_file():
+            for stage in yaml.safe_load(lock.read_text(encoding="utf-8"))["stages"].values():
+                paths = (lock.parent / out["path"] for out in stage.get("outs", []))
+                found |= {path.resolve().relative_to(Path.cwd()) for path in paths}
+    return found
 
 
 if __name__ == "__main__":

@@ -24,7 +24,14 @@ from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.formats import NOTHING, points
 from gnn_encoder.presenting.quality import results_table
-from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_record, read_results
+from gnn_encoder.presenting.stored import (
+    is_of_prepared,
+    read_choices,
+    read_claim,
+    read_json,
+    read_record,
+    read_results,
+)
 from gnn_encoder.presenting.tables import Table, markdown, titled
 
 # What stands side by side: the systems that a user chooses between, some measures, of experiments that are kept.
@@ -64,6 +71,7 @@ def quality(told: str) -> str:
     """Every system on the test queries, in one table or in one a branch; the claim; and `told`, what all are of."""
     params, claim = load_params(), read_claim()
     found = [one for one in read_results() if one.split == "test" and not one.sampled]
+    found = [one for one in found if all(map(is_of_prepared, one.means))]  # not the committed ones of other data
     if not found:
         raise UserError("metrics/: nothing has been evaluated; run `dvc repro` first")
     tables = [titled(results_table(one, params.evaluate.significance)) for one in found]
