@@ -10,7 +10,6 @@ import argparse
 import shutil
 from pathlib import Path
 
-import yaml
 from check_results import FOLDER
 from update_docs import provenance, quality
 
@@ -18,7 +17,7 @@ from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.pipeline.experiment import MADE
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.presenting.provenance import stages_table
+from gnn_encoder.presenting.provenance import locked, stages_table
 from gnn_encoder.presenting.tables import titled
 
 RESULTS = Path("results")
@@ -33,33 +32,23 @@ def main() -> None:
     given = parser.parse_args()
     if given.folder.parent.resolve() != RESULTS.resolve():
         raise UserError(f"{given.folder}: must be {RESULTS}/NAME, which is replaced; name one there")
-    params, data = Path("params.yaml").read_text(encoding="utf-8"), load_params().data.path
-    params = params if data is None else params.replace(str(data), FOLDER)  # nobody else has this folder
+    data = load_params().data.path
+    params, lock = (Path(name).read_text(encoding="utf-8") for name in ("params.yaml", "dvc.lock"))
+    if data is not None:  # nobody else has this folder
+        params, lock = (text.replace(str(data), FOLDER) for text in (params, lock))
     made = [f"`{line.removeprefix(MADE)}`" for line in params.splitlines() if line.startswith(MADE)]
     how = ", ".join([*(made or ["the default `params.yaml`"]), "`bash scripts/reproduce.sh`"])
     again = f"`python scripts/check_results.py {given.folder}{f' --path {FOLDER}' if FOLDER in params else ''}`"
     told = f"# {given.folder.name}\n\nMade by {how}. {again} runs it again and compares the scores.\n\n"
     with replacing(given.folder) as beside:
         text = f"{told}{quality(provenance(given.date))}\n\n{titled(stages_table())}\n"
-        lock = Path("dvc.lock").read_text(encoding="utf-8").replace(str(data), FOLDER)
         for name, content in (("README.md", text), ("params.yaml", params), ("dvc.lock", lock)):
             (beside / name).write_text(content, encoding="utf-8")
-        made_here = outs()
+        made_here = {out for _, outs in locked() for out in outs}  # others are committed, of another experiment
         for path in (path for top, name in KEPT.items() for path in Path(top).rglob(name)):
             if made_here & {path, *path.parents}:
                 (beside / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, beside / path)
-
-
-def outs() -> set[Path]:
-    """What the stages that ran here have written. Other measures are the committed ones, of another experiment."""
-    found = set()
-    for lock in (Path("dvc.lock"), *Path("pipelines").glob("*/dvc.lock")):
-        if lock.is_file():
-            for stage in yaml.safe_load(lock.read_text(encoding="utf-8"))["stages"].values():
-                paths = (lock.parent / out["path"] for out in stage.get("outs", []))
-                found |= {path.resolve().relative_to(Path.cwd()) for path in paths}
-    return found
 
 
 if __name__ == "__main__":

@@ -122,8 +122,8 @@ def init(
         from gnn_encoder.pipeline import experiment
 
         if data is not None:
-            if path is not None and not path.exists():  # before torch is loaded, which takes seconds
-                raise UserError(f"--path is {path}: no such file or folder; correct it")
+            if path is not None:
+                _check_there("--path", path)  # before torch is loaded, which takes seconds
             _wait_quietly()
             from gnn_encoder.planning.command import fit, hurts, summary
 
@@ -137,8 +137,8 @@ def init(
         if path is not None or minutes is not None:
             raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
         named = [one.removeprefix("data.path=") for one in arguments or [] if one.startswith("data.path=")]
-        if named and named[-1] != "null" and not Path(named[-1]).exists():
-            raise UserError(f"data.path is {named[-1]}: no such file or folder; correct it")
+        if named and named[-1] != "null":
+            _check_there("data.path", Path(named[-1]))
         told: list[str] = []
         if any(one.startswith("encoder.model=") for one in arguments or []):
             preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
@@ -191,6 +191,11 @@ def plan(
             typer.echo(line)
         for line in hurts(found):
             _warn(line, err=False)
+
+
+def _check_there(name: str, path: Path) -> None:
+    if not path.exists():
+        raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 
 def _wait_quietly() -> None:

@@ -33,8 +33,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_fresh_clone_pulls_and_runs_nothing(
     reproduced: tuple[Project, Ran], copy_of: Callable[..., Project], store: str, tmp_path: Path
 ) -> None:
-    made = copy_of(reproduced[0])
-    made.environment.update(KEYS)
+    copy = copy_of(reproduced[0])
+    made = Project(copy.folder, copy.environment | KEYS)
     for arguments in (["add", "--default", "store", "s3://artifacts"], ["modify", "store", "endpointurl", store]):
         assert made.dvc("remote", *arguments).status == 0
     pushed = made.dvc("push")

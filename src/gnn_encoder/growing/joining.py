@@ -20,7 +20,7 @@ from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.corpus import embed_queries
+from gnn_encoder.encoding.corpus import embed_queries, same_encoder
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.growing.encoding import Matrix, check_model, embed_new, embed_new_pairs, passage_texts
@@ -48,6 +48,7 @@ class GraphJoiner:
         self._m_de = load_encoder(base, params.encoder)
         same = DualEncoder.fingerprint(base) == DualEncoder.fingerprint(model / "encoder")
         self._joint = self._m_de if same else load_encoder(model / "encoder", params.encoder)
+        self._same_passages = same_encoder(model / "encoder", matrix) is not None
         self._m_ce = None
         if self._gnn.config.edge_features == "cross_encoder":
             self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
@@ -60,7 +61,7 @@ class GraphJoiner:
     def __call__(self, passages: pl.DataFrame) -> Matrix:
         """h'_p of new passages. *Shape:* (b,), columns pid, title, text -> (b, d)."""
         h_p = cached = self.embed(passages)
-        if self._joint is not self._m_de:
+        if not self._same_passages:
             h_p = embed_new(self._joint, passages, self._params.encoder.batch_tokens)
         edges = self.edges_of(passages["pid"], cached)
         queries, edge_query = np.unique(edges["query"].to_numpy(), return_inverse=True)

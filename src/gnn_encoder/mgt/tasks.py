@@ -174,31 +174,30 @@ class CorpusTask(GNNTask):
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
-        items = local_share(self._supervision.items(number)[0])
-        return self._learn(number, items, self._cached(items))
+        everybody, masked = self._supervision.items(number)
+        return self._learn(number, everybody, masked, self._cached(local_share(everybody)))
 
     @torch.no_grad()
     def calibrate(self) -> None:
         """Let the factor start where the loss of the first batch is least."""
-        (items, _), start = self._supervision.items(0), self.scale().item()
-        scored = self._cached(items), *self._scored(0), items, len(items)
+        (items, masked), start = self._supervision.items(0), self.scale().item()
+        scored = self._cached(items), *self._scored(0, masked), items, len(items)
         self.scale.log.fill_(
             math.log(min((start * by for by in FACTORS), key=lambda by: self._loss(*scored, by).item()))
         )
 
-    def _learn(self, number: int, items: Rows, queries: Tensor) -> float:
-        """Forward and backward of this rank's items of a step, whose E_Q are `queries`."""
-        everybody, _ = self._supervision.items(number)
-        loss = self._loss(queries, *self._scored(number), items, len(everybody), self.scale())
+    def _learn(self, number: int, everybody: Rows, masked: Rows, queries: Tensor) -> float:
+        """Forward and backward of a step; `queries` are E_Q of this rank's share of everybody's items."""
+        items, scored = local_share(everybody), self._scored(number, masked)
+        loss = self._loss(queries, *scored, items, len(everybody), self.scale())
         loss.backward()
         return loss.item()
 
     def _cached(self, items: Rows) -> Tensor:
         return self._queries[torch.from_numpy(self._supervision.examples.queries[items])].to(device())
 
-    def _scored(self, number: int) -> tuple[Tensor, Pool]:
+    def _scored(self, number: int, masked: Rows) -> tuple[Tensor, Pool]:
         """The h'_p and the passages that a step scores."""
-        _, masked = self._supervision.items(number)
         pool = self._supervision.pool(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(self._neighbourhood, pool.passages, masked)
         return self._informed(self._neighbourhood, subgraph), pool
@@ -237,10 +236,10 @@ class QueryTask(CorpusTask):
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, the queries through GradCache."""
-        given, items = self._given, local_share(self._supervision.items(number)[0])
-        rows, size = self._supervision.examples.queries[items], given.mgt.joint.chunk_size
-        asked = represent_queries(given.encoder, self._texts, rows, size)
-        loss = self._learn(number, items, asked.value)
+        everybody, masked = self._supervision.items(number)
+        rows, given = self._supervision.examples.queries[local_share(everybody)], self._given
+        asked = represent_queries(given.encoder, self._texts, rows, given.mgt.joint.chunk_size)
+        loss = self._learn(number, everybody, masked, asked.value)
         asked.backward()
         return loss
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,8 @@ def versions() -> dict[str, str]:
 def stages_table() -> Table:
     """One row per stage in dvc.lock, with its runs' times added up: a lower bound where some are missing."""
     found: dict[str, list[float | None]] = {}  # stage -> seconds of its runs
-    for lock in [Path("dvc.lock"), *sorted(Path("pipelines").rglob("dvc.lock"))]:
-        text = lock.read_text(encoding="utf-8") if lock.is_file() else "stages: {}"
-        for address, run in yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["stages"].items():
-            found.setdefault(address.partition("@")[0], []).append(_seconds(run.get("outs", [])))
+    for address, outs in locked():
+        found.setdefault(address.partition("@")[0], []).append(_seconds(outs))
     every = [one for runs in found.values() for one in runs]
     rows = []
     for name, runs in [*found.items(), ("all", every)]:
@@ -65,7 +64,15 @@ def stages_table() -> Table:
     return Table(title="Times", columns=["Stage", "runs", "time"], rows=rows, note=note)
 
 
-def _seconds(outs: list[dict[str, Any]]) -> float | None:
+def locked() -> Iterator[tuple[str, list[Path]]]:
+    """The stages that DVC notes as run here, those of the root's pipeline first: address, what each has written."""
+    for lock in [Path("dvc.lock"), *sorted(Path("pipelines").rglob("dvc.lock"))]:
+        text = lock.read_text(encoding="utf-8") if lock.is_file() else "stages: {}"
+        for address, run in yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["stages"].items():
+            yield address, [Path(out["path"]) for out in run.get("outs", [])]  # all stages work in the root
+
+
+def _seconds(outs: list[Path]) -> float | None:
     """What a run took, as it wrote down beside its artifacts."""
-    records = (read_json(TIMES / f"{artifact_name(Path(out['path']))}.json") for out in outs)
+    records = (read_json(TIMES / f"{artifact_name(out)}.json") for out in outs)
     return next((record["seconds"] for record in records if record), None)
