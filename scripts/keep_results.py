@@ -1,6 +1,6 @@
 """Keep what tells of a long run: its parameters, dvc.lock, measures, figures, and the time of each stage.
 
-    python scripts/keep_results.py results/insuranceqa --date 2026-01-31
+    python scripts/keep_results.py results/insuranceqa
 
 Run it in the clone that ran the experiment and nothing else, after any branch. It writes the folder anew, with a
 README.md in which no number is typed in. The artifacts stay where they are.
@@ -28,7 +28,6 @@ def main() -> None:
     """Write the folder beside its place, and put it there whole."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="results/NAME")
-    parser.add_argument("--date", required=True, help="the day")
     given = parser.parse_args()
     if given.folder.parent.resolve() != RESULTS.resolve():
         raise UserError(f"{given.folder}: must be {RESULTS}/NAME, which is replaced; name one there")
@@ -41,7 +40,7 @@ def main() -> None:
     again = f"`python scripts/check_results.py {given.folder}{f' --path {FOLDER}' if FOLDER in params else ''}`"
     told = f"# {given.folder.name}\n\nMade by {how}. {again} runs it again and compares the scores.\n\n"
     with replacing(given.folder) as beside:
-        text = f"{told}{quality(provenance(given.date))}\n\n{titled(stages_table())}\n"
+        text = f"{told}{quality(provenance())}\n\n{titled(stages_table())}\n"
         for name, content in (("README.md", text), ("params.yaml", params), ("dvc.lock", lock)):
             (beside / name).write_text(content, encoding="utf-8")
         made_here = {out for _, outs in locked() for out in outs}  # others are committed, of another experiment

@@ -1,28 +1,32 @@
-"""Fill the marked sections of docs/ and results/ from what was measured. No number in them is typed in.
+"""Fill the marked sections of README, docs/ and results/ from what was measured. No number in them is typed in.
 
-    python scripts/update_docs.py --minutes 14.2 --all-minutes 43.5 --date 2026-01-31
+    python scripts/update_docs.py                                       # README's table alone
+    python scripts/update_docs.py --minutes 14.2 --all-minutes 43.5     # all of them
 
-Run it after `dvc repro`; the times are those of `dvc repro` and of all branches, the date the day.
-Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs as they are.
+README's table is of committed metrics. For the others run it after `dvc repro`; the times are those of `dvc repro` and
+of all branches. Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs
+as they are.
 """
 
 import argparse
 import json
 import re
+from datetime import date
 from pathlib import Path
 
 from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import PIPELINE, read_stages
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import MAIN, registry, title_of
+from gnn_encoder.pipeline.systems import MAIN, UNTOUCHED
 from gnn_encoder.planning import named
 from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
-from gnn_encoder.presenting.formats import NOTHING, points
+from gnn_encoder.presenting.formats import difference, points
 from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import (
     is_of_prepared,
@@ -34,13 +38,16 @@ from gnn_encoder.presenting.stored import (
 )
 from gnn_encoder.presenting.tables import Table, markdown, titled
 
-# What stands side by side: the systems that a user chooses between, some measures, of experiments that are kept.
-SYSTEMS = (
-    *("bm25", "untouched", "dual_encoder", "no_gnn", "labels_alone", "label_prior", "gnn_encoder", "hybrid"),
-    *("dual_encoder_distilled", "gnn_encoder_distilled", "pair", "dual_cross"),
+# README's table: its rows, and the metrics of each column's experiment, which are committed.
+ROWS = (
+    "base model, untouched",
+    "M_de, the dual-encoder that GNN-encoder starts from",
+    "M_de and its labels: the best without a graph, as dev says",
+    "**GNN-encoder**",
+    "above the best without a graph",
+    "hybrid of BM25, dense and the log: two look-ups more",
 )
-MEASURES = ("RR@10", "nDCG@10", "R@100")
-EXPERIMENTS = {"all": Path("results/insuranceqa/metrics"), "default": project.METRICS}
+SETS = {"InsuranceQA": project.METRICS, "Bible topics": Path("results/bible/metrics")}
 FULL_SIZE = {"MS MARCO": "msmarco", "Natural Questions": "nq"}
 HOW_TO_READ = (
     "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
@@ -50,21 +57,19 @@ HOW_TO_READ = (
 
 
 def overview() -> Table:
-    """The systems that a user chooses between, with the measures of each experiment on its test queries."""
-    branches = [name for name, branch in registry().branches.items() if not branch.sampled]
-    found = {
-        name: {
-            system: of for branch in branches for system, of in (read_json(folder / branch / "test.json") or {}).items()
-        }
-        for name, folder in EXPERIMENTS.items()
-    }
-    cells = {
-        system: [points(of[system][one]) if system in of else NOTHING for of in found.values() for one in MEASURES]
-        for system in SYSTEMS
-    }
-    columns = [f"{name}: {measure}" for name in found for measure in MEASURES]
-    rows = [[title_of(system), *values] for system, values in cells.items()]
-    return Table(title="", columns=["System", *columns], rows=rows)
+    """The main system beside what it is compared with, a column a set, on its test queries."""
+    columns = [column(metrics / MAIN) for metrics in SETS.values()]
+    return Table(title="", columns=["RR@10", *SETS], rows=[list(row) for row in zip(ROWS, *columns, strict=True)])
+
+
+def column(metrics: Path) -> list[str]:
+    """One experiment's cells, in the order of ROWS."""
+    claim, means = read_record(metrics / "claim.json", Claim), read_json(metrics / "test.json")
+    if claim is None or means is None:
+        raise UserError(f"{metrics}: has no claim.json or no test.json; `git checkout {metrics}` brings them back")
+    of = {system: points(values[claim.measure]) for system, values in means.items()}
+    first = [of[UNTOUCHED], of["dual_encoder"], of[claim.best], f"**{of[MAIN]}**"]
+    return [*first, difference(claim.against["test"]), of["hybrid"]]
 
 
 def quality(told: str) -> str:
@@ -97,14 +102,15 @@ def at_full_size() -> Table:
     return Table(title="", columns=columns, rows=sorted(found.values(), key=lambda row: row[0].startswith("all of")))
 
 
-def provenance(date: str) -> str:
+def provenance() -> str:
     """What the results are of: queries, seed, machine, date, and how much of a passage systems read."""
     params = load_params()
     queries = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))["train"]["queries"]
     untouched = params.untouched.passage_length
+    day = date.fromtimestamp((project.METRICS / MAIN / "test.json").stat().st_mtime)
     machine = f"{processor()}, {'bf16' if supports_bf16() else 'no bf16'}"
     return (
-        f"{queries:,} training queries, seed {params.seed}, on {machine}; {date}. "
+        f"{queries:,} training queries, seed {params.seed}, on {machine}; {day}. "
         f"Trained systems read at most {params.encoder.passage_length} tokens of a passage, the untouched model "
         f"{f'at most {untouched}' if untouched else 'all that it can'}, BM25 all."
     )
@@ -125,16 +131,15 @@ def fill(file: Path, sections: dict[str, str]) -> None:
 def main() -> None:
     """Rewrite the sections."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, required=True, help="of `dvc repro`")
+    parser.add_argument("--minutes", type=float, help="of `dvc repro`; without it README's table alone is filled")
     parser.add_argument("--all-minutes", type=float, help="of all branches")
-    parser.add_argument("--date", required=True, help="the day")
     given = parser.parse_args()
+    fill(Path("README.md"), {"results": markdown(overview())})
+    if given.minutes is None:
+        return
     whole = f", all branches together {given.all_minutes:.1f}" if given.all_minutes else ""
-    told = f"{provenance(given.date)} `dvc repro` took {given.minutes:.1f} minutes{whole}."
-    results = {
-        "results": f"{markdown(overview())}\n\nThe columns *default*: InsuranceQA, {told}",
-        "all-results": quality(f"InsuranceQA with the default `params.yaml`: {told}"),
-    }
+    told = f"{provenance()} `dvc repro` took {given.minutes:.1f} minutes{whole}."
+    results = {"all-results": quality(f"InsuranceQA with the default `params.yaml`: {told}")}
     if choices := read_choices():
         results["choices"] = titled(choices_table(choices))
     if costs := read_record(project.METRICS / "costs.json", dict[str, Costs]):

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import faiss
@@ -301,7 +302,7 @@ def test_results_that_are_kept_are_those_of_the_experiment(
     project: Any, copy_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = copy_of(project)
-    ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")
+    ran = copy.python("scripts/keep_results.py", "results/tiny")
     assert ran.status == 0, ran.output
     kept = copy.folder / "results" / "tiny"
     own = load_params(copy.folder / "params.yaml").data.path
@@ -312,7 +313,7 @@ def test_results_that_are_kept_are_those_of_the_experiment(
     page, means = (kept / "README.md").read_text(), json.loads((copy.folder / "metrics/test.json").read_text())
     for system, values in means.items():
         assert f"| {REGISTRY.systems[system].title} " in page and f" {100 * values['RR@10']:.1f} |" in page, system
-    assert "2026-01-31" in page
+    assert str(date.fromtimestamp((copy.folder / DEV).stat().st_mtime)) in page
     monkeypatch.syspath_prepend(ROOT / "scripts")
     from check_results import compared
 
@@ -327,7 +328,7 @@ def test_results_that_are_kept_are_those_of_the_experiment(
     assert compared(kept / "metrics", copy.folder / "metrics", "RR@10")[1] == math.inf, "a system that is missing"
     (copy.folder / "results/tiny/old.txt").touch()
     shutil.rmtree(copy.folder / "metrics")
-    ran = copy.python("scripts/keep_results.py", "results/tiny", "--date", "2026-01-31")
+    ran = copy.python("scripts/keep_results.py", "results/tiny")
     assert ran.status != 0 and (copy.folder / "results/tiny/old.txt").is_file(), "nothing to keep: all stays"
 
 
