@@ -27,7 +27,8 @@ CUT = 0.05  # share of a kind of token that may go unread before a plan warns
 PAIR_TOKENS = 256  # most tokens of a pair
 FOLD = 24  # fewest queries of a round of Masked Graph Training
 MOST_FOLDS = 30  # beta of the paper: 5%, 20 folds; more make more steps of a pass
-MGT_BATCH, BATCH = 1024, 64  # of the GNN, with cached passages; of what encodes passages to train
+# Queries of a step: of the GNN alone; where E_Q trains too; of what encodes passages to train.
+MGT_BATCH, QUERY_BATCH, BATCH = 1024, 160, 64
 TEACHER_BATCH, TEACHER_NEGATIVES = 16, 2
 CHUNK_TOKENS = 32_768  # padded tokens that are encoded with gradient at a time
 ABOUT = 0.8  # of the GNN's steps wanted are enough: its passes are whole
@@ -48,9 +49,9 @@ CONCESSIONS: list[Concession] = [
     *((FEATURES, "product"), ("evaluations", 5), (DEPTH, SHALLOW), (f"steps.{M_CE}", 150), (CANDIDATES, 8), (K, 12)),
     *((f"steps.{M_DE}", 200), (CANDIDATES, 6), (f"steps.{M_CE}", 90), (CANDIDATES, 4), (PAIR, 128)),
     *((f"steps.{M_CE}", 45), (f"steps.{M_DE}", 100), (PAIR, 96), (f"steps.{M_CE}", 25), (f"steps.{DPR}", 200)),
-    *((f"steps.{M_DE}", 60), ("steps.joint", 30), ("evaluations", 3), (PAIR, 64), (f"steps.{M_DE}", 32)),
-    *((f"steps.{DPR}", 100), ("steps.mgt", 60), (f"steps.{DPR}", 50), (PAIR, 48), (f"steps.{M_DE}", 20)),
-    *((f"steps.{DPR}", 20), ("steps.joint", 0), ("steps.mgt", 40)),
+    *((f"steps.{M_DE}", 60), ("evaluations", 3), (PAIR, 64), (f"steps.{M_DE}", 32), (f"steps.{DPR}", 100)),
+    *(("steps.joint", 60), ("steps.mgt", 60), (f"steps.{DPR}", 50), ("steps.joint", 30), (PAIR, 48)),
+    *((f"steps.{M_DE}", 20), (f"steps.{DPR}", 20), ("steps.joint", 0), ("steps.mgt", 40)),
 ]
 
 
@@ -74,7 +75,7 @@ def best(facts: Facts, longest: int, depth: int) -> Wish:
         FEATURES: "cross_encoder",
         "evaluations": 10,  # of the GNN's training, and of its control's
         "steps.mgt": 100,
-        "steps.joint": 60,
+        "steps.joint": 120,
         f"steps.{DPR}": 400,
         f"steps.{M_DE}": 400,
         f"steps.{M_CE}": 300,
@@ -200,12 +201,14 @@ class Chooser:
         yield Change("mgt.alone.softmax", "corpus", "all passages are negatives: their vectors are cached")
         yield Change("mgt.alone.learning_rate", 5e-4 if few else 1e-3, f"for {'few' if few else 'many'} queries")
         yield Change("mgt.joint.softmax", "corpus", "E_Q learns alone: passages keep the vectors that are cached")
+        yield Change("mgt.joint.dropout", 0.1, "without it E_Q learns few queries by heart")
         yield Change("mgt.joint.encoder_learning_rate", 1e-4, "for a softmax over all passages")
         yield Change("mgt.joint.gnn_learning_rate", 3e-4, "for a softmax over all passages")
         steps, evaluations = ABOUT * wish["steps.mgt"], wish["evaluations"]
         yield from self._phase("mgt.alone", MGT_BATCH, rounds, evaluations, lambda each: max(1, ceil(steps / each)))
         # Each of its evaluations embeds all nodes anew.
-        yield from self._phase("mgt.joint", MGT_BATCH, rounds, 2, lambda each: _passes(each, 1, wish["steps.joint"])[0])
+        joint = wish["steps.joint"]
+        yield from self._phase("mgt.joint", QUERY_BATCH, rounds, 4, lambda each: _passes(each, 1, joint)[0])
         # A step of the control costs as one of M_de, and an evaluation too. It masks no query: parts of passes will do.
         control, evaluations = min(steps, wish[f"steps.{M_DE}"]), max(1, self.base.dev.evaluations - 1)
         yield from self._phase("train_no_gnn", BATCH, rounds, evaluations, lambda each: _passes(each, 1, control)[0])
