@@ -32,6 +32,15 @@ def generate_queries(record: Record) -> str:
     return f"{ours}: {ratios['working']:.2f}x; in float32 {ratios['float32']:.2f}x"
 
 
+def train_encoder(record: Record) -> str:
+    rates = [f"{name} {rate:.1f}" for name, rate in record["queries_per_second"].items()]
+    return f"queries/s: {', '.join(rates)}; {record['ratio']:.2f}x the faster peer"
+
+
+def mgt_step(record: Record) -> str:
+    return f"{record['ratio']:.2f} plain steps, with batches of {record['batch']}"
+
+
 def corpus_gnn(record: Record) -> str:
     each = record["milliseconds_a_passage"]
     times = f"{each['dual_encoder']:.2f} and {each['gnn_encoder']:.2f} ms a passage"
@@ -104,6 +113,8 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
     "generate_queries": generate_queries,
+    "train_encoder": train_encoder,
+    "mgt_step": mgt_step,
     "corpus_gnn": corpus_gnn,
     "search_latency": search_latency,
     "serving": serving,

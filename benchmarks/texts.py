@@ -23,6 +23,18 @@ def sample_queries(size: int) -> list[str]:
     return _sample((query.text for _, query in open_insuranceqa().queries["train"]()), size)
 
 
+def sample_pairs(size: int) -> dict[str, list[str]]:
+    """Training queries drawn at random, in turns where these are few: each with a relevant answer and a random one."""
+    source, draw = open_insuranceqa(), np.random.default_rng(SEED)
+    passages = {passage.pid: passage.text for _, passage in source.passages()}
+    relevant = {one.qid: one.pid for _, one in source.judgements["train"]()}
+    asked = [(query.text, passages[relevant[query.qid]]) for _, query in source.queries["train"]()]
+    chosen, others = draw.permutation(len(asked)), list(passages.values())
+    pairs = [asked[chosen[place % len(asked)]] for place in range(size)]
+    drawn = [others[row] for row in draw.integers(len(others), size=size)]
+    return {"anchor": [one for one, _ in pairs], "positive": [one for _, one in pairs], "negative": drawn}
+
+
 def write_passages(path: Path, texts: list[str]) -> None:
     """Texts as a passages table, without titles. The file must be called passages.parquet."""
     columns = [[str(row) for row in range(len(texts))], [""] * len(texts), texts]

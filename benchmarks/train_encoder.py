@@ -1,0 +1,164 @@
+"""Queries that train a dual-encoder a second: ours against `SentenceTransformerTrainer`.
+
+Same model, texts, lengths, batch, hard negatives, dropout and precision: InsuranceQA's questions, an answer each, and a
+random other answer. Ours starts from texts on disk and ends with a checkpoint; the peer has
+MultipleNegativesRankingLoss, or its cached variant, whose parts are as large as ours. Requirement: at least 1.5 times
+the faster peer's rate.
+
+    pip install accelerate datasets
+    python benchmarks/train_encoder.py
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import harness
+import numpy as np
+import polars as pl
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import (
+    CachedMultipleNegativesRankingLoss,
+    MultipleNegativesRankingLoss,
+)
+from texts import SEED, sample_pairs, write_passages, write_queries
+
+from gnn_encoder.core.storage.scratch import SCRATCH
+from gnn_encoder.encoding.tokens import open_tokens
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.pretrained import resolve
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.training.contrastive import Batches, Texts, contrastive_step
+from gnn_encoder.training.examples import Examples, to_examples
+from gnn_encoder.training.loop import Settings, fit, parameter_group
+
+FACTOR = 1.5
+DROPOUT, RATE, WARMUP = 0.1, 5e-5, 0.1
+OURS, PLAIN, CACHED = "ours", "MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss"
+Triples = dict[str, list[str]]
+
+
+class Task:
+    """Our training of some steps, which is scored nowhere."""
+
+    def __init__(
+        self, encoder: DualEncoder, texts: Texts, examples: Examples, batch: int, steps: int, part: int
+    ) -> None:
+        self.modules: dict[str, torch.nn.Module] = {"encoder": encoder}
+        self._batches = Batches(len(examples), steps * batch / len(examples), batch, SEED)
+        self._step = partial(contrastive_step, encoder, texts, examples=examples, chunk_size=part)
+        self._examples = examples
+        encoder.train()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def step(self, number: int) -> float:
+        return self._step(self._batches.draw(self._examples, number, 1))
+
+    def evaluate(self) -> float:
+        raise NotImplementedError
+
+
+def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) -> tuple[float, float]:
+    """Seconds, and the mean loss."""
+    n = len(triples["anchor"])
+    encoder = DualEncoder.from_pretrained(params.encoder)
+    with harness.temporary_project():
+        write_queries(Path("queries.parquet"), triples["anchor"])
+        write_passages(Path("passages.parquet"), triples["positive"] + triples["negative"])
+
+        def train() -> float:
+            read = partial(open_tokens, tokenizer=encoder.tokenizer, folder=SCRATCH)
+            queries = read(Path("queries.parquet"), max_tokens=params.encoder.query_length)
+            passages = read(Path("passages.parquet"), max_tokens=params.encoder.passage_length)
+            rows = np.arange(n)
+            listed = {"query": rows, "positives": rows[:, None].tolist(), "negatives": (n + rows)[:, None].tolist()}
+            examples = to_examples(pl.DataFrame(listed), 2 * n)
+            texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens)
+            task = Task(encoder, texts, examples, batch, steps, part)
+            how = Settings(name=OURS, title=OURS, warmup=WARMUP, seed=SEED)
+            history = fit(task, [parameter_group(encoder, RATE)], how, Path())
+            return float(np.mean([row["loss"] for row in history]))
+
+        losses: list[float] = []
+        return harness.seconds(lambda: losses.append(train())), losses[0]
+
+
+def peer(triples: Triples, params: Params, batch: int, steps: int, part: int | None) -> tuple[float, float]:
+    """As `ours`, by the cached loss if there is a `part`."""
+    model = SentenceTransformer(resolve(params.encoder.model))
+    model.max_seq_length = params.encoder.passage_length
+    scale: dict[str, Any] = {"scale": 20.0}
+    loss = CachedMultipleNegativesRankingLoss(model, mini_batch_size=part, **scale) if part else None
+    with tempfile.TemporaryDirectory() as folder:
+        how = SentenceTransformerTrainingArguments(
+            output_dir=folder,
+            max_steps=steps,
+            per_device_train_batch_size=batch,
+            learning_rate=RATE,
+            warmup_steps=round(WARMUP * steps),
+            bf16=DualEncoder.from_pretrained(params.encoder).dtype == torch.bfloat16,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            dataloader_pin_memory=False,
+            seed=SEED,
+        )
+        loss = loss or MultipleNegativesRankingLoss(model, **scale)
+        trainer = SentenceTransformerTrainer(model=model, args=how, train_dataset=Dataset.from_dict(triples), loss=loss)
+        losses: list[float] = []
+        return harness.seconds(lambda: losses.append(trainer.train().training_loss)), losses[0]
+
+
+def main() -> None:
+    parser = harness.parser("train_encoder", __doc__)
+    parser.add_argument("--steps", type=int, help="default: 40")
+    parser.add_argument("--batch", type=int, default=64, help="queries of a step (%(default)s)")
+    parser.add_argument("--part", type=int, default=256, help="texts encoded with gradient at a time (%(default)s)")
+    parser.add_argument("--repeats", type=int, help="default: 3")
+    options = parser.parse_args()
+    steps, repeats = options.steps or (2 if options.quick else 40), options.repeats or (1 if options.quick else 3)
+    params = load_params()
+    encoder = params.encoder.model_copy(update={"dropout": DROPOUT, "frozen_layers": 0})
+    params = params.model_copy(update={"encoder": encoder})
+    triples = sample_pairs(steps * options.batch)
+    losses: dict[str, float] = {}
+
+    def side(name: str, run: Any, part: int | None) -> float:
+        time, losses[name] = run(triples, params, options.batch, steps, part)
+        return float(time)
+
+    sides = {
+        OURS: partial(side, OURS, ours, options.part),
+        PLAIN: partial(side, PLAIN, peer, None),
+        CACHED: partial(side, CACHED, peer, options.part),
+    }
+    times = harness.take_turns(sides, repeats)
+    rates = {name: steps * options.batch / time for name, time in harness.medians(times).items()}
+    best = max(rates[PLAIN], rates[CACHED])
+    print(f"{steps} steps of {options.batch} queries, each with a relevant passage and another one")
+    rows: list[list[object]] = [
+        [name, f"{rate:.1f}", f"{rate / best:.2f}", f"{losses[name]:.3f}"] for name, rate in rates.items()
+    ]
+    harness.print_table(["", "queries/s", "times the best peer", "mean loss"], rows)
+    met = rates[OURS] >= FACTOR * best
+    verdict = harness.requirement("at least 1.5 times the faster peer", met, options.quick)
+    record = {
+        "steps": steps,
+        "batch": options.batch,
+        "lengths": [encoder.query_length, encoder.passage_length],
+        "seconds": times,
+        "queries_per_second": rates,
+        "losses": losses,
+        "ratio": rates[OURS] / best,
+        "verdict": verdict,
+    }
+    harness.finish("train_encoder", options, record)
+
+
+if __name__ == "__main__":
+    main()
