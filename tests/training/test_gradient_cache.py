@@ -1,5 +1,6 @@
 """GradCache: a batch in chunks has the value and the gradients of one big batch, with dropout too."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from gnn_encoder.training.contrastive import (
     Texts,
     batch_loss,
     contrastive_step,
+    queries_at_a_time,
     represent_passages,
     represent_queries,
 )
@@ -109,6 +111,15 @@ def test_dropout_does_drop(tiny_model: Path, texts: Texts) -> None:
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
     one, other = (represent_queries(encoder, texts, BATCH.queries, 2).value for _ in range(2))
     assert float((one - other).detach().abs().max()) > 1e-2
+
+
+def test_a_chunk_of_queries_has_the_tokens_of_one_of_passages(tiny_model: Path, texts: Texts) -> None:
+    """The tiny encoder reads as many tokens of both."""
+    assert [queries_at_a_time(8, *lengths) for lengths in ((16, 64), (32, 48), (64, 48))] == [32, 8, 8]
+    shorter = tiny_encoder(tiny_model)
+    shorter.settings = replace(shorter.settings, query_length=shorter.settings.passage_length // 2)
+    for encoder, parts in ((tiny_encoder(tiny_model), 3), (shorter, 2)):
+        assert len(represent_queries(encoder, texts, BATCH.queries, 2)._chunks) == parts
 
 
 def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -> None:

@@ -15,6 +15,7 @@ from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
+from gnn_encoder.training.contrastive import queries_at_a_time
 from gnn_encoder.training.examples import steps_of
 
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
@@ -89,6 +90,10 @@ class Setting:
     def queries(self, count: float) -> float:
         """Tokens of so many queries."""
         return count * self.facts.query_tokens.mean(self.params.encoder.query_length)
+
+    def queries_of(self, chunk: int) -> int:
+        """Queries that a training encodes at a time where a chunk has so many passages."""
+        return queries_at_a_time(chunk, self.params.encoder.query_length, self.params.encoder.passage_length)
 
     def passages(self, count: float, limit: int | None = None) -> float:
         """Tokens of so many passages."""
@@ -206,7 +211,7 @@ def _contrastive(at: Setting, negatives: int, chunk: int, steps: int, queries: i
     """
     passages = queries * (1 + negatives)
     asked, read = at.queries(queries + around), at.passages(passages)
-    again = sum(tokens for texts, tokens in ((queries, asked), (passages, read)) if texts > chunk)
+    again = (asked if queries > at.queries_of(chunk) else 0.0) + (read if passages > chunk else 0.0)
     return [("train", steps * (asked + read)), ("read", steps * again)]
 
 
@@ -254,7 +259,7 @@ def _train_mgt(at: Setting) -> Steps:
     ]
     if mgt.joint.softmax == "corpus":
         trained = joint * together
-        again = trained if together > mgt.joint.chunk_size else 0
+        again = trained if together > at.queries_of(mgt.joint.chunk_size) else 0
         anew = scored * (at.nodes + min(facts.dev, at.params.dev.cached_queries))
         return [*work, ("train", at.queries(trained)), ("read", at.queries(again + anew))]
     around = min(of_both * share, at.nodes)

@@ -95,9 +95,15 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
+def queries_at_a_time(chunk_size: int, query_length: int, passage_length: int) -> int:
+    """Queries that are encoded with gradient where passages are `chunk_size`: as many as have no more tokens."""
+    return chunk_size * max(1, passage_length // query_length)
+
+
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """E_Q of some queries."""
-    return texts.represented(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, chunk_size)])
+    size = queries_at_a_time(chunk_size, encoder.settings.query_length, encoder.settings.passage_length)
+    return texts.represented(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, size)])
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:

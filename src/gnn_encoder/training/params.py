@@ -26,7 +26,7 @@ class Contrastive(Section):
     negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
     learning_rate: Rate
     warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps in which the learning rate rises
-    chunk_size: Count  # texts encoded at a time with gradients; GradCache is used where a batch has more
+    chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
 
 
 class Distil(Contrastive):
