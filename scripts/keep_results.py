@@ -8,6 +8,7 @@ README.md in which no number is typed in. The artifacts stay where they are.
 
 import argparse
 import shutil
+import subprocess
 from pathlib import Path
 
 from check_results import FOLDER
@@ -35,10 +36,12 @@ def main() -> None:
     params, lock = (Path(name).read_text(encoding="utf-8") for name in ("params.yaml", "dvc.lock"))
     if data is not None:  # nobody else has this folder
         params, lock = (text.replace(str(data), FOLDER) for text in (params, lock))
-    made = [f"`{line.removeprefix(MADE)}`" for line in params.splitlines() if line.startswith(MADE)]
-    how = ", ".join([*(made or ["the default `params.yaml`"]), "`bash scripts/reproduce.sh`"])
+    commands = [f"`{line.removeprefix(MADE)}`" for line in params.splitlines() if line.startswith(MADE)]
+    how = ", ".join([*(commands or ["the default `params.yaml`"]), "`bash scripts/reproduce.sh`"])
     again = f"`python scripts/check_results.py {given.folder}{f' --path {FOLDER}' if FOLDER in params else ''}`"
-    told = f"# {given.folder.name}\n\nMade by {how}. {again} runs it again and compares the scores.\n\n"
+    code = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
+    made = f"Made by {how}, with the code of commit {code.strip()}"
+    told = f"# {given.folder.name}\n\n{made}. {again} runs it again and compares the scores.\n\n"
     with replacing(given.folder) as beside:
         text = f"{told}{quality(provenance())}\n\n{titled(stages_table())}\n"
         for name, content in (("README.md", text), ("params.yaml", params), ("dvc.lock", lock)):
