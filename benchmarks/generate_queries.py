@@ -4,7 +4,7 @@ Same model, passages, sampling, lengths and batch size, from texts to texts: our
 writes `views` queries a passage and puts them into a Parquet table; the peer gets a list of texts in memory, takes
 them in the corpus's own order, one batch after another, and calls `generate(do_sample=True, top_k=...,
 num_return_sequences=views)`. Both sides run in the working precision and in float32. Requirement, in the working
-precision: at least 1.5 times the peer's rate. The model is data/generator, or what --model names.
+precision: at least 1.5 times the peer's rate. The model is data/generated/generator, or what --model names.
 
     python benchmarks/generate_queries.py
 """
@@ -99,7 +99,7 @@ def main() -> None:
     parser = harness.parser("generate_queries", __doc__)
     parser.add_argument("--passages", type=int, help="default: 2048")
     parser.add_argument("--repeats", type=int, help="default: 3")
-    parser.add_argument("--model", type=Path, default=harness.ROOT / project.GENERATOR, help="default: data/generator")
+    parser.add_argument("--model", type=Path, default=harness.ROOT / project.GENERATOR, help="default: %(default)s")
     options = parser.parse_args()
     if not (options.model / "config.json").is_file():
         parser.error(f"{options.model} holds no model: run generate_queries (`dvc repro`), or name a folder by --model")

@@ -1,7 +1,7 @@
 """Run a kept experiment again, and say whether its scores come out as they were kept.
 
     python scripts/check_results.py .                                        # the default experiment
-    python scripts/check_results.py results/tldr --path /path/to/tldr        # one on data of your own folder
+    python scripts/check_results.py results/bible --path /path/to/bible      # one on data of your own folder
 
 It runs the main branch in a clone beside this one; killed, it goes on there when it is run again. On the same kind of
 processor the scores are the same to the last digit. Others round otherwise: then the largest difference is told, and

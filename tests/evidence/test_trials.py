@@ -50,7 +50,7 @@ ABLATIONS: dict[str, dict[str, object]] = {
 def test_ablations(params: Params) -> None:
     trials = params.evidence.trials
     assert {name: changed(name, params) for name in ABLATIONS} == ABLATIONS
-    assert [name for name, trial in trials.items() if trial.control] == ["no_gnn", "no_gnn_longer"]
+    assert [name for name, trial in trials.items() if trial.control] == ["no_gnn"]
     assert all(trials[name].graph == "gnn_encoder" for name in EXPLAINED)
     assert Path("data/graph/gnn_encoder") in inputs("full") and Path("data/graph/widest") not in inputs("full")
 

@@ -172,7 +172,7 @@ class Chooser:
             yield Change(f"{section}.batch_size", batch, "queries of a step")
         yield Change(f"{M_CE}.negatives", TEACHER_NEGATIVES, "passages beside a relevant one")
         for section in (DPR, M_DE, "mgt.joint"):
-            yield Change(f"{section}.chunk_size", self._chunk(wish), "texts encoded at a time, as memory allows")
+            yield Change(f"{section}.chunk_size", self._chunk(wish), "passages encoded at a time, as memory allows")
 
     def _candidates(self, wish: Wish) -> Iterator[Change]:
         passages, first = self.facts.passages, self.base.train_cross_encoder.range_min

@@ -32,7 +32,7 @@ def claim_sentence(found: Claim) -> str:
 
 
 def advice(found: Claim) -> str:
-    """What is better than what was trained, and what to try; empty if nothing is."""
+    """What has more on dev than what was trained, and what to try; empty if nothing has."""
     return " ".join(_advice(found, system) for system in found.better)
 
 
@@ -57,7 +57,7 @@ def choices_table(found: dict[str, Choice]) -> Table:
 
 def _advice(found: Claim, system: str) -> str:
     gains = ", ".join(_compared(one, split) for split, one in _splits(found.better[system]))
-    return f"{title_of(system)} is better than {title_of(found.system)} ({gains}): try {CURES[system]}."
+    return f"{title_of(system)} has more on dev than {title_of(found.system)} ({gains}): try {CURES[system]}."
 
 
 def _splits(found: Splits) -> list[tuple[str, Comparison]]:
