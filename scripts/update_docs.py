@@ -47,7 +47,11 @@ ROWS = (
     "above the best without a graph",
     "hybrid of BM25, dense and the log: two look-ups more",
 )
-SETS = {"InsuranceQA": project.METRICS, "Bible topics": Path("results/bible/metrics")}
+SETS = {
+    "InsuranceQA": project.METRICS,
+    "Commands": Path("results/tldr/metrics"),
+    "Bible topics": Path("results/bible/metrics"),
+}
 FULL_SIZE = {"MS MARCO": "msmarco", "Natural Questions": "nq"}
 HOW_TO_READ = (
     "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
