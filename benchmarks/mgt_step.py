@@ -7,7 +7,8 @@ step encodes a batch's queries and passages. That of MGT also encodes the querie
     python benchmarks/mgt_step.py
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from itertools import count
 
 import harness
 
@@ -37,6 +38,19 @@ def tasks(params: Params) -> tuple[NoGNNTask, JointTask]:
     return NoGNNTask(given, learned), JointTask(given, open_queries(source.queries, encoder), gnn, graphs, learned)
 
 
+def stepping(task: NoGNNTask | JointTask) -> Callable[[], float]:
+    """Takes the task's next step, and says how many seconds it took."""
+    numbers = count()
+
+    def step() -> float:
+        time = harness.seconds(lambda: task.step(next(numbers)))
+        for module in task.modules.values():
+            module.zero_grad(set_to_none=True)
+        return time
+
+    return step
+
+
 def main() -> None:
     parser = harness.parser("mgt_step", __doc__)
     parser.add_argument("--steps", type=int, help="default: 20")
@@ -47,16 +61,7 @@ def main() -> None:
     mgt = params.mgt.model_copy(update={"joint": joint, "max_neighbours": NEIGHBOURS})
     with report_errors():
         plain, informed = tasks(params.model_copy(update={"mgt": mgt}))
-    places: dict[str, Iterator[int]] = {PLAIN: iter(range(steps + 1)), MGT: iter(range(steps + 1))}
-
-    def one(name: str, task: NoGNNTask | JointTask) -> float:
-        """Seconds of the task's next step."""
-        time = harness.seconds(lambda: task.step(next(places[name])))
-        for module in task.modules.values():
-            module.zero_grad(set_to_none=True)
-        return time
-
-    sides = {PLAIN: lambda: one(PLAIN, plain), MGT: lambda: one(MGT, informed)}
+    sides = {PLAIN: stepping(plain), MGT: stepping(informed)}
     harness.take_turns(sides, 1)  # warms up
     times = harness.take_turns(sides, steps)
     each = harness.medians(times)

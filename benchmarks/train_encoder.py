@@ -31,42 +31,26 @@ from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import resolve
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.training.contrastive import Batches, Texts, contrastive_step
-from gnn_encoder.training.examples import Examples, to_examples
+from gnn_encoder.training.contrastive import ContrastiveTask, Texts
+from gnn_encoder.training.dev import DevSample
+from gnn_encoder.training.examples import to_examples
 from gnn_encoder.training.loop import Settings, fit, parameter_group
+from gnn_encoder.training.params import Contrastive
 
 FACTOR = 1.5
 DROPOUT, RATE, WARMUP = 0.1, 5e-5, 0.1
 OURS, PLAIN, CACHED = "ours", "MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss"
 Triples = dict[str, list[str]]
-
-
-class Task:
-    """Our training of some steps, which is scored nowhere."""
-
-    def __init__(
-        self, encoder: DualEncoder, texts: Texts, examples: Examples, batch: int, steps: int, part: int
-    ) -> None:
-        self.modules: dict[str, torch.nn.Module] = {"encoder": encoder}
-        self._batches = Batches(len(examples), steps * batch / len(examples), batch, SEED)
-        self._step = partial(contrastive_step, encoder, texts, examples=examples, chunk_size=part)
-        self._examples = examples
-        encoder.train()
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def step(self, number: int) -> float:
-        return self._step(self._batches.draw(self._examples, number, 1))
-
-    def evaluate(self) -> float:
-        raise NotImplementedError
+NONE = np.empty(0, dtype=np.int64)
+UNSCORED = DevSample(NONE, NONE, np.empty((0, 0), dtype=np.bool_))
 
 
 def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) -> tuple[float, float]:
     """Seconds, and the mean loss."""
     n = len(triples["anchor"])
     encoder = DualEncoder.from_pretrained(params.encoder)
+    taken = {"epochs": 1, "batch_size": batch, "negatives": 1, "learning_rate": RATE, "warmup": WARMUP}
+    settings = Contrastive(**taken, chunk_size=part)  # one pass over the triples has all steps
     with harness.temporary_project():
         write_queries(Path("queries.parquet"), triples["anchor"])
         write_passages(Path("passages.parquet"), triples["positive"] + triples["negative"])
@@ -79,7 +63,7 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
             listed = {"query": rows, "positives": rows[:, None].tolist(), "negatives": (n + rows)[:, None].tolist()}
             examples = to_examples(pl.DataFrame(listed), 2 * n)
             texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens)
-            task = Task(encoder, texts, examples, batch, steps, part)
+            task = ContrastiveTask(encoder, texts, examples, settings, seed=SEED, dev=(UNSCORED, queries))
             how = Settings(name=OURS, title=OURS, warmup=WARMUP, seed=SEED)
             history = fit(task, [parameter_group(encoder, RATE)], how, Path())
             return float(np.mean([row["loss"] for row in history]))
@@ -92,8 +76,9 @@ def peer(triples: Triples, params: Params, batch: int, steps: int, part: int | N
     """As `ours`, by the cached loss if there is a `part`."""
     model = SentenceTransformer(resolve(params.encoder.model))
     model.max_seq_length = params.encoder.passage_length
-    scale: dict[str, Any] = {"scale": 20.0}
-    loss = CachedMultipleNegativesRankingLoss(model, mini_batch_size=part, **scale) if part else None
+    same = DualEncoder.from_pretrained(params.encoder)
+    plain = MultipleNegativesRankingLoss(model, scale=same.scale)
+    loss = CachedMultipleNegativesRankingLoss(model, scale=same.scale, mini_batch_size=part) if part else plain
     with tempfile.TemporaryDirectory() as folder:
         how = SentenceTransformerTrainingArguments(
             output_dir=folder,
@@ -101,14 +86,13 @@ def peer(triples: Triples, params: Params, batch: int, steps: int, part: int | N
             per_device_train_batch_size=batch,
             learning_rate=RATE,
             warmup_steps=round(WARMUP * steps),
-            bf16=DualEncoder.from_pretrained(params.encoder).dtype == torch.bfloat16,
+            bf16=same.dtype == torch.bfloat16,
             save_strategy="no",
             logging_strategy="no",
             report_to="none",
             dataloader_pin_memory=False,
             seed=SEED,
         )
-        loss = loss or MultipleNegativesRankingLoss(model, **scale)
         trainer = SentenceTransformerTrainer(model=model, args=how, train_dataset=Dataset.from_dict(triples), loss=loss)
         losses: list[float] = []
         return harness.seconds(lambda: losses.append(trainer.train().training_loss)), losses[0]

@@ -1,11 +1,10 @@
 """README's table is what scripts/update_docs.py makes of the committed metrics."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from .project import ROOT
 
 
 def test_readme_has_the_committed_scores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,4 +13,3 @@ def test_readme_has_the_committed_scores(monkeypatch: pytest.MonkeyPatch) -> Non
     from update_docs import markdown, overview
 
     assert markdown(overview()) in Path("README.md").read_text(encoding="utf-8")
-    del sys.modules["update_docs"]
