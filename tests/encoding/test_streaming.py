@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from gnn_encoder.encoding.streaming import encode_by_length, encode_prepared, length_batches, prefetch, prepare_rows
-from gnn_encoder.encoding.tokens import padded
-from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.batch import Batch, padded
 
 LENGTHS = np.array([3, 9, 1, 9, 4, 2])
 
@@ -70,6 +69,26 @@ def test_every_position_once_and_no_batch_over_the_budget(budget: int) -> None:
         assert len(batch) * width <= budget or len(batch) == 1
     shapes = {(len(batch), width) for batch, width in zip(batches[:-1], widths, strict=False)}
     assert len(shapes) <= len(set(widths)), "one size a width, but for the last batch"
+
+
+def test_a_batch_ends_early_where_its_rest_is_cheaper_alone() -> None:
+    """Two rows of 24 padded tokens and five of 8: an end after the two spares 5 x 16."""
+    lengths = np.array([24, 8, 7, 6, 17, 8, 3])
+    batches = length_batches(lengths, 1000, 79)
+    assert [batch.tolist() for batch in batches] == [[0, 4], [1, 5, 2, 3, 6]]
+    assert len(length_batches(lengths, 1000, 80)) == 1
+    assert [batch.tolist() for batch in length_batches(lengths, 48, 0)] == [[0, 4], [1, 5, 2, 3, 6]]
+
+
+def test_ending_early_never_costs_more() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        lengths, fixed = generator.integers(1, 130, size=generator.integers(1, 70)), int(generator.integers(0, 200))
+        costs = []
+        for batches in (length_batches(lengths, 3072, fixed), length_batches(lengths, 3072)):
+            assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+            costs.append(sum(fixed + len(batch) * padded(int(lengths[batch].max())) for batch in batches))
+        assert costs[0] <= costs[1]
 
 
 def batch_of(lengths: list[int]) -> Batch:

@@ -1,6 +1,5 @@
 """GradCache: a batch in chunks has the value and the gradients of one big batch, with dropout too."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from gnn_encoder.training.contrastive import (
     Texts,
     batch_loss,
     contrastive_step,
-    queries_at_a_time,
     represent_passages,
     represent_queries,
 )
@@ -86,6 +84,8 @@ def test_with_dropout_the_second_pass_repeats_the_first(
 ) -> None:
     keep_float64(monkeypatch)
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
+    queries = represent_queries(encoder, texts, BATCH.queries, chunk).chunks
+    passages = represent_passages(encoder, texts, BATCH.passages, chunk).chunks
     torch.manual_seed(5)
     contrastive_step(encoder, texts, BATCH, examples, chunk)
     found = gradients(encoder)
@@ -94,13 +94,14 @@ def test_with_dropout_the_second_pass_repeats_the_first(
     # The same chunks, in the same order, from the same seed, all with their graphs.
     encoder.zero_grad()
     torch.manual_seed(5)
-    sides = [
-        torch.cat([encode(make(rows[first : first + chunk])) for first in range(0, len(rows), chunk)])
-        for encode, make, rows in (
-            (encoder.encode_queries, texts.queries, BATCH.queries),
-            (encoder.encode_passages, texts.passages, BATCH.passages),
-        )
-    ]
+    sides = []
+    for encode, batch, parts in (
+        (encoder.encode_queries, texts.queries(BATCH.queries), queries),
+        (encoder.encode_passages, texts.passages(BATCH.passages), passages),
+    ):
+        assert len(parts) > 1
+        read = [encode(batch.part(part)) for part in parts]
+        sides.append(torch.cat(read)[np.argsort(np.concatenate(parts))])
     batch_loss(sides[0], sides[1], BATCH, examples, encoder.scale).backward()
     for name, expected in gradients(encoder).items():
         torch.testing.assert_close(found[name], expected, rtol=0, atol=1e-9)
@@ -113,13 +114,15 @@ def test_dropout_does_drop(tiny_model: Path, texts: Texts) -> None:
     assert float((one - other).detach().abs().max()) > 1e-2
 
 
-def test_a_chunk_of_queries_has_the_tokens_of_one_of_passages(tiny_model: Path, texts: Texts) -> None:
-    """The tiny encoder reads as many tokens of both."""
-    assert [queries_at_a_time(8, *lengths) for lengths in ((16, 64), (32, 48), (64, 48))] == [32, 8, 8]
-    shorter = tiny_encoder(tiny_model)
-    shorter.settings = replace(shorter.settings, query_length=shorter.settings.passage_length // 2)
-    for encoder, parts in ((tiny_encoder(tiny_model), 3), (shorter, 2)):
-        assert len(represent_queries(encoder, texts, BATCH.queries, 2)._chunks) == parts
+def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, texts: Texts) -> None:
+    lengths = texts.queries(BATCH.queries).lengths
+    assert lengths.tolist() == [6, 6, 10, 10, 10]
+    encoder = tiny_encoder(tiny_model)
+    assert [chunk.tolist() for chunk in represent_queries(encoder, texts, BATCH.queries, 2).chunks] == [
+        [2, 3],
+        [4, 0, 1],
+    ]
+    assert len(represent_queries(encoder, texts, BATCH.queries, 5).chunks) == 1
 
 
 def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -> None:

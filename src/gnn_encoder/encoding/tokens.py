@@ -25,7 +25,7 @@ from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
-from gnn_encoder.models.batch import Batch, Template, TextModel
+from gnn_encoder.models.batch import Batch, Template, TextModel, padded
 from gnn_encoder.models.dual_encoder import DualEncoder
 
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
@@ -55,11 +55,6 @@ class TextTokens:
     def release(self) -> None:
         """Give back the memory of what was read. Called after each window, so that it does not grow with the corpus."""
         release(self.ids, self.offsets)
-
-
-def padded(length: int) -> int:
-    """`length` rounded up to a multiple of 8, so that batches have few shapes and kernels are built once for each."""
-    return -(-length // 8) * 8
 
 
 def pair_lengths(

@@ -1,15 +1,24 @@
 """A transformer's input, padded token ids and special tokens, and its output, pooled to one vector a text."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.device import working_dtype
+
+Length = TypeVar("Length", int, NDArray[np.int64])
+
+
+def padded(length: Length) -> Length:
+    """`length` rounded up to a multiple of 8, so that batches have few shapes and kernels are built once for each."""
+    return -(-length // 8) * 8
 
 
 @dataclass(frozen=True)
@@ -20,10 +29,16 @@ class Batch:
     attention_mask: Tensor
     token_type_ids: Tensor
 
-    def part(self, rows: Tensor, width: int) -> "Batch":
-        """Some of the texts, in the order of `rows`, each cut to `width` tokens."""
-        fields = (self.input_ids, self.attention_mask, self.token_type_ids)
-        return Batch(*(field[rows, :width] for field in fields))
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each text. *Shape:* (n,)."""
+        lengths: NDArray[np.int64] = self.attention_mask.sum(dim=1).numpy()
+        return lengths
+
+    def part(self, rows: NDArray[np.int64]) -> "Batch":
+        """Some of the texts, in the order of `rows`, padded to the longest of them."""
+        width, taken = padded(int(self.lengths[rows].max())), torch.from_numpy(rows)
+        return Batch(*(field[taken, :width] for field in (self.input_ids, self.attention_mask, self.token_type_ids)))
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from gnn_encoder.encoding.tokens import padded
 from gnn_encoder.mgt.masking import fold_count
+from gnn_encoder.models.batch import padded
 from gnn_encoder.pipeline.declared import Declared
 from gnn_encoder.pipeline.experiment import Change
 from gnn_encoder.pipeline.params import Params
@@ -248,7 +248,7 @@ class Chooser:
         """A power of two of texts: within CHUNK_TOKENS, and with activations in half of the memory."""
         size, length, at = 8, wish[LENGTH], self.machine
         text = at.activations(length, self.base.encoder.frozen_layers)
-        while size < 128 and 2 * size * length <= CHUNK_TOKENS and 2 * size * text <= at.memory / 2:
+        while 2 * size * length <= CHUNK_TOKENS and 2 * size * text <= at.memory / 2:
             size *= 2
         return size
 

@@ -15,7 +15,6 @@ from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.training.contrastive import queries_at_a_time
 from gnn_encoder.training.examples import steps_of
 
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
@@ -91,9 +90,9 @@ class Setting:
         """Tokens of so many queries."""
         return count * self.facts.query_tokens.mean(self.params.encoder.query_length)
 
-    def queries_of(self, chunk: int) -> int:
-        """Queries that a training encodes at a time where a chunk has so many passages."""
-        return queries_at_a_time(chunk, self.params.encoder.query_length, self.params.encoder.passage_length)
+    def again(self, tokens: float, chunk: int) -> float:
+        """Tokens of those of a batch that GradCache encodes once more: all, where they do not fit into a chunk."""
+        return tokens if tokens > chunk * self.params.encoder.passage_length else 0.0
 
     def passages(self, count: float, limit: int | None = None) -> float:
         """Tokens of so many passages."""
@@ -203,16 +202,14 @@ def _train_dual_cross(at: Setting) -> Steps:
 
 
 def _contrastive(at: Setting, negatives: int, chunk: int, steps: int, queries: int, around: float = 0.0) -> Steps:
-    """Contrastive training; GradCache encodes once more where a batch has more texts than a chunk.
+    """Contrastive training.
 
     Args:
         queries: of a batch.
         around: queries more that a step encodes, besides those of its batch.
     """
-    passages = queries * (1 + negatives)
-    asked, read = at.queries(queries + around), at.passages(passages)
-    again = (asked if queries > at.queries_of(chunk) else 0.0) + (read if passages > chunk else 0.0)
-    return [("train", steps * (asked + read)), ("read", steps * again)]
+    sides = at.queries(queries), at.queries(around), at.passages(queries * (1 + negatives))
+    return [("train", steps * sum(sides)), ("read", steps * sum(at.again(side, chunk) for side in sides))]
 
 
 def _train_cross_encoder(at: Setting) -> Steps:
@@ -258,10 +255,9 @@ def _train_mgt(at: Setting) -> Steps:
         ("read", at.queries(at.nodes + facts.dev)),
     ]
     if mgt.joint.softmax == "corpus":
-        trained = joint * together
-        again = trained if together > at.queries_of(mgt.joint.chunk_size) else 0
-        anew = scored * (at.nodes + min(facts.dev, at.params.dev.cached_queries))
-        return [*work, ("train", at.queries(trained)), ("read", at.queries(again + anew))]
+        asked, anew = at.queries(together), at.queries(at.nodes + min(facts.dev, at.params.dev.cached_queries))
+        again = at.again(asked, mgt.joint.chunk_size)
+        return [*work, ("train", joint * asked), ("read", joint * again + scored * anew)]
     around = min(of_both * share, at.nodes)
     encoded = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, joint, together, around)
     return work + encoded + at.evaluations(scored)

@@ -14,7 +14,7 @@ from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
-from gnn_encoder.models.batch import Batch
+from gnn_encoder.models.batch import Batch, padded
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.dev import DevSample
@@ -57,9 +57,14 @@ class Texts:
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
         self._plain_share, self.batch_tokens = plain_share, batch_tokens
 
-    def represented(self, encode: Callable[[Batch], Tensor], parts: list[Batch]) -> Representations:
-        """Embeddings of a batch that is encoded in parts, which pass their gradient on to `encode`'s parameters."""
-        return Representations(partial(encode_by_length, encode, batch_tokens=self.batch_tokens), parts)
+    def represented(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_size: int) -> Representations:
+        """Embeddings of a batch, which pass their gradient on to `encode`'s parameters.
+
+        With gradient it encodes at a time what `chunk_size` passages of most tokens have.
+        """
+        longest = self._settings.pair_length or self._settings.passage_length
+        encode_parts = partial(encode_by_length, encode, batch_tokens=self.batch_tokens)
+        return Representations(encode_parts, batch, chunk_size * padded(longest))
 
     def queries(self, rows: Rows) -> Batch:
         """Queries by row, padded."""
@@ -95,20 +100,14 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
-def queries_at_a_time(chunk_size: int, query_length: int, passage_length: int) -> int:
-    """Queries that are encoded with gradient where passages are `chunk_size`: as many as have no more tokens."""
-    return chunk_size * max(1, passage_length // query_length)
-
-
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """E_Q of some queries."""
-    size = queries_at_a_time(chunk_size, encoder.settings.query_length, encoder.settings.passage_length)
-    return texts.represented(encoder.encode_queries, [texts.queries(part) for part in chunks(rows, size)])
+    return texts.represented(encoder.encode_queries, texts.queries(rows), chunk_size)
 
 
 def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
     """E_P of some passages, read alone."""
-    return texts.represented(encoder.encode_passages, [texts.passages(part) for part in chunks(rows, chunk_size)])
+    return texts.represented(encoder.encode_passages, texts.passages(rows), chunk_size)
 
 
 def batch_loss(
@@ -208,8 +207,7 @@ def contrastive_step(
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     asked, places = local_part(batch)
     queries = represent_queries(encoder, texts, batch.queries[asked], chunk_size)
-    parts = [texts.passages_of(batch, part) for part in chunks(places, chunk_size)]
-    passages = texts.represented(encoder.encode_passages, parts)
+    passages = texts.represented(encoder.encode_passages, texts.passages_of(batch, places), chunk_size)
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
     queries.backward()
