@@ -51,6 +51,7 @@ SETS = {
     "InsuranceQA": project.METRICS,
     "Commands": Path("results/tldr/metrics"),
     "Bible topics": Path("results/bible/metrics"),
+    "Dictionary": Path("results/dictionary/metrics"),
 }
 FULL_SIZE = {"MS MARCO": "msmarco", "Natural Questions": "nq"}
 HOW_TO_READ = (
