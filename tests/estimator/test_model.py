@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from safetensors.numpy import load_file, save_file
 
 from gnn_encoder import GNNEncoder
 from gnn_encoder.core.errors import UserError
@@ -84,6 +85,10 @@ def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, sums: bool) -> Non
     mixed = np.concatenate([DATA.passages, unit(DATA.passages[:9] + 0.2)])
     np.testing.assert_array_equal(found.transform(mixed), fitted.transform(mixed))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gnn"]
+    arrays = load_file(tmp_path / "gnn" / model.ARRAYS)
+    save_file({name: array for name, array in arrays.items() if name != "labels"}, tmp_path / "gnn" / model.ARRAYS)
+    with pytest.raises(UserError, match=r"not what GNNEncoder.save writes \('labels'\)"):
+        GNNEncoder.load(tmp_path / "gnn")
     (tmp_path / "gnn" / model.ARRAYS).write_bytes(b"x")
     with pytest.raises(UserError, match="not what GNNEncoder.save writes"):
         GNNEncoder.load(tmp_path / "gnn")

@@ -99,3 +99,11 @@ def test_what_is_no_dual_encoder(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"model\.safetensors: not built yet"):
         QueryEncoder.open(tmp_path, tmp_path / "graphs")
+
+
+def test_a_damaged_graph_is_named(tmp_path: Path) -> None:
+    save_encoder(tmp_path / "model", "cls", "dot")
+    graph = graph_of(tmp_path / "model", tmp_path / "graphs")
+    graph.write_bytes(graph.read_bytes()[:1000])
+    with pytest.raises(UserError, match=r"\.onnx: is damaged .*; remove it, and the next search makes it anew"):
+        QueryEncoder.open(tmp_path / "model", tmp_path / "graphs")

@@ -277,15 +277,14 @@ class GNNEncoder:
         try:
             found = cls(**json.loads((folder / PARAMS).read_text(encoding="utf-8")))
             arrays = load_file(folder / ARRAYS)
-        except (ValueError, TypeError, SafetensorError) as error:
+            keys, informed = arrays["keys"].view(np.uint64), arrays["interactive_queries"]
+            found.queries_, found.labelled_, found._keys = arrays["queries"], arrays["labelled"], keys
+            found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(keys))
+            found._labels, found._features = arrays["labels"], arrays.get("features")
+        except (KeyError, ValueError, TypeError, SafetensorError) as error:
             raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); save it again") from error
-        found.gnn_ = QueryPassageGNN.load(folder).to(device())
-        keys = arrays["keys"].view(np.uint64)
-        found.queries_, found.labelled_, found._keys = arrays["queries"], arrays["labelled"], keys
-        found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(keys))
-        found._labels = arrays["labels"]
-        found._features, found.n_features_in_ = arrays.get("features"), found.queries_.shape[1]
-        found._open(arrays["interactive_queries"])
+        found.n_features_in_, found.gnn_ = found.queries_.shape[1], QueryPassageGNN.load(folder).to(device())
+        found._open(informed)
         return found
 
     def _section(self, own_features: bool) -> MGT:

@@ -41,6 +41,9 @@ class QueryEncoder:
         graph: what `onnx_graph.export` wrote.
         tokenizer: cuts and pads queries as the encoder was trained.
         prefix: stands before every query.
+
+    Raises:
+        UserError: the graph is damaged.
     """
 
     def __init__(self, graph: Path, tokenizer: Tokenizer, *, prefix: str = "") -> None:
@@ -49,7 +52,10 @@ class QueryEncoder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS") or 0)  # 0: all cores
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other threads need the cores
-        self._session: Any = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        try:
+            self._session: Any = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own have no other base
+            raise UserError(f"{graph}: is damaged ({error}); remove it, and the next search makes it anew") from error
         self._inputs = [one.name for one in self._session.get_inputs()]
         self._prefix, self._tokenizer = prefix, tokenizer
         padding = tokenizer.padding
