@@ -109,6 +109,13 @@ def busy(record: Record) -> str:
     return ", ".join(f"{name}: {side['ratio']:.2f}x" for name, side in record["sides"].items())
 
 
+def own_vectors(record: Record) -> str:
+    test = ", ".join(f"{name} {100 * value:.1f}" for name, value in record["test"].items())
+    above = record["above"][record["best_without_a_graph"]]
+    low, high = (f"{100 * above[end]:+.1f}" for end in ("low", "high"))
+    return f"RR@10 on test: {test}; {100 * above['difference']:+.1f} [{low}, {high}] above the best without a graph"
+
+
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
@@ -126,6 +133,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "bm25": bm25,
     "at_size": at_size,
     "busy": busy,
+    "own_vectors": own_vectors,
 }
 
 

@@ -38,18 +38,23 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Dev:
-    """Dev queries, which judge vectors of all passages by RR@10. *Shape:* queries (q, d); known: sorted keys."""
+    """Dev queries, which judge vectors of all passages by RR@10. *Shape:* queries (q, d)."""
 
     queries: Matrix
     pairs: pl.DataFrame
     m: int
 
     def judge(self, ranking: Rows) -> float:
-        """RR@10 of a ranking, over the queries that have a relevant passage. *Shape:* (q, at most 10)."""
+        """RR@10 of a ranking. *Shape:* (q, at most 10)."""
+        return float(self.reciprocal_ranks(ranking).mean())
+
+    def reciprocal_ranks(self, ranking: Rows) -> NDArray[np.float64]:
+        """RR@10 of each query that has a relevant passage. *Shape:* (q, at most 10) -> (judged,)."""
         keys = np.arange(len(ranking))[:, None] * self.m + ranking
         hits = contains(pair_keys(self.pairs, self.m), keys) & (ranking >= 0)
-        ranks = np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)
-        return float(ranks[self.pairs["query"].unique().to_numpy()].mean())
+        judged = self.pairs["query"].unique().sort().to_numpy()
+        ranks: NDArray[np.float64] = np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)[judged]
+        return ranks
 
 
 @dataclass(frozen=True, kw_only=True)

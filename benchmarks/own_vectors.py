@@ -1,0 +1,112 @@
+"""What GNNEncoder gives on vectors of an encoder that stays as it is, on the default data: RR@10 of its test queries.
+
+Passages and queries are embedded by sentence-transformers. Beside GNNEncoder at its defaults, with three seeds, stand
+the vectors as they came and what the labels give without a graph, each with the setting that is best on dev.
+Requirement: significantly above the best of these.
+
+    dvc repro prepare
+    python benchmarks/own_vectors.py [--model NAME]
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import harness
+import numpy as np
+import polars as pl
+from sentence_transformers import SentenceTransformer
+
+from gnn_encoder import GNNEncoder
+from gnn_encoder.baselines.labelled import Asked
+from gnn_encoder.core.errors import report_errors
+from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.estimator.command import DEPTH, Dev, labels_alone
+from gnn_encoder.estimator.inputs import labelled_pairs
+from gnn_encoder.evaluation.significance import Floats, compare
+from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.models.pretrained import resolve
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
+
+SEEDS = (13, 14, 15)
+GNN, UNTOUCHED = "GNN-encoder", "as they came"
+
+
+def labels(split: str) -> np.ndarray:
+    """Relevant pairs of a split by row numbers, query first. *Shape:* (pairs, 2)."""
+    pairs = pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0)
+    for table, name, row in ((project.queries(split), "qid", "query"), (project.PASSAGES, "pid", "passage")):
+        pairs = pairs.join(pl.read_parquet(table, columns=[name]).with_row_index(row), on=name)
+    return pairs.select("query", "passage").to_numpy().astype(np.int64)
+
+
+def read(model: SentenceTransformer, table: Path, rows: Rows) -> Matrix:
+    """Vectors of length 1 of some texts of a table. *Shape:* rows (n,) -> (n, d)."""
+    texts = pl.read_parquet(table, columns=["text"])["text"].gather(rows).to_list()
+    return np.asarray(model.encode(texts, normalize_embeddings=True), dtype=np.float32)
+
+
+def judged(vectors: Matrix, queries: Dev) -> Floats:
+    """RR@10 of each query."""
+    return queries.reciprocal_ranks(array_top_k(vectors, queries.queries, DEPTH)[0])
+
+
+def main() -> None:
+    parser = harness.parser("own_vectors", __doc__)
+    parser.add_argument("--model", default=load_params().encoder.model, help="(%(default)s)")
+    options = parser.parse_args()
+    few, seeds = (200, SEEDS[:1]) if options.quick else (None, SEEDS)
+    model = SentenceTransformer(resolve(options.model))
+    relevant = {split: labels(split) for split in ("train", "dev", "test")}
+    rows = np.arange(count_rows(project.PASSAGES))
+    if few is not None:  # queries of each split, and their passages
+        relevant = {split: pairs[pairs[:, 0] < few] for split, pairs in relevant.items()}
+        rows = np.unique(np.concatenate([pairs[:, 1] for pairs in relevant.values()]))
+    passages, sides = read(model, project.PASSAGES, rows), {}
+    for split, pairs in relevant.items():
+        table = project.queries(split)
+        queries = read(model, table, np.arange(few or count_rows(table)))
+        known = np.stack([pairs[:, 0], np.searchsorted(rows, pairs[:, 1])], axis=1)
+        frame = labelled_pairs(split, known, len(queries), len(passages))
+        sides[split] = Dev(queries=queries, pairs=frame, m=len(passages))
+    train, dev, test = sides["train"], sides["dev"], sides["test"]
+    asked = Asked.of(passages, train.pairs, train.queries)
+    dev_rr10, test_rr10 = dict[str, float](), dict[str, Floats]()
+    for found in labels_alone(passages, asked, dev, unit_length=True):
+        dev_rr10[found.name] = found.value
+        test_rr10[found.name] = judged(asked.place(0, passages.copy(), found.moved), test)
+    best = max(dev_rr10, key=dev_rr10.__getitem__)
+    of_seeds = []
+    for seed in seeds:
+        gnn = GNNEncoder(seed=seed)
+        gnn.fit(passages, train.queries, train.pairs.to_numpy(), dev=(dev.queries, dev.pairs.to_numpy()))
+        informed = gnn.transform(passages)
+        of_seeds.append((judged(informed, dev), judged(informed, test)))
+    on_dev, on_test = (np.stack(side) for side in zip(*of_seeds, strict=True))
+    dev_rr10[GNN], test_rr10[GNN] = float(on_dev.mean()), on_test.mean(axis=0)
+    told: list[list[object]] = [
+        [name, f"{100 * dev_rr10[name]:.1f}", f"{100 * ranks.mean():.1f}"] for name, ranks in test_rr10.items()
+    ]
+    harness.print_table(["RR@10", "dev", "test"], told)
+    above = {name: asdict(compare(test_rr10[GNN], test_rr10[name])) for name in (UNTOUCHED, best)}
+    for difference in above.items():
+        print(f"GNN-encoder, mean of {len(seeds)} seeds, against", *difference)
+    met = above[best]["low"] > 0
+    verdict = harness.requirement("significantly above the best without a graph", met, options.quick)
+    record = {
+        "verdict": verdict,
+        "model": options.model,
+        "seeds": seeds,
+        "dev": dev_rr10,
+        "test": {name: float(ranks.mean()) for name, ranks in test_rr10.items()},
+        "test_of_seeds": on_test.mean(axis=1).tolist(),
+        "best_without_a_graph": best,
+        "above": above,
+    }
+    harness.finish("own_vectors", options, record)
+
+
+if __name__ == "__main__":
+    with report_errors():
+        main()
