@@ -1,13 +1,18 @@
-"""Passages encoded a second: our streaming path against `SentenceTransformer.encode` at its defaults.
+"""Passages encoded a second: our streaming path against sentence-transformers and, if installed, OpenVINO.
 
 Same model, texts and length, from texts to vectors: ours reads a passages table, tokenises it, encodes it in the
-working precision and writes the matrix; the peer gets a list of texts in memory (batches of 32, float32).
-Requirement: at least 3 times the peer's rate. Ours in float32 stands beside them.
+working precision and writes the matrix. The peers get a list of texts in memory, and encode batches of 32 of like
+length, the default of sentence-transformers. Both run in float32, and in bf16 if the processor has it. OpenVINO runs
+the graph that `gnn-encoder export --to onnx` writes. Requirement: at least 1.2 times the fastest peer, the number
+format being anybody's choice.
 
+    pip install openvino    # optional
     python benchmarks/encode_passages.py
 """
 
+import importlib.util
 import shutil
+from functools import partial
 from pathlib import Path
 
 import harness
@@ -19,12 +24,18 @@ from gnn_encoder.core.storage.arrays import Origin, open_matrix
 from gnn_encoder.core.storage.scratch import SCRATCH
 from gnn_encoder.encoding.corpus import alone, encode_corpus
 from gnn_encoder.encoding.tokens import open_tokens
+from gnn_encoder.models.device import supports_bf16
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.onnx_graph import write_graph
 from gnn_encoder.models.pretrained import resolve
+from gnn_encoder.models.query_encoder import FIELDS
 from gnn_encoder.pipeline.params import Params, load_params
 
-FACTOR = 3.0
+FACTOR = 1.2
 AGREEMENT = 0.99
+BATCH = 32  # texts
+TRANSFORMERS, OPENVINO = "SentenceTransformer", "OpenVINO"
+FORMATS = {"float32": "f32", **({"bf16": "bf16"} if supports_bf16() else {})}  # as OpenVINO names them
 
 
 class Ours:
@@ -63,9 +74,11 @@ class Ours:
 class Peer:
     """SentenceTransformer with the same model folder."""
 
-    def __init__(self, texts: list[str], params: Params) -> None:
+    def __init__(self, texts: list[str], params: Params, number_format: str) -> None:
         self._texts = texts
         self._model = SentenceTransformer(resolve(params.encoder.model))
+        if number_format == "bf16":
+            self._model.bfloat16()
         self._model.max_seq_length = params.encoder.passage_length
         self.embeddings = np.empty(0)
 
@@ -74,7 +87,31 @@ class Peer:
         return harness.seconds(self._encode)
 
     def _encode(self) -> None:
-        self.embeddings = self._model.encode(self._texts)
+        self.embeddings = self._model.encode(self._texts, batch_size=BATCH, convert_to_tensor=True).float().numpy()
+
+
+class OpenVINO:
+    """OpenVINO on the graph of the encoder."""
+
+    def __init__(self, texts: list[str], params: Params, number_format: str) -> None:
+        import openvino
+
+        encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"precision": "fp32"})).for_inference()
+        write_graph(encoder, Path("graph.onnx"))
+        hints = {"INFERENCE_PRECISION_HINT": FORMATS[number_format], "PERFORMANCE_HINT": "LATENCY"}
+        self._graph = openvino.Core().compile_model("graph.onnx", "CPU", hints)
+        self._read = partial(encoder.tokenizer, truncation=True, max_length=params.encoder.passage_length)
+        self._inputs = [name for one in self._graph.inputs for name in FIELDS if name in one.names]
+        self._texts = sorted(texts, key=len)
+
+    def __call__(self) -> float:
+        """Seconds of one pass."""
+        return harness.seconds(self._encode)
+
+    def _encode(self) -> None:
+        for first in range(0, len(self._texts), BATCH):
+            read = self._read(self._texts[first : first + BATCH], padding=True, return_tensors="np")
+            self._graph([read[name] for name in self._inputs])
 
 
 def main() -> None:
@@ -87,34 +124,35 @@ def main() -> None:
     with harness.temporary_project():
         table = Path("passages.parquet")
         write_passages(table, texts)
-        ours, plain, peer = (
-            Ours(table, params, params.encoder.precision),
-            Ours(table, params, "fp32"),
-            Peer(texts, params),
-        )
-        sides = {"ours": ours, "ours, float32": plain, "SentenceTransformer.encode": peer}
+        ours, plain = (Ours(table, params, precision) for precision in (params.encoder.precision, "fp32"))
+        peers: dict[str, Peer | OpenVINO] = {f"{TRANSFORMERS}, {one}": Peer(texts, params, one) for one in FORMATS}
+        if importlib.util.find_spec("openvino") is not None:
+            peers |= {f"{OPENVINO}, {one}": OpenVINO(texts, params, one) for one in FORMATS}
+        sides = {"ours": ours, "ours, float32": plain, **peers}
         harness.take_turns(sides, 1)  # warms up
         times = harness.take_turns(sides, options.repeats or (1 if options.quick else 5))
-        agreement = float(cosines(ours.embeddings(), peer.embeddings).min())
+        plain_peer = peers[f"{TRANSFORMERS}, float32"]
+        assert isinstance(plain_peer, Peer)
+        agreement = float(cosines(ours.embeddings(), plain_peer.embeddings).min())
     rates = {name: len(texts) / time for name, time in harness.medians(times).items()}
-    slowest = rates["SentenceTransformer.encode"]
+    fastest = max(rates[name] for name in peers)
     print(
         f"{len(texts)} InsuranceQA passages, at most {params.encoder.passage_length} tokens, ours in {ours.precision}"
     )
     harness.print_table(
-        ["", "passages/s", "times the peer"],
-        [[name, f"{rate:.0f}", f"{rate / slowest:.2f}"] for name, rate in rates.items()],
+        ["", "passages/s", "times the fastest peer"],
+        [[name, f"{rate:.0f}", f"{rate / fastest:.2f}"] for name, rate in rates.items()],
     )
-    print(f"least cosine of ours and the peer's embedding of a passage: {agreement:.4f}")
-    met = rates["ours"] >= FACTOR * slowest and agreement > AGREEMENT
-    verdict = harness.requirement("at least 3 times the peer, cosine above 0.99", met, options.quick)
+    print(f"least cosine of ours and the float32 peer's embedding of a passage: {agreement:.4f}")
+    met = rates["ours"] >= FACTOR * fastest and agreement > AGREEMENT
+    verdict = harness.requirement(f"at least {FACTOR} times the fastest peer, cosine above 0.99", met, options.quick)
     record = {
         "passages": len(texts),
         "passage_length": params.encoder.passage_length,
         "precision": ours.precision,
         "seconds": times,
         "passages_per_second": rates,
-        "ratio": rates["ours"] / slowest,
+        "ratio": rates["ours"] / fastest,
         "least_cosine": agreement,
         "verdict": verdict,
     }

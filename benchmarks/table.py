@@ -13,7 +13,8 @@ Record = dict[str, Any]
 
 
 def encode_passages(record: Record) -> str:
-    return against_float32(record, "passages", record["passages_per_second"], "SentenceTransformer.encode")
+    rates = ", ".join(f"{name} {rate:.0f}" for name, rate in record["passages_per_second"].items())
+    return f"passages/s: {rates}; {record['ratio']:.2f}x the fastest peer"
 
 
 def edge_features(record: Record) -> str:
