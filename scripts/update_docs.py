@@ -139,6 +139,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="of `dvc repro`; without it README's table alone is filled")
     parser.add_argument("--all-minutes", type=float, help="of all branches")
     given = parser.parse_args()
+    if given.all_minutes is not None and given.minutes is None:
+        parser.error("--all-minutes needs --minutes")
     fill(Path("README.md"), {"results": markdown(overview())})
     if given.minutes is None:
         return
