@@ -14,7 +14,7 @@ def main(stage: Stage) -> None:
     params, gnn, joint = stage.params, project.gnn(stage.key), project.encoder(stage.key)
     source, encoder = GraphArtifacts(name=stage.key), load_encoder(joint, params.encoder)
     origin = Origin(model_fingerprint=fingerprint(gnn), input_fingerprint=fingerprint(*stage.inputs))
-    encoded, inform = same_encoder(joint, project.embeddings(source.base)), open_informer(source, gnn, encoder, params)
+    encoded, inform = same_encoder(joint, project.embeddings(source.base)), open_informer(source, gnn, params)
     write_matrix(encoder, stage.scratch, params, origin, encoded=encoded, transform=inform)
 
 

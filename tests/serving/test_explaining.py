@@ -16,7 +16,6 @@ from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
-from gnn_encoder.pipeline.opening import load_encoder
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serving import explainer, explaining
 from gnn_encoder.serving.explainer import Explainer
@@ -37,7 +36,7 @@ def passage_with_queries() -> tuple[int, str]:
 
 def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     params, source, model = load_params(), GraphArtifacts(name="gnn_encoder"), project.gnn("gnn_encoder")
-    inform = open_informer(source, model, load_encoder(model / "encoder", params.encoder), params)
+    inform = open_informer(source, model, params)
     row, pid = passage_with_queries()
     before = np.asarray(open_matrix(project.embeddings("dual_encoder"))[[row]], dtype=np.float32)
     subgraph, heads, gate = inform.attend(np.array([row]), before)

@@ -63,7 +63,7 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
         embed_passages(encoder, tokens, params.encoder.batch_tokens, chosen)
 
     def inform() -> None:
-        informer = open_informer(GRAPH, model, encoder, params)
+        informer = open_informer(GRAPH, model, params)
         transform_corpus(project.embeddings(GRAPH.base), matrix, dtype=dtype, origin=origin, transform=informer)
         shutil.rmtree(matrix)
 

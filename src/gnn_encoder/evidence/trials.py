@@ -57,7 +57,7 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
         origin = origin_of(model / "encoder", project.PASSAGES)
         encoder = load_encoder(model / "encoder", params.encoder)
         encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-        inform = unchanged if trial.control else open_informer(source, model, encoder, params)
+        inform = unchanged if trial.control else open_informer(source, model, params)
         write_matrix(encoder, matrix, params, origin, encoded=encoded, transform=inform)
         distributed.barrier()
         if distributed.is_first():
@@ -107,7 +107,7 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
 def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: Path) -> None:
     """Write the `ATTENTION` table of all passages that some query retrieved."""
     encoder = load_encoder(model / "encoder", params.encoder)
-    inform = open_informer(source, model, encoder, params)
+    inform = open_informer(source, model, params)
     encoded = same_encoder(model / "encoder", project.embeddings(source.base))
 
     def embed(rows: Rows) -> Matrix:

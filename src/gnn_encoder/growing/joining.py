@@ -46,9 +46,9 @@ class GraphJoiner:
         check_model(matrix, DualEncoder.passage_fingerprint(base), f"cache_passages@{self._source.base}")
         self._gnn = QueryPassageGNN.load(model).to(device()).eval()
         self._m_de = load_encoder(base, params.encoder)
-        same = DualEncoder.fingerprint(base) == DualEncoder.fingerprint(model / "encoder")
-        self._joint = self._m_de if same else load_encoder(model / "encoder", params.encoder)
-        self._same_passages = same_encoder(model / "encoder", matrix) is not None
+        stayed = same_encoder(model / "encoder", matrix) is not None
+        # What embeds the graph, as `open_informer` has it.
+        self._joint = self._m_de if stayed else load_encoder(model / "encoder", params.encoder)
         self._m_ce = None
         if self._gnn.config.edge_features == "cross_encoder":
             self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
@@ -61,7 +61,7 @@ class GraphJoiner:
     def __call__(self, passages: pl.DataFrame) -> Matrix:
         """h'_p of new passages. *Shape:* (b,), columns pid, title, text -> (b, d)."""
         h_p = cached = self.embed(passages)
-        if not self._same_passages:
+        if self._joint is not self._m_de:
             h_p = embed_new(self._joint, passages, self._params.encoder.batch_tokens)
         edges = self.edges_of(passages["pid"], cached)
         queries, edge_query = np.unique(edges["query"].to_numpy(), return_inverse=True)

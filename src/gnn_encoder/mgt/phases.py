@@ -55,8 +55,8 @@ def train_gnn_encoder(
         cached = _embedded(given, nodes, alone)
         history = train_on_embeddings(gnn, graphs, alone, *cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
     if len(joint):
-        together = given, nodes, gnn, graphs, joint
-        task = QueryTask(*together, *cached) if of_corpus else JointTask(*together)
+        learning = gnn, graphs, joint
+        task = QueryTask(given, *learning, *cached) if of_corpus else JointTask(given, nodes, *learning)
         history += _train_jointly(task, given, gnn, joint, folder)
     return gnn, history
 

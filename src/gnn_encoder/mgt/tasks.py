@@ -211,18 +211,16 @@ class CorpusTask(GNNTask):
 class QueryTask(CorpusTask):
     """Phase two with a softmax over the corpus: E_Q and the GNN learn together.
 
-    Passages keep M_de's embeddings, and so do the nodes while this trains, so that a step encodes its queries alone.
-    The dev score is of the nodes as E_Q encodes them now, which is how `encode_corpus` will.
+    The graph keeps M_de's embeddings, of its passages and of the queries that are its nodes, so that a step encodes
+    its queries alone.
 
     Args:
-        nodes: texts of the queries that are nodes.
         embeddings: those of phase one: of the training queries, of the nodes and of the dev queries.
     """
 
     def __init__(
         self,
         given: Given,
-        nodes: TextTokens,
         gnn: QueryPassageGNN,
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
@@ -230,7 +228,7 @@ class QueryTask(CorpusTask):
     ) -> None:
         super().__init__(gnn, graphs, supervision, *embeddings, scale=given.encoder.scale)
         self.modules["encoder"] = given.encoder
-        self._given, self._nodes, self._texts = given, nodes, given.texts(given.queries)
+        self._given, self._texts = given, given.texts(given.queries)
         given.encoder.fix_passages()
         given.encoder.train()
 
@@ -244,14 +242,11 @@ class QueryTask(CorpusTask):
         return loss
 
     def reciprocal_ranks(self) -> NDArray[np.float64]:
-        """As in phase one, with the nodes and the dev queries embedded anew."""
-        given, trained = self._given, self._node_queries
+        """As in phase one, with the dev queries embedded anew."""
+        given = self._given
         with no_grad_eval(given.encoder):
-            self._node_queries = torch.from_numpy(given.embed(self._nodes))
             self._dev_queries = torch.from_numpy(given.embed(given.dev_queries, self._supervision.dev.queries))
-            ranks = super().reciprocal_ranks()
-        self._node_queries = trained
-        return ranks
+            return super().reciprocal_ranks()
 
 
 class JointTask:

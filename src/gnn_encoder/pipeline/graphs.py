@@ -9,6 +9,7 @@ from gnn_encoder.core.identical import Identical
 from gnn_encoder.core.judgements import pair_counts, relevant_pairs
 from gnn_encoder.core.storage.arrays import check_shape, open_matrix
 from gnn_encoder.core.storage.tables import count_rows, read_candidates
+from gnn_encoder.encoding.corpus import same_encoder
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
@@ -19,7 +20,7 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given, learned
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_rows, open_passages, open_queries
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
 from gnn_encoder.training.examples import read_examples
@@ -110,19 +111,22 @@ def open_given(base: str, params: Params) -> Given:
     )
 
 
-def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
+def open_informer(source: GraphArtifacts, model: Path, params: Params) -> CorpusGNN:
     """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
+
+    The encoder that was trained together with the GNN embeds the nodes; where its passages are still M_de's, M_de does,
+    since the graph stayed as it was.
 
     Args:
         source: the graph and its M_de.
-        model: folder of the GNN.
-        encoder: the encoder that was trained together with the GNN.
+        model: folder of the GNN and of that encoder.
     """
-    gnn = QueryPassageGNN.load(model)
-    check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
+    gnn, matrix = QueryPassageGNN.load(model), project.embeddings(source.base)
+    check_shape(matrix, (count_rows(project.PASSAGES), gnn.config.dimension))
     near = deployed_neighbourhood(source, gnn.config, params)
-    queries = embed_rows(encoder, source.queries, params.encoder)
-    return CorpusGNN(gnn.to(near.device), near, queries)
+    stayed = same_encoder(model / "encoder", matrix) is not None
+    encoder = load_encoder(project.encoder(source.base) if stayed else model / "encoder", params.encoder)
+    return CorpusGNN(gnn.to(near.device), near, embed_rows(encoder, source.queries, params.encoder))
 
 
 def deployed_neighbourhood(source: GraphArtifacts, config: GNNConfig, params: Params) -> Neighbourhood:

@@ -206,9 +206,8 @@ class Chooser:
         yield Change("mgt.joint.gnn_learning_rate", 3e-4, "for a softmax over all passages")
         steps, evaluations = ABOUT * wish["steps.mgt"], wish["evaluations"]
         yield from self._phase("mgt.alone", MGT_BATCH, rounds, evaluations, lambda each: max(1, ceil(steps / each)))
-        # Each of its evaluations embeds all nodes anew.
         joint = wish["steps.joint"]
-        yield from self._phase("mgt.joint", QUERY_BATCH, rounds, 2, lambda each: _passes(each, 1, joint)[0])
+        yield from self._phase("mgt.joint", QUERY_BATCH, rounds, evaluations, lambda each: _passes(each, 1, joint)[0])
         # A step of the control costs as one of M_de, and an evaluation too. It masks no query: parts of passes will do.
         control, evaluations = min(steps, wish[f"steps.{M_DE}"]), max(1, self.base.dev.evaluations - 1)
         yield from self._phase("train_no_gnn", BATCH, rounds, evaluations, lambda each: _passes(each, 1, control)[0])

@@ -255,7 +255,7 @@ def _train_mgt(at: Setting) -> Steps:
         ("read", at.queries(at.nodes + facts.dev)),
     ]
     if mgt.joint.softmax == "corpus":
-        asked, anew = at.queries(together), at.queries(at.nodes + min(facts.dev, at.params.dev.cached_queries))
+        asked, anew = at.queries(together), at.queries(min(facts.dev, at.params.dev.cached_queries))
         again = at.again(asked, mgt.joint.chunk_size)
         return [*work, ("train", joint * asked), ("read", joint * again + scored * anew)]
     around = min(of_both * share, at.nodes)

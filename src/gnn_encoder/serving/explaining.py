@@ -31,7 +31,7 @@ class GraphExplainer:
         params = load_params()
         source, model = GraphArtifacts(name=system), project.gnn(system)
         self._system, self._encoder = system, load_encoder(model / "encoder", params.encoder)
-        self._inform = open_informer(source, model, self._encoder, params)
+        self._inform = open_informer(source, model, params)
         self._nodes, self._table = source.nodes(), source.queries
         pairs = relevant_pairs(*project.tables("train"))
         self._labelled = pairs.filter(pl.col("query") < self._nodes.training)
