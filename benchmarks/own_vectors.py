@@ -19,6 +19,7 @@ from sentence_transformers import SentenceTransformer
 from gnn_encoder import GNNEncoder
 from gnn_encoder.baselines.labelled import Asked
 from gnn_encoder.core.errors import report_errors
+from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.estimator.command import DEPTH, Dev, labels_alone
@@ -31,14 +32,6 @@ from gnn_encoder.pipeline.params import load_params
 
 SEEDS = (13, 14, 15)
 GNN, UNTOUCHED = "GNN-encoder", "as they came"
-
-
-def labels(split: str) -> np.ndarray:
-    """Relevant pairs of a split by row numbers, query first. *Shape:* (pairs, 2)."""
-    pairs = pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0)
-    for table, name, row in ((project.queries(split), "qid", "query"), (project.PASSAGES, "pid", "passage")):
-        pairs = pairs.join(pl.read_parquet(table, columns=[name]).with_row_index(row), on=name)
-    return pairs.select("query", "passage").to_numpy().astype(np.int64)
 
 
 def read(model: SentenceTransformer, table: Path, rows: Rows) -> Matrix:
@@ -58,7 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     few, seeds = (200, SEEDS[:1]) if options.quick else (None, SEEDS)
     model = SentenceTransformer(resolve(options.model))
-    relevant = {split: labels(split) for split in ("train", "dev", "test")}
+    relevant = {split: relevant_pairs(*project.tables(split)).to_numpy() for split in ("train", "dev", "test")}
     rows = np.arange(count_rows(project.PASSAGES))
     if few is not None:  # queries of each split, and their passages
         relevant = {split: pairs[pairs[:, 0] < few] for split, pairs in relevant.items()}

@@ -18,12 +18,8 @@ def encode_passages(record: Record) -> str:
 
 
 def edge_features(record: Record) -> str:
-    return against_float32(record, "pairs", record["pairs_per_second"], "CrossEncoder.predict")
-
-
-def against_float32(record: Record, unit: str, rates: dict[str, float], peer: str) -> str:
-    """Ours in the working precision and in float32 against a peer that runs in float32, as it does by default."""
-    ours = f"{rates['ours']:.0f} {unit}/s in {record['precision']}, peer in float32 {rates[peer]:.0f}"
+    rates, peer = record["pairs_per_second"], "CrossEncoder.predict"
+    ours = f"{rates['ours']:.0f} pairs/s in {record['precision']}, peer in float32 {rates[peer]:.0f}"
     return f"{ours}: {record['ratio']:.2f}x; ours in float32 {rates['ours, float32'] / rates[peer]:.2f}x"
 
 
