@@ -2,19 +2,18 @@
 
 from gnn_encoder.core.storage.arrays import Origin
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.encoding.corpus import same_encoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
-from gnn_encoder.pipeline.opening import load_encoder, write_matrix
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
+from gnn_encoder.pipeline.opening import write_matrix
 from gnn_encoder.pipeline.stage import Stage, run
 
 
 def main(stage: Stage) -> None:
     """Encode the passages with the jointly trained encoder, and turn each h_p into h'_p."""
-    params, gnn, joint = stage.params, project.gnn(stage.key), project.encoder(stage.key)
-    source, encoder = GraphArtifacts(name=stage.key), load_encoder(joint, params.encoder)
+    params, gnn, source = stage.params, project.gnn(stage.key), GraphArtifacts(name=stage.key)
+    encoder, encoded = graph_encoder(source, gnn, params)
     origin = Origin(model_fingerprint=fingerprint(gnn), input_fingerprint=fingerprint(*stage.inputs))
-    encoded, inform = same_encoder(joint, project.embeddings(source.base)), open_informer(source, gnn, params)
+    inform = open_informer(source, gnn, encoder, params)
     write_matrix(encoder, stage.scratch, params, origin, encoded=encoded, transform=inform)
 
 

@@ -15,7 +15,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serving import explainer, explaining
 from gnn_encoder.serving.explainer import Explainer
@@ -36,7 +36,7 @@ def passage_with_queries() -> tuple[int, str]:
 
 def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     params, source, model = load_params(), GraphArtifacts(name="gnn_encoder"), project.gnn("gnn_encoder")
-    inform = open_informer(source, model, params)
+    inform = open_informer(source, model, graph_encoder(source, model, params)[0], params)
     row, pid = passage_with_queries()
     before = np.asarray(open_matrix(project.embeddings("dual_encoder"))[[row]], dtype=np.float32)
     subgraph, heads, gate = inform.attend(np.array([row]), before)

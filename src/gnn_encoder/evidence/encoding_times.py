@@ -15,8 +15,8 @@ from gnn_encoder.encoding.corpus import embed_passages, origin_of, transform_cor
 from gnn_encoder.models.device import processor, working_dtype
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.costs import costs_of
-from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
-from gnn_encoder.pipeline.opening import load_encoder, open_passages
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
+from gnn_encoder.pipeline.opening import open_passages
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import MAIN, REFERENCE
 
@@ -53,7 +53,7 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
     features is not counted; the paper does not count it either.
     """
     model = project.gnn(MAIN)
-    encoder = load_encoder(model / "encoder", params.encoder)
+    encoder, _ = graph_encoder(GRAPH, model, params)
     tokens, n_passages = open_passages(encoder), count_rows(project.PASSAGES)
     chosen = np.unique(np.linspace(0, n_passages - 1, ENCODED).astype(np.int64))
     matrix, origin = scratch / "informed", origin_of(model / "encoder", project.PASSAGES)
@@ -63,7 +63,7 @@ def encoding_milliseconds(params: Params, scratch: Path) -> dict[str, float]:
         embed_passages(encoder, tokens, params.encoder.batch_tokens, chosen)
 
     def inform() -> None:
-        informer = open_informer(GRAPH, model, params)
+        informer = open_informer(GRAPH, model, encoder, params)
         transform_corpus(project.embeddings(GRAPH.base), matrix, dtype=dtype, origin=origin, transform=informer)
         shutil.rmtree(matrix)
 

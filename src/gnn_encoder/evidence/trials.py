@@ -18,13 +18,13 @@ from gnn_encoder.core.storage.arrays import gather, open_matrix
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.scratch import WORK
 from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
-from gnn_encoder.encoding.corpus import embed_passages, origin_of, same_encoder, unchanged
+from gnn_encoder.encoding.corpus import embed_passages, origin_of, unchanged
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.mgt.phases import train_control, train_gnn_encoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given, open_informer
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_given, open_informer
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries, write_matrix
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import title_of
@@ -55,9 +55,8 @@ def run_with_seed(name: str, params: Params, seed: int, folder: Path, *, attenti
         model, matrix = folder / "model", folder / "embeddings"
         _train(source, params, folder, model, control=trial.control)
         origin = origin_of(model / "encoder", project.PASSAGES)
-        encoder = load_encoder(model / "encoder", params.encoder)
-        encoded = same_encoder(model / "encoder", project.embeddings(source.base))
-        inform = unchanged if trial.control else open_informer(source, model, params)
+        encoder, encoded = graph_encoder(source, model, params)
+        inform = unchanged if trial.control else open_informer(source, model, encoder, params)
         write_matrix(encoder, matrix, params, origin, encoded=encoded, transform=inform)
         distributed.barrier()
         if distributed.is_first():
@@ -106,9 +105,8 @@ def _measure(split: str, model: Path, matrix: Path, params: Params) -> pl.DataFr
 
 def _write_attention(source: GraphArtifacts, params: Params, model: Path, path: Path) -> None:
     """Write the `ATTENTION` table of all passages that some query retrieved."""
-    encoder = load_encoder(model / "encoder", params.encoder)
-    inform = open_informer(source, model, params)
-    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+    encoder, encoded = graph_encoder(source, model, params)
+    inform = open_informer(source, model, encoder, params)
 
     def embed(rows: Rows) -> Matrix:
         if encoded is not None:

@@ -111,21 +111,32 @@ def open_given(base: str, params: Params) -> Given:
     )
 
 
-def open_informer(source: GraphArtifacts, model: Path, params: Params) -> CorpusGNN:
-    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
+def graph_encoder(source: GraphArtifacts, model: Path, params: Params) -> tuple[DualEncoder, Path | None]:
+    """The encoder of a graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
 
-    The encoder that was trained together with the GNN embeds the nodes; where its passages are still M_de's, M_de does,
-    since the graph stayed as it was.
+    It is the one that was trained together with the GNN; where its passages are still M_de's, it is M_de, since the
+    graph stayed as it was.
 
     Args:
         source: the graph and its M_de.
-        model: folder of the GNN and of that encoder.
+        model: folder of the GNN and of the encoder that was trained together with it.
     """
-    gnn, matrix = QueryPassageGNN.load(model), project.embeddings(source.base)
-    check_shape(matrix, (count_rows(project.PASSAGES), gnn.config.dimension))
+    encoded = same_encoder(model / "encoder", project.embeddings(source.base))
+    folder = model / "encoder" if encoded is None else project.encoder(source.base)
+    return load_encoder(folder, params.encoder), encoded
+
+
+def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
+    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
+
+    Args:
+        source: the graph and its M_de.
+        model: folder of the GNN.
+        encoder: that of `graph_encoder`.
+    """
+    gnn = QueryPassageGNN.load(model)
+    check_shape(project.embeddings(source.base), (count_rows(project.PASSAGES), gnn.config.dimension))
     near = deployed_neighbourhood(source, gnn.config, params)
-    stayed = same_encoder(model / "encoder", matrix) is not None
-    encoder = load_encoder(project.encoder(source.base) if stayed else model / "encoder", params.encoder)
     return CorpusGNN(gnn.to(near.device), near, embed_rows(encoder, source.queries, params.encoder))
 
 

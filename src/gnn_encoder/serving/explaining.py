@@ -14,11 +14,11 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.storage.arrays import open_matrix
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.corpus import embed_passages, same_encoder
+from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, open_informer
-from gnn_encoder.pipeline.opening import load_encoder, open_passages
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
+from gnn_encoder.pipeline.opening import open_passages
 from gnn_encoder.pipeline.params import load_params
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
@@ -30,12 +30,12 @@ class GraphExplainer:
     def __init__(self, system: str) -> None:
         params = load_params()
         source, model = GraphArtifacts(name=system), project.gnn(system)
-        self._system, self._encoder = system, load_encoder(model / "encoder", params.encoder)
-        self._inform = open_informer(source, model, params)
+        self._system = system
+        self._encoder, encoded = graph_encoder(source, model, params)
+        self._inform = open_informer(source, model, self._encoder, params)
         self._nodes, self._table = source.nodes(), source.queries
         pairs = relevant_pairs(*project.tables("train"))
         self._labelled = pairs.filter(pl.col("query") < self._nodes.training)
-        encoded = same_encoder(model / "encoder", project.embeddings(source.base))
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
 
