@@ -53,9 +53,9 @@ def beside(processes: int) -> float:
 
 def main() -> None:
     parser = harness.parser("busy", __doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    rounds, epochs = (1, 2) if options.quick else (options.rounds, 40)
+    rounds, epochs = (1, 2) if options.quick else (options.rounds, 6)
     os.environ.setdefault("GNN_ENCODER_PYTHON", sys.executable)
     with harness.temporary_project() as folder:
         for name in LINKED:
