@@ -72,8 +72,8 @@ LONG = "GNN_ENCODER_LONG_TESTS"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the long forms of the tests that try many things at random."""
-    parser.addoption("--long", action="store_true", help="try thousands of broken files, faults and requests")
+    """Add the option for what takes minutes to hours."""
+    parser.addoption("--long", action="store_true", help="run tests marked `long` too, and random ones at length")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,15 +96,18 @@ def begins(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests in order, leave out `ranks` unless -m names it, and skip what needs a GPU where there is none."""
+    """Put the tests in order; skip long ones without `--long`, and what needs a GPU where there is none."""
     items.sort(key=begins)
-    if "ranks" not in config.option.markexpr:
-        items[:] = [item for item in items if not item.get_closest_marker("ranks")]
-    marked = [item for item in items if item.get_closest_marker("gpu")]
-    if not marked:
-        return
-    import torch
+    if not config.getoption("--long"):
+        skip([item for item in items if item.get_closest_marker("long")], "only with --long")
+    if marked := [item for item in items if item.get_closest_marker("gpu")]:
+        import torch
 
-    if not torch.cuda.is_available():
-        for item in marked:
-            item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
+        if not torch.cuda.is_available():
+            skip(marked, "no CUDA device here")
+
+
+def skip(items: list[pytest.Item], reason: str) -> None:
+    """Tell why these do not run."""
+    for item in items:
+        item.add_marker(pytest.mark.skip(reason=reason))

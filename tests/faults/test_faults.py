@@ -29,7 +29,6 @@ from .test_killed_repro import at_work, started_repro
 
 IS_LONG = bool(os.environ.get(LONG))
 KILLS = 10  # of each stage
-long = pytest.mark.skipif(not IS_LONG, reason="only with --long")
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "a flipped bit": lambda content: content[: len(content) // 2] + flip(content[len(content) // 2 :]),
     "half of a file": lambda content: content[: len(content) // 2],
@@ -72,7 +71,7 @@ LONG_STAGES = [
 ]
 
 
-@long
+@pytest.mark.long
 @pytest.mark.parametrize("stage", LONG_STAGES)
 def test_kills_at_random(
     stage: str, reproduced: tuple[Project, Ran], copy_of: Callable[..., Project], tell: Tell
@@ -185,7 +184,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) 
         yield own
 
 
-@long
+@pytest.mark.long
 @pytest.mark.parametrize("command", [command for command, _ in FULL])
 def test_a_full_disk_at_every_write(stages: Any, shim: dict[str, str], command: str, tell: Tell) -> None:
     before, after, ran = stages.hashes("data", "metrics", "plots"), 0, None
@@ -213,7 +212,7 @@ def test_a_folder_that_cannot_be_written(stages: Any) -> None:
         subprocess.run(["umount", place], check=True)
 
 
-@long
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["train_mgt gnn_encoder", "train_cross_encoder", "untouched"])
 def test_too_little_memory(stages: Any, command: str, tell: Tell) -> None:
     expected = stages.hashes("data", "metrics", "plots")

@@ -1,7 +1,7 @@
 """Several processes make what one makes, under torchrun: bytes where no sum is reordered, and gradients elsewhere.
 
 The long form runs every stage whose work is shared, with one, two and three processes, and kills one of three in each
-long one: `pytest -m ranks tests/pipeline/test_ranks.py`, some minutes.
+long one: `scripts/test.sh tests/pipeline/test_ranks.py --long`, some minutes.
 """
 
 import json
@@ -150,7 +150,7 @@ def test_launch_yaml_starts_processes_and_starts_them_again(stages: Project) -> 
     assert artifacts(stages) == before
 
 
-@pytest.mark.ranks
+@pytest.mark.long
 def test_too_many_processes_are_told_in_one_line(stages: Project) -> None:
     (stages.folder / "launch.yaml").write_text("processes: 3\n")
     stages.set_params(train_retriever__batch_size=2)
@@ -160,7 +160,7 @@ def test_too_many_processes_are_told_in_one_line(stages: Project) -> None:
     assert ran.errors == [f"{rule}start fewer (launch.yaml)"], ran.output
 
 
-@pytest.mark.ranks
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_shared_stage(project: Project, ranks: int) -> None:
     project.set_params(dual_cross__generator__model="generator", dual_cross__generator__revision=None)
@@ -175,7 +175,7 @@ def test_every_shared_stage(project: Project, ranks: int) -> None:
     assert_alike(steps[ranks], steps[1])
 
 
-@pytest.mark.ranks
+@pytest.mark.long
 def test_a_lost_process(project: Project) -> None:
     stages = [[command.split(), *kill] for command, *kill in KILLS]
     under_torchrun(project, 3, [stage[:1] for stage in stages])
@@ -186,7 +186,7 @@ def test_a_lost_process(project: Project) -> None:
     assert [name for name in expected if expected[name] != artifacts(project).get(name)] == []
 
 
-@pytest.mark.ranks
+@pytest.mark.long
 def test_two_agents_that_meet_on_loopback(project: Project) -> None:
     """As on two machines, each of which has an agent with one process."""
     order = [[stage] for stage in (("cache_passages", "dual_encoder"), ("train_mgt", "gnn_encoder"))]

@@ -14,7 +14,7 @@ import yaml
 from safetensors import SafetensorError
 
 from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.core.storage.atomic import publish, write_json
 from gnn_encoder.core.storage.fingerprint import code_fingerprint
 from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.params import Params
@@ -115,6 +115,20 @@ def test_an_error_leaves_the_target_and_keeps_the_scratch(root: Path, begin: Beg
         assert (again.scratch / "a.txt").read_text() == "half"
         assert (again.work / "last").read_text() == "step 3"
     assert (TARGET / "a.txt").read_text() == "half"
+
+
+def test_a_write_that_was_killed_leaves_nothing_in_the_artifact(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(source: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    begin.build("done", k=1)
+    before = {path: path.read_bytes() for path in TARGET.iterdir()}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), begin(k=1) as stage:
+        patch.setattr("gnn_encoder.core.storage.atomic.publish", killed)
+        write_json(stage.scratch / "part" / "found.json", 1)
+    assert list((stage.scratch / "part").iterdir())
+    begin.build("done", k=1)
+    assert {path: path.read_bytes() for path in TARGET.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the artifact moves", "after it has moved"])

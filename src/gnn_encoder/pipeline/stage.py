@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError, not_built, report_errors
-from gnn_encoder.core.storage.atomic import publish, write_json
+from gnn_encoder.core.storage.atomic import publish, tidy, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, code_fingerprint, fingerprint, is_damaged, seal
 from gnn_encoder.core.storage.scratch import SCRATCH, WORK
 from gnn_encoder.pipeline.declared import Declared, find_stage, read_stages
@@ -177,6 +177,7 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
 
     It is not deleted before the artifacts are in place: a kill in between would lose a whole training.
     """
+    tidy(stage.folder)
     for files, places in ((stage.metrics, declared.metrics), (stage.plots, declared.plots)):
         for place in places:
             if (made := files / place.relative_to(places[0].parent)).exists():  # DVC says what is missing

@@ -58,7 +58,7 @@ class ArrayWriter:
         if distributed.is_first() and not self._path.exists():
             needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
             check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
-            partial = self._path.with_suffix(f".{distributed.process_name()}")
+            partial = self._path.with_name(f".{MATRIX}.{distributed.process_name()}")
             npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
             if distributed.is_shard():
                 with suppress(FileExistsError):  # another shard has been faster, and may have written rows

@@ -54,6 +54,12 @@ def check_room(folder: Path, needed: int, cure: str) -> None:
         raise UserError(f"no space left on the disk: {what}; free space, or {cure}")
 
 
+def tidy(folder: Path) -> None:
+    """Remove what killed writes left beside their places: files whose names begin with a dot."""
+    for left in [path for path in folder.rglob(".*") if path.is_file()]:
+        left.unlink()
+
+
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails."""
