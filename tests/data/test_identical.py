@@ -4,7 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
+
+from gnn_encoder.data.identical import Finder
 
 PASSAGES = [
     ("p0", "Oak", "An oak is a tree."),
@@ -64,3 +67,32 @@ def test_a_query_is_all_passages_of_its_own_document(
     pids = [row[0] for row in rows(cut / "passages.parquet")]
     own = [passage for query, passage in rows(cut / "identical" / "train.parquet") if query == 2]
     assert [pids[row] for row in own] == ["a1#0", "a1#1"]
+
+
+@pytest.mark.parametrize(
+    ("qid", "asked", "own"),
+    [
+        ("q", "It bends well.\u00a0 it is used.", [0, 1, 2]),
+        ("q", "ash it BENDS well. It is used.", [0, 1, 2]),  # with its title
+        ("q", "cafe\u0301", [4, 5, 6]),
+        ("a", "\tIt bends WELL.\n", [0]),  # the beginning of the passage with its id
+        ("d", "Is it ﬁne?  It is Fine. Is it?", [7]),  # holds a part of the document with its id
+        ("q", "Itbendswell. Itisused.", []),
+    ],
+)
+def test_white_space_and_how_characters_are_stored_make_no_other_text(qid: str, asked: str, own: list[int]) -> None:
+    rows = [
+        ("a", "Ash", "It bends well.  It is used."),
+        ("b", "Ash ", "It bends well.\n\nIt is used."),  # a copy
+        ("c", "ASH", "It bends well. It is used."),  # other letters are no copy
+        ("e", "", "It bends well. It is used"),
+        ("f", "", "Caf\u00e9"),
+        ("g", " ", "Cafe\u0301 "),  # a copy
+        ("h", "x", "CAFÉ"),
+        ("d#0", "", "It is fine."),
+    ]
+    finder = Finder(pl.DataFrame({"qid": [qid], "text": [asked]}))
+    for batch in (rows[:1], rows[1:]):
+        finder.add(pl.DataFrame(batch, ["pid", "title", "text"], orient="row"))
+    assert sorted(finder.own()["passage"]) == own
+    assert [found.tolist() for found in finder.copies()] == [[1, 5], [0, 4]]

@@ -1,4 +1,8 @@
-"""Finds passages with the title and text of another one, and queries that are passages themselves."""
+"""Finds passages with the title and text of another one, and queries that are passages themselves.
+
+Texts are compared in one form, in which white space and how characters are stored do not differ. The case of a letter
+tells passages apart, but not a query from a passage.
+"""
 
 from pathlib import Path
 
@@ -11,6 +15,8 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
+
+SPACES = r"\s\s+|[^\S ]"  # runs of white space but the single blank, which stays and would make most of the work
 
 
 class Finder:
@@ -25,13 +31,14 @@ class Finder:
     """
 
     def __init__(self, queries: pl.DataFrame) -> None:
-        self._queries = queries.with_columns(asked=pl.col("text").str.strip_chars()).drop("text")
+        self._queries = queries.with_columns(asked=one_form(pl.col("text")).str.to_lowercase()).drop("text")
         self._tells = [*(name for name in queries.columns if name != "text"), "pid", "passage"]
         self._hashes = [np.empty(0, dtype=np.uint64)]
         self._own = [self._matched(pl.DataFrame(PASSAGES.empty_table()), 0)]
 
     def add(self, batch: pl.DataFrame) -> None:
         """Read the next passages: columns pid, title, text."""
+        batch = batch.with_columns(one_form(pl.col(name)) for name in ("title", "text"))
         self._own.append(self._matched(batch, sum(map(len, self._hashes))))
         whole = batch.select(pl.concat_str("title", "text", separator="\n"))
         self._hashes.append(whole.to_series().hash(seed=0).to_numpy())
@@ -51,8 +58,8 @@ class Finder:
         return rows[firsts != rows], firsts[firsts != rows]
 
     def _matched(self, batch: pl.DataFrame, first: int) -> pl.DataFrame:
-        text = pl.col("text").str.strip_chars()
-        whole = pl.concat_str("title", "text", separator=" ").str.strip_chars()
+        text = pl.col("text").str.to_lowercase()
+        whole = pl.concat_str("title", "text", separator=" ").str.strip_chars().str.to_lowercase()
         rows = batch.select("pid", text=text, whole=whole, passage=pl.int_range(pl.len()) + first)
         same_id = rows.join(self._queries.with_columns(pid="qid"), on="pid").filter(
             pl.any_horizontal(
@@ -66,6 +73,12 @@ class Finder:
         same_document = parts.join(self._queries, on="qid").filter(holds)
         same_text = [rows.join(self._queries, left_on=name, right_on="asked") for name in ("text", "whole")]
         return pl.concat([found.select(self._tells) for found in (same_id, same_document, *same_text)])
+
+
+def one_form(text: pl.Expr) -> pl.Expr:
+    """What texts that count as the same have in common: NFKC, with one blank for a run of white space."""
+    beyond_ascii = pl.when(text.str.len_bytes() > text.str.len_chars()).then(text)  # NFKC is slow, and keeps ASCII
+    return beyond_ascii.str.normalize("NFKC").fill_null(text).str.replace_all(SPACES, " ").str.strip_chars()
 
 
 def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:

@@ -24,6 +24,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.beir import read_corpus
+from gnn_encoder.data.identical import one_form
 from gnn_encoder.data.lines import (
     as_it_is,
     check_columns,
@@ -139,9 +140,8 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
 
 
 def normal_form(text: pl.Expr) -> pl.Expr:
-    """What equal queries have in common: letters in lower case, without punctuation, one blank between words."""
-    plain = text.str.normalize("NFKC").str.to_lowercase().str.replace_all(PUNCTUATION, " ")
-    return plain.str.replace_all(r"\s+", " ").str.strip_chars()
+    """What equal queries have in common: the one form of their texts, in lower case and without punctuation."""
+    return one_form(text.str.normalize("NFKC").str.replace_all(PUNCTUATION, " ")).str.to_lowercase()
 
 
 def _added(found: pl.DataFrame, *keys: str) -> pl.DataFrame:
