@@ -154,7 +154,9 @@ def test_what_cannot_be_searched(root: Path, query: str, k: int, message: str) -
 
 def test_interactive_reads_queries_line_by_line(root: Path) -> None:
     assert call("search", "car", "-i", stdin="life\n")[1].count(" ms\n") == 2
-    code, out, _ = call("search", "--interactive", "--json", "--top", "1", stdin="medicare\n\n  life \ncar")
+    code, out, _ = call(
+        "search", "--interactive", "--json", "--top", "1", stdin="\ufeffmedicare\n\n  life \n\ufeff\ncar"
+    )
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0
     assert [(a["query"], a["hits"][0]["pid"]) for a in answers] == [

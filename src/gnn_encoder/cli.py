@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gnn_encoder.core.errors import UserError, not_built, report_errors, without_controls
+from gnn_encoder.core.marks import without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Answer, Searcher
@@ -495,8 +496,8 @@ def _queries(first: str | None, interactive: bool) -> Iterator[str]:
                 typer.echo("query> ", nl=False, err=True)
             if not (line := sys.stdin.readline()):
                 break
-            if line.strip():
-                yield line.strip()
+            if text := without_marks(line.encode()).decode().strip():
+                yield text
     except UnicodeError as error:
         raise UserError("a query is not UTF-8: convert it") from error
 

@@ -69,10 +69,11 @@ def test_malformed_lines_are_named(tmp_path: Path, text: str, message: str) -> N
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_id(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["\ufeff", "\ufeff\ufeff", "\n\ufeff", "\ufeff\r\n"])
+def test_a_byte_order_mark_is_no_part_of_an_id(tmp_path: Path, start: str) -> None:
     path = tmp_path / "run.trec"
-    path.write_text("q Q0 p 1 3 t\n", encoding="utf-8-sig")
-    assert read_run(path)["qid"].to_list() == ["q"]
+    path.write_text(f"{start}q Q0 p 1 3 t\n\ufeffr Q0 p\ufeff 1 3 t\n")
+    assert read_run(path).select("qid", "pid").rows() == [("q", "p"), ("r", "p\ufeff")]
 
 
 def test_invalid_utf8_is_named(tmp_path: Path) -> None:

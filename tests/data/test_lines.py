@@ -17,11 +17,11 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def test_lines_are_numbered_and_stripped_of_their_ends(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", "\ufeffone\r\n\r\n two \nd\u2028rei".encode())
+    path = write(tmp_path / "a.tsv", "\ufeff\ufeffone\r\n\ufeff\r\n two \n\ufeffd\u2028r\ufeffei".encode())
     assert list(read_lines(path, as_it_is)) == [
         ((path, "line 1"), "one"),
         ((path, "line 3"), " two "),
-        ((path, "line 4"), "d\u2028rei"),
+        ((path, "line 4"), "d\u2028r\ufeffei"),
     ]
 
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.core.marks import BYTE_ORDER_MARK, without_marks
 from gnn_encoder.core.storage.tables import read_column
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
 HEADER = b"qid Q0 pid rank score tag more"  # what a line has; no line has `more`
 UNEVEN = b"\t", b"\r", b"\v", b"\f", b"  ", b" \n", b"\n ", b"\n\n"  # what fields one blank apart have not
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite score"
 
 
@@ -107,7 +107,7 @@ def read_scored_run(path: Path) -> pl.DataFrame:
 def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
     """Read a run; `rank` makes the column rank from what the file has there."""
     data = _plain(path)
-    if data.startswith(b" ") or any(one in data for one in UNEVEN):  # then line by line
+    if data.startswith((b" ", b"\n")) or any(one in data for one in UNEVEN):  # then line by line
         data = b"\n".join(b" ".join(line.split()) for line in data.split(b"\n") if line.strip())
     fields = pl.read_csv(
         HEADER + b"\n" + data, separator=" ", quote_char=None, infer_schema=False, truncate_ragged_lines=True
@@ -126,7 +126,7 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
 
 
 def _plain(path: Path) -> bytes:
-    """The bytes of a text file in UTF-8, plain or gzip, without a byte order mark."""
+    """The bytes of a text file in UTF-8, plain or gzip, without byte order marks."""
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
@@ -138,7 +138,7 @@ def _plain(path: Path) -> bytes:
     except UnicodeDecodeError as error:
         number = data[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from error
-    return data.removeprefix(BYTE_ORDER_MARK)
+    return b"\n".join(map(without_marks, data.split(b"\n"))) if BYTE_ORDER_MARK in data else data
 
 
 def _lines(

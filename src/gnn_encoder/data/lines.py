@@ -13,8 +13,8 @@ import ijson
 import polars as pl
 
 from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.core.marks import BYTE_ORDER_MARK, without_marks
 from gnn_encoder.core.records import open_parquet, undamaged
-from gnn_encoder.core.runs import BYTE_ORDER_MARK
 from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked
 
@@ -38,7 +38,7 @@ def _raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
     with open_binary(path) as file:
         try:
             for number, line in enumerate(file, start=1):
-                line = (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
+                line = without_marks(line).rstrip(b"\r\n")
                 if line:
                     yield Place(path, f"line {number}"), line
         except DAMAGED_GZIP as error:
