@@ -120,10 +120,14 @@ def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path]
         ("Cafe\u0301", ["café"]),
         ("İstanbul", ["istanbul"]),
         ("ＡＢＣ １２", ["abc", "12"]),
-        ("co\u00adoperate", ["cooperate"]),
+        ("co\u00adope\u200erate", ["cooperate"]),
+        ("red\u200bäpple", ["red", "äpple"]),
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
         ("2023年北京", ["2023", "年北", "北京"]),
+        ("ꦲꦏꦱ", ["ꦲꦏ", "ꦏꦱ"]),
+        ("ꀀꀁ ㄅㄆㄇ", ["ꀀꀁ", "ㄅㄆ", "ㄆㄇ"]),
         ("ไทย", ["ไท", "ทย"]),
+        ("ไท\u200bไทย", ["ไท", "ไท", "ทย"]),
         ("ที่นี่", ["ที่นี่"]),
         ("カード", ["カー", "ード"]),
         ("京", ["京"]),
@@ -131,6 +135,15 @@ def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path]
 )
 def test_words_of_any_script(text: str, expected: list[str]) -> None:
     assert word_tokenizer("english", None).splitter(text) == expected
+
+
+def test_a_query_of_one_character_in_a_script_without_spaces(tmp_path: Path) -> None:
+    texts = [("", "我喜欢喝茶"), ("", "他喜欢咖啡"), ("", "ที่นี่ดี")]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), SECTION)
+    rows, scores = index.search(["茶?", "喜", "นี่", "喝茶", "茶喜", "茶 tea"], 2)
+    assert rows[:4].tolist() == [[0, -1], [0, 1], [2, -1], [0, -1]]
+    assert scores[0, 0] == scores[3, 0], "it is in one pair"
+    assert (rows[4:] == -1).all(), "a longer query asks for its own words alone"
 
 
 def test_stop_words_and_stems_of_a_language(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """The words of a text in any script: what BM25 counts, and what a passage shares with a query.
 
-Texts are brought to one form: compatibility characters as their plain ones (NFKC), without case, without soft hyphens.
-A word is two or more letters or digits with their marks, such as the vowels of Hindi. Scripts without spaces between
-words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) are cut into pairs of characters that stand side by side.
+Texts are brought to one form: compatibility characters as their plain ones (NFKC), without case, without soft hyphens,
+joiners and marks of direction. A word is two or more letters or digits with their marks, such as the vowels of Hindi.
+Scripts without spaces between words, such as Chinese and Thai, are cut into pairs of characters that stand side by
+side; a character that stands alone is a word.
 """
 
 import re
@@ -11,10 +12,14 @@ import unicodedata
 import regex
 
 PLAIN = re.compile(r"\w\w+")
-UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+UNSPACED = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Bopomofo}\p{Yi}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+    r"\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}\p{Javanese}\p{Balinese}"
+)
 ANY = regex.compile(rf"(?V1)[{UNSPACED}]+|[[\w\p{{M}}]--[{UNSPACED}]]{{2,}}")
 WITHOUT_SPACES = regex.compile(rf"[{UNSPACED}]")
-INVISIBLE = regex.compile(r"[\u00AD\u200B-\u200D\u2060\uFEFF]")  # soft hyphens, joiners
+CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")  # with its marks
+INVISIBLE = regex.compile(r"[\u00AD\u200C-\u200F\u2060\uFEFF]")  # inside words; the zero width space is between them
 
 
 def words(text: str) -> list[str]:

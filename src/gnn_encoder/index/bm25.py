@@ -27,7 +27,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
-from gnn_encoder.core.words import words
+from gnn_encoder.core.words import CHARACTER, words
 from gnn_encoder.index.keys import least, of_scores, unpack
 from gnn_encoder.index.params import BM25, Stemmer, StopWords
 
@@ -120,7 +120,7 @@ class BM25Index:
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
-        asked = list(self.tokenizer.streaming_tokenize(texts, update_vocab=False, allow_empty=False))
+        asked = [self._asked(text) for text in texts]
         threads = max(1, min(os.cpu_count() or 1, len(asked) // FEWEST))
         bar = tqdm(total=len(texts), desc="bm25: search", unit=" queries", delay=2)
 
@@ -134,6 +134,13 @@ class BM25Index:
         with bar, ThreadPoolExecutor(threads) as pool:  # NumPy lets other threads run while it works on whole lists
             list(pool.map(search_some, range(threads)))
         return passages, scores
+
+    def _asked(self, text: str) -> list[int]:
+        """Numbers of a query's words. One character of a script without spaces asks for all words that hold it."""
+        asked, known = self.tokenizer.splitter(text), self.tokenizer.word_to_id
+        if len(asked) == 1 and CHARACTER.fullmatch(asked[0]):
+            return [number for word, number in known.items() if asked[0] in word]
+        return [known[word] for word in asked if word in known]
 
     def _best(
         self, ids: list[int], depth: int, room: NDArray[np.float32]
