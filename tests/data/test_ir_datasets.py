@@ -1,7 +1,7 @@
 """ir_datasets by name: data sets of local files registered under names of their own, so that nothing is fetched."""
 
 import builtins
-import logging
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,8 +38,14 @@ def register(tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Registers NAME/train and NAME/test for the time of a test."""
     names: list[str] = []
 
-    def add(name: str, docs: str = DOCS, articles: BaseDocs | None = None, qrels: dict[str, str] = QRELS) -> None:
-        for split, text in QUERIES.items():
+    def add(
+        name: str,
+        docs: str = DOCS,
+        articles: BaseDocs | None = None,
+        queries: dict[str, str] = QUERIES,
+        qrels: dict[str, str] = QRELS,
+    ) -> None:
+        for split, text in queries.items():
             parts = {"docs": docs, "queries": text, "qrels": qrels[split]}
             paths = {part: tmp_path / f"{name}-{split}-{part}" for part in parts}
             for part, content in parts.items():
@@ -84,14 +90,18 @@ def test_titles(register: Callable[..., None], prepared: Prepared, rows: Rows) -
     assert rows(target / "passages.parquet") == [("d1", "Ash", "It has black buds."), ("d2", "", "Yew")]
 
 
-def test_judged_documents_that_are_not_there_are_left_out(
-    register: Callable[..., None], prepared: Prepared, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    register("lost", qrels=QRELS | {"test": "q3 0 d9 2\nq3 0 d1 1\nq3 0 d8 0\n"})
+def test_what_a_user_cannot_mend_is_left_out(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
+    """d8 and d9 are not there, nor is q9, and q4 has no text; of two grades of a pair the first one counts."""
+    judged = "q3 0 d9 2\nq3 0 d1 1\nq3 0 d8 0\nq9 0 d1 1\nq3 0 d1 2\nq4 0 d1 1\n"
+    register("lost", queries=QUERIES | {"test": QUERIES["test"] + "q4\t \n"}, qrels=QRELS | {"test": judged})
     target = prepared(source="ir_datasets", name="lost")
     assert rows(target / "qrels" / "test.parquet") == [("q3", "d1", 1)]
-    assert "test: 2 judgements of passages that are not in the corpus are left out" in caplog.text
+    assert json.loads((target / "statistics.json").read_text())["left_out_or_replaced"] == {
+        "empty_queries": 1,
+        "judgements_of_unknown_passages": 2,
+        "judgements_of_unknown_queries": 2,
+        "judgements_that_differ_from_an_earlier_one": 1,
+    }
 
 
 @pytest.mark.parametrize(

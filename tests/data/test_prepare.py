@@ -193,23 +193,34 @@ def cut_one_query(folder: Path) -> None:
 
 
 def test_passages_without_a_text(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """p8 has neither text nor title, and takes its judgement with it; the title of p9 is its text."""
+    """p8 has neither text nor title, and takes its judgement with it; the titles of the others are their texts."""
     caplog.set_level(logging.INFO)
-    more = [{"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "A title", "text": ""}]
+    more: list[dict[str, object]] = [
+        {"_id": "p8", "title": "", "text": " "},
+        {"_id": "p9", "title": "A title", "text": ""},
+        {"_id": "p10", "title": "Null", "text": None},
+        {"_id": "p11", "title": "No key"},
+    ]
     write_jsonl(beir / "corpus.jsonl", [*CORPUS, *more])
     (beir / "qrels" / "train.tsv").write_text(HEADER + QRELS_ROWS["train"] + "q1\tp8\t1\nq1\tp9\t1\n")
     target = run(beir, tmp_path / "out")
-    assert rows(target / "passages.parquet")[3:] == [("p9", "", "A title")]
+    assert rows(target / "passages.parquet")[3:] == [("p9", "", "A title"), ("p10", "", "Null"), ("p11", "", "No key")]
     assert rows(target / "qrels" / "train.parquet")[4:] == [("q1", "p9", 1)]
     statistics = json.loads((target / "statistics.json").read_text())
-    assert statistics["left_out"] == {"empty_passages": 1, "judgements_of_empty_passages": 1}
-    assert "1 passages have a title alone, which is read as their text" in caplog.text
+    assert statistics["left_out_or_replaced"] == {
+        "empty_passages": 1,
+        "judgements_of_empty_passages": 1,
+        "texts_replaced_by_titles": 3,
+    }
+    told = "1 empty passages, 1 judgements of empty passages, 3 texts replaced by titles"
+    assert f"left_out_or_replaced: {told}" in caplog.text
 
 
 BAD = {
     "duplicate passage": (
-        append("corpus.jsonl", '{"_id": "p2", "text": "again"}\n'),
-        "corpus.jsonl, line 4, passage id: 'p2' is also the id in line 2; give each row its own",
+        append("corpus.jsonl", 2 * '{"_id": "p2", "text": "again"}\n' + '{"_id": "p1", "text": "too"}\n'),
+        "corpus.jsonl, line 4, passage id: 'p2' is also the id in line 2; give each row its own (2 more: line 5, "
+        "passage id: 'p2' is also the id in line 2; line 6, passage id: 'p1' is also the id in line 1)",
     ),
     "duplicate query": (
         append("queries.jsonl", '{"_id": "q4", "text": "again"}\n'),
@@ -224,7 +235,7 @@ BAD = {
         "corpus.jsonl, line 4, _id: missing; give every row an id of its own",
     ),
     "no text": (
-        append("corpus.jsonl", '{"_id": "p4", "title": "t"}\n'),
+        append("corpus.jsonl", '{"_id": "p4", "title": " "}\n'),
         "corpus.jsonl, line 4, text: missing; add it or remove the row",
     ),
     "empty query": (
@@ -238,6 +249,11 @@ BAD = {
     "unknown query": (
         append("qrels/test.tsv", "q9\tp1\t1\n"),
         "test.tsv, line 3: query 'q9' is not among the queries; add it or remove the judgement",
+    ),
+    "all wrong judgements of a file": (
+        append("qrels/train.tsv", "q9\tp1\t1\nq1\tp1\t1\nq1\tp9\t1\nq2\tp1\t1\n"),
+        "train.tsv, line 7: query 'q9' is not among the queries; add it or remove the judgement (2 more: line 8: query "
+        "'q1' and passage 'p1' are judged twice, differently; line 9: passage 'p9' is not in the corpus)",
     ),
     "unknown query after a judgement given twice": (
         append("qrels/test.tsv", "q1\tp1\t1\nq1\tp1\t1\nq9\tp1\t1\n"),

@@ -73,7 +73,7 @@ def test_equal_queries_are_one_and_their_counts_are_added_up(tables: Tables, tmp
     assert found["qrels/train"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 1)]
     assert found["counts"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 5)]
     assert found["qrels/dev"] == [(ASH, "p1", 1), (ASH, "p3", 1)]
-    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out_or_replaced"]
     assert left_out == {"rows_of_unknown_passages": 2, "rows_without_a_word": 1, "pairs_below_min_count": 1}
 
 
@@ -83,7 +83,7 @@ def test_a_floor_for_counts(folder: Path, tables: Tables, tmp_path: Path) -> Non
     assert found["qrels/train"] == [(YEW, "p2", 1)] and found["counts"] == [(YEW, "p2", 5)]
     assert found["qrels/dev"] == [(ASH, "p3", 1)]
     assert found["qrels/test"] == [(stable_hash("lime"), "p2", 1)]
-    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out_or_replaced"]
     assert left_out["pairs_below_min_count"] == 5  # yew p1, ash p1, oars, oak tree, bud
 
 
@@ -153,7 +153,7 @@ def test_a_split_by_time(form: str, folder: Path, tables: Tables, tmp_path: Path
     counts = {"a": 2, "b": 1, "c": 1, "d": 1}
     assert sorted(found["counts"]) == sorted((stable_hash(text), "p1", n) for text, n in counts.items())
     assert sorted(found["qrels/dev"]) == sorted([(stable_hash("e"), "p1", 1), (stable_hash("h"), "p2", 1)])
-    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out"]
+    left_out = json.loads((tmp_path / "out" / "statistics.json").read_text())["left_out_or_replaced"]
     assert left_out == {"pairs_logged_after_their_split": 2}
 
 

@@ -68,7 +68,8 @@ def test_tables(folder: Path, prepared: Prepared, rows: Rows) -> None:
     assert rows(target / "queries" / "test.parquet") == [("q5", "Of what are oars?", []), ("q6", "Is yew safe?", [])]
     assert rows(target / "qrels" / "test.parquet") == [("q5", ash, 1), ("q6", yew, 1)]
     assert rows(target / "counts.parquet") == []
-    assert json.loads((target / "statistics.json").read_text())["left_out"] == {"questions_without_an_answer": 2}
+    statistics = json.loads((target / "statistics.json").read_text())
+    assert statistics["left_out_or_replaced"] == {"questions_without_an_answer": 2}
 
 
 def test_dev_and_gzip(folder: Path, prepared: Prepared, rows: Rows, pack: Callable[[Path], None]) -> None:

@@ -89,7 +89,7 @@ def check(tiny_params: Params) -> Check:
         if isinstance(told(lambda: prepare(data, source, folder, seed=1)), UserError):
             return
         statistics = json.loads((folder / "statistics.json").read_text())
-        assert surveyed.dropped == statistics.get("left_out", {})
+        assert surveyed.dropped == statistics.get("left_out_or_replaced", {})
         passages = sum(1 for _ in source.passages())
         assert statistics["passages"]["passages"] == passages == surveyed.passages.count
         for split, read in source.judgements.items():

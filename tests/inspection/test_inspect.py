@@ -101,7 +101,7 @@ def test_a_log_whose_texts_are_cut(inspect: Callable[..., tuple[int, str, str]],
     lines = out.splitlines()
     assert code == 0
     assert "  cut into passages of at most 4 words, of which up to 0 are of the passage before" in lines
-    assert "  left out: 1 rows of unknown passages, 1 rows without a word" in lines
+    assert "  left out or replaced: 1 rows of unknown passages, 1 rows without a word" in lines
     assert "passages: 2, 0 with a title" in lines
     assert "  example p1#0: Ash is a tree." in lines
 

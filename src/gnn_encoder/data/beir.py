@@ -33,14 +33,14 @@ def open_beir(folder: Path) -> Source:
 
 
 def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
-    """The passages of a corpus.jsonl; a title may be missing, null or empty, and a text may be empty."""
+    """The passages of a corpus.jsonl; a title may be missing, null or empty, and so may the text beside a title."""
     return read_json_lines(path, _passage)
 
 
 def _passage(place: Place, row: dict[str, Any]) -> Passage:
-    pid, title = check_id(place, "_id", row.get("_id")), row.get("title")
+    pid, title, text = check_id(place, "_id", row.get("_id")), row.get("title"), row.get("text")
     title = "" if title is None else check_string(place, "title", title)
-    return Passage(pid, title, check_given(place, "text", row.get("text")))
+    return Passage(pid, title, "" if text is None and title.strip() else check_given(place, "text", text))
 
 
 def _queries(path: Path) -> Iterator[tuple[Place, Query]]:

@@ -11,9 +11,8 @@ from typing import Any
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
-from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_id, check_string, check_text
+from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_id, check_string
 
-REQUIREMENT = "gnn-encoder[ir_datasets]"
 PARTS = ("docs", "queries", "qrels")
 
 
@@ -23,12 +22,14 @@ def open_ir_datasets(names: dict[str, str]) -> Source:
     It names no files: ir_datasets keeps and checks them, so that a data set's name stands for its content.
     """
     sets = {split: (Path(name), _load(split, name)) for split, name in names.items()}
+    empty = set[Place]()
     return Source(
         files=[],
         passages=partial(_passages, *sets["train"]),
-        queries={split: partial(_queries, *found) for split, found in sets.items()},
+        queries={split: partial(_queries, *found, empty) for split, found in sets.items()},
         judgements={split: partial(_judgements, *found) for split, found in sets.items()},
-        absent=True,
+        dropped=lambda: {"empty_queries": len(empty)} if empty else {},
+        foreign=True,
     )
 
 
@@ -53,10 +54,15 @@ def _passages(name: Path, found: Any) -> Iterator[tuple[Place, Passage]]:
         yield place, Passage(pid, title, check_string(place, "text", text or ""))
 
 
-def _queries(name: Path, found: Any) -> Iterator[tuple[Place, Query]]:
+def _queries(name: Path, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
+    """The queries of a split; those without a text are added to `empty` instead."""
     for number, query in enumerate(found.queries_iter()):
         place = Place(name, f"query {number}")
-        yield place, Query(check_id(place, "query_id", query.query_id), check_text(place, "text", query.default_text()))
+        text = check_string(place, "text", query.default_text() or "")
+        if text.strip():
+            yield place, Query(check_id(place, "query_id", query.query_id), text)
+        else:
+            empty.add(place)
 
 
 def _judgements(name: Path, found: Any) -> Iterator[tuple[Place, Judgement]]:
@@ -70,9 +76,8 @@ def _package() -> Any:
     try:
         import ir_datasets
     except ImportError as error:
-        raise UserError(
-            f"data.source: ir_datasets needs a package that is not here; run `pip install {REQUIREMENT!r}`"
-        ) from error
+        cure = "run `pip install 'gnn-encoder[ir_datasets]'`"
+        raise UserError(f"data.source: ir_datasets needs a package that is not here; {cure}") from error
     return ir_datasets
 
 

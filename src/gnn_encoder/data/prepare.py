@@ -1,6 +1,7 @@
 """Turns a source into the tables of passages, queries and qrels: checked, with the splits cut and sampled."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +19,28 @@ from gnn_encoder.data.identical import write_identical
 from gnn_encoder.data.lines import as_it_is, read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
-from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, check_unique, checked, nth
+from gnn_encoder.data.rows import (
+    Judgements,
+    Queries,
+    Source,
+    check_text,
+    check_unique,
+    checked,
+    refuse,
+)
 
 log = logging.getLogger(__name__)
 
 # Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
 TEXTS = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
+FAULTS = {
+    "judgements_of_unknown_passages": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
+    "judgements_of_unknown_queries": "query {0.qid!r} is not among the queries; add it or remove the judgement",
+    "judgements_that_differ_from_an_earlier_one": (
+        "query {0.qid!r} and passage {0.pid!r} are judged twice, differently; keep one judgement"
+    ),
+}
 JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
 
 
@@ -49,8 +65,9 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     pids = _write_passages(source, folder / "passages.parquet")
     read = {reader: read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
     texts = {split: read[reader] for split, reader in source.queries.items()}
+    left_out = Counter[str]()
     judged = {
-        split: _checked(split, reader, pids, texts[split]["qid"], absent=source.absent)
+        split: _checked(split, reader, pids, texts[split]["qid"], left_out if source.foreign else None)
         for split, reader in source.judgements.items()
     }
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
@@ -74,8 +91,8 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     for name, same in write_identical(folder, folder / "identical").items():
         if any(same.values()):
             statistics[name] |= same
-    if dropped := source.dropped():
-        statistics["left_out"] = dict(dropped)
+    if dropped := source.dropped() | left_out:
+        statistics["left_out_or_replaced"] = dict(dropped)
     write_json(folder / "statistics.json", statistics)
     for name, values in statistics.items():
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
@@ -150,36 +167,30 @@ def _write_passages(source: Source, path: Path) -> pl.Series:
     return pids
 
 
-def _checked(split: str, reader: Judgements, pids: pl.Series, qids: pl.Series, *, absent: bool) -> pl.DataFrame:
-    """The judgements of a split, each once, after a check that ids exist and that no pair has two grades.
+def _checked(
+    split: str, reader: Judgements, pids: pl.Series, qids: pl.Series, left_out: Counter[str] | None
+) -> pl.DataFrame:
+    """The judgements of a split, each once, without the wrong ones: `left_out` counts these; where it is None, refuse.
 
-    Args:
-        absent: whether judgements of passages that are not there are left out.
+    A judgement is wrong if an id is unknown, or if an earlier one of its pair has another grade.
     """
     table = read_judgements(split, reader).with_row_index()
-    if absent:
-        there = pl.col("pid").is_in(pids.implode())
-        if lost := len(table) - len(table := table.filter(there)):
-            log.info("%s: %d judgements of passages that are not in the corpus are left out", split, lost)
-    cures = {
-        "pid": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
-        "qid": "query {0.qid!r} is not among the queries; add it or remove the judgement",
-        "grade": "query {0.qid!r} and passage {0.pid!r} are judged twice, differently; keep one judgement",
-    }
     once = table.unique(JUDGED.names(), keep="first", maintain_order=True)  # official files repeat some
-    wrong = {
-        "pid": table.filter(~pl.col("pid").is_in(pids.implode())),
-        "qid": table.filter(~pl.col("qid").is_in(qids.implode())),
-        "grade": once.filter(~pl.struct("qid", "pid").is_first_distinct()),
-    }
-    for name, rows in wrong.items():
-        if len(rows):
-            place, judgement = nth(reader(), rows["index"][0])
-            more = f" ({len(rows) - 1} more judgements like it)" if len(rows) > 1 else ""
-            raise UserError(f"{place}: {cures[name].format(judgement)}{more}")
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
-    return once.drop("index")
+    wrong = (
+        ~pl.col("pid").is_in(pids.implode()),
+        ~pl.col("qid").is_in(qids.implode()),
+        ~pl.struct("qid", "pid").is_first_distinct(),
+    )
+    fault = pl.coalesce(pl.when(one).then(pl.lit(name)) for one, name in zip(wrong, FAULTS, strict=True))
+    once = once.with_columns(fault=fault)
+    found = once.drop_nulls("fault")
+    if left_out is None and len(found):
+        refuse(reader, {index: FAULTS[name] for index, name in found.select("index", "fault").iter_rows()})
+    elif left_out is not None:
+        left_out.update(found["fault"])
+    return once.filter(pl.col("fault").is_null()).drop("index", "fault")
 
 
 def _usable(split: str, qids: pl.Series, judged: pl.DataFrame | None) -> pl.Series:

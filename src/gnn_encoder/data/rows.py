@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -77,8 +76,8 @@ class Source:
     passages: Passages
     queries: Mapping[str, Queries]  # by split, perhaps with others: those without a judgement or answers are left out
     judgements: Mapping[str, Judgements]  # by split; a split that is judged by answers has none
-    dropped: Callable[[], dict[str, int]] = dict  # what is left out on purpose, and how often
-    absent: bool = False  # whether judged passages may be missing, which in a user's own data is a mistake
+    dropped: Callable[[], dict[str, int]] = dict  # what is left out or replaced on purpose, and how often
+    foreign: bool = False  # whether the user cannot mend it: what is wrong with its judgements is left out
 
 
 def checked(rows: Iterable[tuple[Place, Given]], check: Callable[[Place, Given], Row]) -> Iterator[tuple[Place, Row]]:
@@ -156,19 +155,35 @@ def check_objects(place: Place, column: str, value: object) -> list[dict[str, An
     return value
 
 
-def check_unique(ids: pl.Series, rows: Callable[[], Iterator[tuple[Place, Any]]], column: str) -> None:
-    """Check that the ids of all rows differ; `rows` reads them once more, to tell the places of two equal ones."""
-    again = (~ids.is_first_distinct()).arg_true()
-    if len(again):
-        more = f" ({len(again) - 1} more ids are repeated)" if len(again) > 1 else ""
-        key, first = ids[again[0]], ids.index_of(ids[again[0]])
-        (one, _), (other, _) = nth(rows(), first or 0), nth(rows(), again[0])
-        raise UserError(f"{other}, {column}: {key!r} is also the id in {one.row}; give each row its own{more}")
+def check_unique(ids: pl.Series, rows: Callable[[], Iterator[tuple[Place, tuple[Any, ...]]]], column: str) -> None:
+    """Check that the ids of all rows, their first fields, differ; `rows` are read once more, to tell the places."""
+    repeated, first = set(ids.filter(~ids.is_first_distinct())), dict[str, str]()
+
+    def check(place: Place, row: tuple[Any, ...]) -> None:
+        if row[0] in first:
+            rule = f"{row[0]!r} is also the id in {first[row[0]]}"
+            raise UserError(f"{place}, {column}: {rule}; give each row its own")
+        if row[0] in repeated:
+            first[row[0]] = place.row
+
+    if repeated:
+        _exhaust(checked(rows(), check))
 
 
-def nth(rows: Iterator[tuple[Place, Any]], row: int) -> tuple[Place, Any]:
-    """One of the rows, counted from 0, to tell its place."""
-    return next(islice(rows, row, None))
+def refuse(rows: Callable[[], Iterator[tuple[Place, Any]]], wrong: Mapping[int, str]) -> None:
+    """Tell the faults of some rows, counted from 0, as `checked` does; a fault is a format with the row as field 0."""
+
+    def check(place: Place, numbered: tuple[int, Any]) -> None:
+        number, row = numbered
+        if number in wrong:
+            raise UserError(f"{place}: {wrong[number].format(row)}")
+
+    _exhaust(checked(((place, (number, row)) for number, (place, row) in enumerate(rows())), check))
+
+
+def _exhaust(rows: Iterable[Any]) -> None:
+    for _ in rows:
+        pass
 
 
 def stable_hash(text: str) -> str:

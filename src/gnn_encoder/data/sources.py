@@ -1,6 +1,5 @@
 """The choice of the reader for `data.source`, and what is left out whatever the source."""
 
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,8 +17,6 @@ from gnn_encoder.data.query_log import open_log
 from gnn_encoder.data.rows import Judgement, Passage, Place, Source
 from gnn_encoder.data.squad import open_squad
 
-log = logging.getLogger(__name__)
-
 
 def open_source(data: Data) -> Source:
     """The source that `data` names, without empty passages; with `data.passages` texts are cut into passages."""
@@ -33,9 +30,10 @@ def leave_out_empty(source: Source) -> Source:
     The judgements of what is left out are too, in a reading that comes after one of the passages. Memory: the ids of
     the empty passages.
     """
-    empty, judged = set[str](), set[tuple[str, str, str]]()
+    empty, judged, titles = set[str](), set[tuple[str, str, str]](), 0
 
     def passages() -> Iterator[tuple[Place, Passage]]:
+        nonlocal titles
         titles = 0
         for place, passage in source.passages():
             if (found := passage.with_text()) is None:
@@ -43,8 +41,6 @@ def leave_out_empty(source: Source) -> Source:
             else:
                 titles += found is not passage
                 yield place, found
-        if titles:
-            log.info("%d passages have a title alone, which is read as their text", titles)
 
     def judgements(split: str) -> Iterator[tuple[Place, Judgement]]:
         for place, judgement in source.judgements[split]():
@@ -54,7 +50,11 @@ def leave_out_empty(source: Source) -> Source:
                 yield place, judgement
 
     def dropped() -> dict[str, int]:
-        found = {"empty_passages": len(empty), "judgements_of_empty_passages": len(judged)}
+        found = {
+            "empty_passages": len(empty),
+            "judgements_of_empty_passages": len(judged),
+            "texts_replaced_by_titles": titles,
+        }
         return source.dropped() | {name: count for name, count in found.items() if count}
 
     of_splits = {split: partial(judgements, split) for split in source.judgements}

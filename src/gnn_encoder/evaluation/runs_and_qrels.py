@@ -14,7 +14,7 @@ from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table, read_
 from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.data.lines import read_judged
 from gnn_encoder.data.prepare import read_judgements
-from gnn_encoder.data.rows import nth
+from gnn_encoder.data.rows import refuse
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
@@ -36,9 +36,8 @@ def read_qrels(path: Path) -> pl.DataFrame:
     table = read_judgements(path.name, partial(read_judged, path)).drop("count")
     again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
     if len(again):
-        place, judgement = nth(read_judged(path), again[0])
-        pair = f"query {judgement.qid!r} and passage {judgement.pid!r}"
-        raise UserError(f"{place}: {pair} were judged before; keep one line")
+        fault = "query {0.qid!r} and passage {0.pid!r} were judged before; keep one line"
+        refuse(partial(read_judged, path), dict.fromkeys(again, fault))
     return table
 
 

@@ -56,7 +56,7 @@ class Survey:
 
     passages: PassageSurvey
     splits: dict[str, SplitSurvey]
-    dropped: dict[str, int]  # what the source leaves out -> how often
+    dropped: dict[str, int]  # what the source leaves out or replaces -> how often
     own: int  # queries that are passages themselves, which are not judged relevant for them
 
 

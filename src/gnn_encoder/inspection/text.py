@@ -22,7 +22,7 @@ def render(params: Params, source: Source, found: Survey) -> Iterator[str]:
         words, overlap = data.passages.words, data.passages.overlap
         yield f"{INDENT}cut into passages of at most {words} words, of which up to {overlap} are of the passage before"
     if found.dropped:
-        yield f"{INDENT}left out: {named_counts(found.dropped)}"
+        yield f"{INDENT}left out or replaced: {named_counts(found.dropped)}"
     yield ""
     yield from _trained_with(data, {name: split.queries for name, split in found.splits.items()})
     yield ""

@@ -125,7 +125,7 @@ def summary(of: Plan) -> Iterator[str]:
     yield f"{facts.passages:,} passages; {queries}"
     yield f"the main branch will take about {of.minutes:.1f} min here, {few:.0f} to {many:.0f} ({of.machine.name})"
     if facts.dropped:
-        yield f"  left out: {named_counts(facts.dropped)}"
+        yield f"  left out or replaced: {named_counts(facts.dropped)}"
     slow = sorted(of.stages.items(), key=lambda stage: -stage[1])[:3]
     yield f"  longest: {', '.join(f'{name} {seconds(took)}' for name, took in slow)}"
 

@@ -26,7 +26,7 @@ class Facts:
     unlabelled: int = 0  # queries whose labels are hidden, and the user's own without labels
     copies: int = 0  # passages with title and text of an earlier one
     own: int = 0  # queries that are passages themselves
-    dropped: Mapping[str, int] = field(default_factory=dict)  # what the source leaves out -> how often
+    dropped: Mapping[str, int] = field(default_factory=dict)  # what the source leaves out or replaces -> how often
 
     @classmethod
     def of(cls, found: Survey, data: Data, hidden_fraction: float) -> Self:
