@@ -149,4 +149,4 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch, refused: Callable[..., N
         return real(name, *arguments, **keys)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    refused("run `pip install 'gnn-encoder[ir_datasets]'`", source="ir_datasets", name="beir/scifact")
+    refused("run `bash scripts/environment.sh ir_datasets`", source="ir_datasets", name="beir/scifact")

@@ -76,7 +76,7 @@ def _package() -> Any:
     try:
         import ir_datasets
     except ImportError as error:
-        cure = "run `pip install 'gnn-encoder[ir_datasets]'`"
+        cure = "run `bash scripts/environment.sh ir_datasets`"
         raise UserError(f"data.source: ir_datasets needs a package that is not here; {cure}") from error
     return ir_datasets
 
