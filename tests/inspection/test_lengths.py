@@ -40,7 +40,12 @@ def test_whole_is_the_shortest_length_that_reads_a_share_whole() -> None:
 
 def test_what_a_length_cuts_off() -> None:
     assert FIVE.longer(30) == pytest.approx(2 / 5)
-    assert FIVE.unread(30) == pytest.approx((10 + 20) / 150) and FIVE.unread(50) == 0
+    assert FIVE.unread(30) == pytest.approx((10 / 40 + 20 / 50) / 5) and FIVE.unread(50) == 0
+
+
+def test_the_longest_texts_that_hold_half_of_all_tokens() -> None:
+    assert FIVE.half() == 2  # 50 and 40 of 150
+    assert Lengths.of([200, 10, 20, 40, 30]).half() == 1
 
 
 def test_batches_are_padded_to_eight() -> None:

@@ -165,7 +165,7 @@ def test_plan_tells_the_time_of_each_stage() -> None:
     lines = out.splitlines()
     assert any(line.startswith("train_mgt@gnn_encoder ") and line.endswith(" s") for line in lines)
     assert any(line.startswith("total ") for line in lines)
-    assert "! passages are cut after 16 tokens: " in out and "\x1b" not in out
+    assert "of the passages are cut after 16 tokens, and " in out and "\x1b" not in out
 
 
 def test_some_steps_of_each_kind_are_run_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,12 @@ class Lengths:
         return float((self.counts > limit).mean())
 
     def unread(self, limit: int) -> float:
-        """Share of all tokens that come after the first `limit` of their text."""
-        return float(np.maximum(self.counts - limit, 0).sum() / self.counts.sum())
+        """Mean share of a text that comes after its first `limit` tokens; a few huge texts do not decide it."""
+        return float(np.maximum(1 - limit / self.counts, 0).mean())
+
+    def half(self) -> int:
+        """How many texts, the longest ones, hold half of all tokens."""
+        return int(np.searchsorted(self.counts[::-1].cumsum(), self.counts.sum() / 2)) + 1
 
     def mean(self, limit: int) -> float:
         """Mean padded tokens of a text in batches of similar lengths."""

@@ -94,6 +94,35 @@ def _out_of_memory(of: Plan) -> Iterator[str]:
             yield f"{name} {told}, and this machine has {size(memory)}: lower it"
 
 
+def _unread(of: Plan) -> Iterator[str]:
+    """Texts in a language that the base model does not know, and long ones."""
+    encoder, facts, longest = of.params.encoder, of.facts, of.machine.tokens
+    read, asked, limit = facts.passage_tokens, facts.query_tokens, encoder.passage_length
+    shares = {"passages": read.unknown, "queries": asked.unknown}
+    if told := [f"{share:.0%} of the {kind}' tokens" for kind, share in shares.items() if share > UNKNOWN]:
+        rule = f"{' and '.join(told)} are unknown to it, so that it cannot read this language"
+        yield f"{encoder.model}: {rule}; set encoder.model to a multilingual one, such as XLM-R or multilingual E5"
+    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
+    setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
+    cutting = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
+    if read.half() < LONG_TEXTS * len(read.counts):
+        few = f"{read.half():,} of {len(read.counts):,} passages, up to {read.counts[-1]:,} in one"
+        yield f"half of all tokens are in {few}: leave them out, or {cutting}"
+    if read.unread(limit) > CUT:
+        helps = limit < longest and read.unread(longest) <= CUT
+        yield _cut("passages", read, limit, f"raise encoder.passage_length, up to {longest}" if helps else cutting)
+    elif read.longer(longest) > LONG_TEXTS:
+        longer = f"{read.longer(longest):.0%} of the texts are longer than the {longest} tokens that the model reads"
+        yield f"{longer}: {cutting}"
+    if asked.unread(encoder.query_length) > CUT:
+        yield _cut("queries", asked, encoder.query_length, "raise encoder.query_length")
+
+
+def _cut(kind: str, tokens: Lengths, limit: int, cure: str) -> str:
+    longer = f"{tokens.longer(limit):.0%} of the {kind} are cut after {limit} tokens"
+    return f"{longer}, and {tokens.unread(limit):.0%} of one is not read on average: {cure}"
+
+
 def base_model(params: Encoder) -> list[str]:
     """Refuse a base model on this machine that cannot be trained, and tell how it is used; of one elsewhere nothing."""
     if not Path(resolve(params.model)).is_dir():
@@ -140,26 +169,8 @@ def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
         cure = "free some, or set mgt.edge_features to product, or cache_passages.dtype to float16"
         yield f"the main branch writes about {size(of.disk)}, and {size(free)} are free on the disk: {cure}"
     yield from _out_of_memory(of)
-    encoder, facts, longest = of.params.encoder, of.facts, of.machine.tokens
-    read, limit, asked = facts.passage_tokens, encoder.passage_length, facts.query_tokens.unread(encoder.query_length)
-    words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
-    setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
-    cutting = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
-    if read.unknown > UNKNOWN:
-        rule = f"{read.unknown:.0%} of the passages' tokens are unknown to it, so that it cannot read this language"
-        yield f"{encoder.model}: {rule}; set encoder.model to a multilingual one, such as XLM-R or multilingual E5"
-    if len(read.counts) > 1 and read.counts[-1] > read.counts[:-1].sum():
-        yield f"one passage has {read.counts[-1]:,} tokens, more than all others together: leave it out, or {cutting}"
-        read = Lengths(read.counts[:-1])
-    if read.unread(limit) > CUT:
-        cure = f"raise encoder.passage_length, up to {longest}" if limit < longest else cutting
-        yield f"passages are cut after {limit} tokens: {read.unread(limit):.0%} of the text is never read; {cure}"
-    elif read.longer(longest) > LONG_TEXTS:
-        longer = f"{read.longer(longest):.0%} of the texts are longer than the {longest} tokens that the model reads"
-        yield f"{longer}: {cutting}"
-    if asked > CUT:
-        told = f"{asked:.0%} is never read; raise encoder.query_length"
-        yield f"queries are cut after {encoder.query_length} tokens: {told}"
+    yield from _unread(of)
+    facts = of.facts
     if facts.copies:
         rule = "no copy is a negative of a query for which another is relevant, but each fills a rank"
         yield f"{facts.copies:,} passages are exact copies of another: {rule}; keep one of each"
