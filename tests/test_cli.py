@@ -104,7 +104,7 @@ def test_json(root: Path) -> None:
 
 def test_a_query_that_is_not_read_whole(root: Path) -> None:
     _, _, err = call("search", "life " * 30)
-    assert "the query is longer than the encoder reads" in err
+    assert "the query is longer than encoder.query_length: the encoder does not read its end" in err
     assert json.loads(call("search", "life " * 30, "--json")[1])["truncated"]
 
 
@@ -219,6 +219,17 @@ def test_mistakes_in_one_line(root: Path, arguments: list[str], message: str) ->
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}") and err.count("\n") == 1
+
+
+def test_values_that_cannot_be_taken_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "access", lambda *arguments: False)  # a superuser may read every file
+    for arguments, name, rule in (
+        (("init", "--data", "beir", "--path", str(tmp_path)), "'--path'", f"ath '{tmp_path}' is not readable"),
+        (("search", "x", "--top", "0"), "'--top' / '-k'", " 1"),
+    ):
+        code, out, err = call(*arguments)
+        assert (code, out) == (2, "") and err.startswith(f"error: Invalid value for {name}: ")
+        assert err.endswith(f"{rule}; give another one; `gnn-encoder {arguments[0]} --help` says which\n")
 
 
 @pytest.mark.parametrize("pids", [["p0", "p1"], ["p0", "p2", "p1"]])

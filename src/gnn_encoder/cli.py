@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,8 +29,24 @@ from gnn_encoder.searcher import Answer, Searcher
 if TYPE_CHECKING:
     from gnn_encoder.pipeline.params import Params
 
+
+class Commands(typer.core.TyperGroup):
+    """Commands of which a value that cannot be taken is told as all mistakes are, in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            command = error.ctx.command_path if error.ctx else "gnn-encoder"
+            cure = f"give another one; `{command} --help` says which"
+            with report_errors():
+                raise UserError(f"{error.format_message().rstrip('.')}; {cure}") from error
+
+
 app = typer.Typer(
     name="gnn-encoder",
+    cls=Commands,
     help="Query-informed dense passage retrieval. Run in the project's root (`inform`: anywhere). `init`, `plan` and "
     "`inspect` come before `dvc repro`, the others after it.",
     no_args_is_help=True,
@@ -78,7 +94,7 @@ def search(
             found = searcher.answer([text], top)[0]
             milliseconds = 1000 * (time.perf_counter() - began)
             if found.truncated and not as_json:
-                _warn("the query is longer than the encoder reads (encoder.query_length): its end counts for nothing")
+                _warn("the query is longer than encoder.query_length: the encoder does not read its end")
             _print_answer(text, found, milliseconds, as_json=as_json, timed=interactive)
         _tell_other_data()
 

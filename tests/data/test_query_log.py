@@ -223,7 +223,7 @@ BAD = {
     "bad time": ("log.tsv", "query\tpid\ttime\nash\tp1\tMay\n", {"split": "time"}, "line 2, time: 'May' is no time"),
     "one time": (
         "log.tsv",
-        "query\tpid\ttime\nash\tp1\t1\nyew\tp2\t1\nbud\tp1\t1\n",
+        "query\tpid\ttime\nash\tp1\t1704103200\nyew\tp2\t1704103200\nbud\tp1\t1704103200\n",
         {"split": "time"},
         "log.tsv: none of 3 queries is in split train; log more, or change data.test_fraction or data.dev_fraction, or",
     ),
@@ -268,6 +268,12 @@ def test_files(folder: Path, refused: Callable[..., None]) -> None:
             "line 3, time: '1704103200000' is milliseconds, but line 2 has a date",
         ),
         (["1704103200", "1704103200000"], "line 3, time: '1704103200000' is milliseconds, but line 2 has seconds, '17"),
+        (
+            ["1704103200000000", "20240531", "1704103200", "nan"],
+            "line 2, time: '1704103200000000' is no Unix time of 1980 or later in (milli)seconds; write ISO 8601 such "
+            "as 2024-05-31T12:00:00, or Unix seconds (2 more: line 3, time: '20240531' is no Unix time of 1980 or "
+            "later in (milli)seconds; line 5, time: 'nan' is no Unix time of 1980 or later in (milli)seconds)",
+        ),
         (["1704103200.5", "", "2024-01-01"], "line 4, time: '2024-01-01' is a date and time, but line 2 has seconds"),
     ],
 )

@@ -33,6 +33,12 @@ def not_built(path: Path | str) -> UserError:
     return UserError(f"{path}: not built yet; {cure}")
 
 
+def check_file(path: Path) -> None:
+    """Refuse a file of the user's that is not there."""
+    if path.is_dir() or not path.exists():  # a pipe is no regular file, and can be read
+        raise UserError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}; correct its path")
+
+
 def shorten(value: object, limit: int = 60) -> str:
     """`value` as an error message shows it: quoted, on one line, at most about `limit` characters."""
     shown = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.core.errors import UserError, check_file, shorten
 from gnn_encoder.core.marks import BYTE_ORDER_MARK, without_marks
 from gnn_encoder.core.storage.tables import read_column
 
@@ -127,12 +127,11 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
 
 def _plain(path: Path) -> bytes:
     """The bytes of a text file in UTF-8, plain or gzip, without byte order marks."""
+    check_file(path)
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
         data.decode()
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file; correct its path") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
     except UnicodeDecodeError as error:

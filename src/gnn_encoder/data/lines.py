@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import ijson
 import polars as pl
 
-from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.core.errors import UserError, check_file, shorten
 from gnn_encoder.core.marks import BYTE_ORDER_MARK, without_marks
 from gnn_encoder.core.records import open_parquet, undamaged
 from gnn_encoder.core.storage.tables import ROW_GROUP
@@ -189,8 +189,7 @@ def require(folder: Path, *names: str) -> Path:
 
 def open_binary(path: Path) -> BinaryIO:
     """Open a plain or gzip file as a stream of its plain bytes."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; correct its path")
+    check_file(path)
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     return path.open("rb")

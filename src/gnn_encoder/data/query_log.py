@@ -4,7 +4,7 @@
     log.tsv, log.jsonl or log.parquet      columns query, pid and, if there, count and time; others are passed over
 
 The text files are plain or .gz. Columns go by the names in the header (JSON: the keys). A line without a count counts
-as 1. A time is ISO 8601 (UTC, if it names no zone) or Unix seconds or milliseconds.
+as 1. A time is ISO 8601 (UTC, if it names no zone) or Unix seconds or milliseconds, of 1980 or later.
 
 Queries that differ only in case, white space and punctuation are one query, written as it was most often; its id is a
 hash of what they have in common. The counts of a query and a passage are added up.
@@ -52,7 +52,10 @@ from gnn_encoder.data.rows import (
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count", "time")
 TIME = TypeAdapter(datetime)
-MILLISECONDS = 2e10  # from which pydantic takes a number for milliseconds; in seconds it is the year 2603
+# Unix seconds from 1980 to 2603, above which pydantic takes a number for milliseconds. A calendar date such as 20240531
+# is below, and microseconds are above the milliseconds of these years.
+FIRST, LAST = 315_532_800, 20_000_000_000
+CURE = "write ISO 8601 such as 2024-05-31T12:00:00, or Unix seconds"
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 # Signs that tell two queries apart stay: c# is not c, and 50% is not 50.
 PUNCTUATION = r"[\p{P}--[#%&@]]+"
@@ -192,9 +195,10 @@ def _rows(path: Path, *, timed: bool) -> Iterator[tuple[str, str, int, int, floa
     def logged(place: Place, row: dict[str, Any]) -> tuple[str, str, int, int, float | None]:
         nonlocal first
         if (time := row.get("time")) is not None:
-            first = first or (_form(time), place, time)
-            if _form(time) != first[0]:
-                told = f"{shorten(time)} is {_form(time)}, but {first[1].row} has {first[0]}, {shorten(first[2])}"
+            form = _form(place, time)
+            first = first or (form, place, time)
+            if form != first[0]:
+                told = f"{shorten(time)} is {form}, but {first[1].row} has {first[0]}, {shorten(first[2])}"
                 raise UserError(f"{place}, time: {told}; write all times of the log in one form")
         text, pid = row.get("query"), row.get("pid")
         if text is None:
@@ -231,7 +235,7 @@ def _count(place: Place, value: object) -> int:
     return count
 
 
-def _form(value: object) -> str:
+def _form(place: Place, value: object) -> str:
     """What a time is written as; numbers as `TIME` takes them."""
     try:
         number = float(value) if isinstance(value, str | int | float) else None
@@ -239,7 +243,10 @@ def _form(value: object) -> str:
         number = None
     if number is None:
         return "a date and time"
-    return "milliseconds" if abs(number) > MILLISECONDS else "seconds"
+    for form, scale in (("seconds", 1), ("milliseconds", 1000)):
+        if FIRST * scale <= number <= LAST * scale:
+            return form
+    raise UserError(f"{place}, time: {shorten(value)} is no Unix time of 1980 or later in (milli)seconds; {CURE}")
 
 
 def _time(place: Place, value: object) -> float:
@@ -247,6 +254,6 @@ def _time(place: Place, value: object) -> float:
     try:
         time = TIME.validate_python(value)
     except ValidationError as error:
-        cure = "write ISO 8601 such as 2024-05-31T12:00:00, or Unix seconds; or take data.split: hash"
+        cure = f"{CURE}; or take data.split: hash"
         raise UserError(f"{place}, time: {shorten(value)} is no time, which data.split: time needs; {cure}") from error
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, check_file
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table, read_table
 from gnn_encoder.core.runs import read_scored_run
 from gnn_encoder.data.lines import read_judged
@@ -32,6 +32,7 @@ def read_qrels(path: Path) -> pl.DataFrame:
         Columns qid, pid, grade; in the file's order.
     """
     if path.suffix == ".parquet":
+        check_file(path)
         return read_table(path, QRELS)
     table = read_judgements(path.name, partial(read_judged, path)).drop("count")
     again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
@@ -49,6 +50,7 @@ def by_qrels(path: Path) -> Judge:
 
 def by_answers(queries: Path, passages: Path) -> Judge:
     """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both."""
+    check_file(queries)
     open_table(queries, QUERIES)
     open_table(passages, PASSAGES)
     judgements = Judgements(queries=queries, qrels=queries, passages=passages)
