@@ -44,7 +44,7 @@ class Hit:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What was found for a query, best first; `truncated`: its end was not read, since it is too long."""
+    """What was found for a query, best first; `truncated`: the encoder did not read its end, since it is too long."""
 
     hits: list[Hit]
     truncated: bool

@@ -131,6 +131,14 @@ def test_errors_are_told(page: Any) -> None:
     expect(page.get_by_role("status")).to_contain_text("too many queries wait")
 
 
+def test_a_query_that_the_encoder_does_not_read_whole(page: Any) -> None:
+    status, told = page.get_by_role("status"), "The encoder does not read the end of the query"
+    search(page)
+    expect(status).not_to_contain_text(told)
+    search(page, f"{QUERY} " * 20)
+    expect(status).to_contain_text(told)
+
+
 def test_texts_cannot_become_markup(page: Any) -> None:
     text = "<img src=x onerror=alert(1)><script>alert(2)</script> 🦻 milk"
     answer = {"system": "gnn_encoder", "milliseconds": 1, "hits": [{"rank": 1, "score": 1, "pid": "<b>"}]}

@@ -51,7 +51,8 @@ class SearchRequest(BaseModel):
 class SearchAnswer(BaseModel):
     """The passages found, best first.
 
-    `milliseconds` passed from the request's arrival to its result; `truncated`: the query's end was not read.
+    `milliseconds` passed from the request's arrival to its result; `truncated`: the encoder did not read the query's
+    end.
     """
 
     system: str

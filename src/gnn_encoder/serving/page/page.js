@@ -42,7 +42,7 @@ async function search() {
     if (number !== latest) return;
     columns.replaceChildren(...found.map((one, place) => column(one, found[1 - place], place === 0, asked)));
     const times = found.map((one) => `${titleOf(one.system)} in ${one.milliseconds.toFixed(0)} ms`).join(", ");
-    status.textContent = found.some((one) => one.truncated) ? `${times}. The end of the query is not read: it is too long.` : times;
+    status.textContent = found.some((one) => one.truncated) ? `${times}. The encoder does not read the end of the query: it is too long.` : times;
   } catch (error) {
     if (number === latest) status.textContent = error.message;
   }
