@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 from gnn_encoder import cli
 from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.core.storage.fingerprint import seal
 from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.exporting import vectors as module
+from gnn_encoder.models.query_encoder import FILES
 from gnn_encoder.pipeline import project
 
 from ..small import make
@@ -76,6 +78,40 @@ def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: li
     write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
     code, out = export("--to", to, "out")
     assert code == 2 and "made of other passages than now" in out and not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("to", "artifact", "file"),
+    [
+        ("faiss", project.index("gnn_encoder"), "index.faiss"),
+        ("npy", project.embeddings("gnn_encoder"), "embeddings.npy"),
+        ("parquet", project.PREPARED, "passages.parquet"),
+        ("beir", project.PREPARED, "passages.parquet"),
+        ("onnx", project.gnn("gnn_encoder"), "encoder/dual_encoder.json"),
+        ("sentence-transformers", project.gnn("gnn_encoder"), "encoder/dual_encoder.json"),
+    ],
+)
+def test_a_damaged_artifact_is_not_exported(root: Path, to: str, artifact: Path, file: str) -> None:
+    (project.gnn("gnn_encoder") / "encoder").mkdir(parents=True)
+    for name in FILES:
+        (project.gnn("gnn_encoder") / "encoder" / name).write_text("of no meaning here")
+    seal(artifact)
+    content = bytearray((artifact / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (artifact / file).write_bytes(content)
+    code, out = export("--to", to, "out")
+    assert code == 2 and out.startswith(f"error: {artifact}: damaged: it does not hold what its stage wrote; make it")
+    assert out.count("\n") == 1 and not Path("out").exists()
+
+
+def test_what_delete_leaves_of_a_sealed_artifact_is_exported(root: Path) -> None:
+    for folder in (project.PREPARED, project.embeddings("gnn_encoder"), project.index("gnn_encoder")):
+        seal(folder)
+    assert CliRunner().invoke(cli.app, ["delete", "p3"]).exit_code == 0
+    for to in ("npy", "faiss"):
+        code, out = export("--to", to, to)
+        assert code == 0, out
+        assert Path(to, "ids.txt").read_text().split() == [f"p{i}" for i in range(N) if i != 3]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_table
+from gnn_encoder.core.storage.fingerprint import check_undamaged
 from gnn_encoder.core.storage.tables import count_rows, read_column
 from gnn_encoder.data.lines import QRELS_HEADER
 from gnn_encoder.pipeline import project
@@ -21,6 +22,7 @@ def export_beir(system: str, folder: Path) -> None:
     BEIR has one file for the queries of all splits, and its evaluation drops a passage that has the id of the query. If
     an id means two queries, or a query and a passage, every query's id therefore gets its split in front: `dev-17`.
     """
+    check_undamaged(project.PREPARED)
     for split in SPLITS:
         if not count_rows(project.qrels(split)):
             raise UserError(

@@ -12,6 +12,7 @@ from tokenizers import normalizers
 from transformers import AutoConfig
 
 from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.fingerprint import check_undamaged
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.onnx_graph import export
@@ -53,6 +54,7 @@ def read_settings(encoder: Path) -> DualEncoderSettings:
     """How a saved dual-encoder reads, pools and scores."""
     for name in FILES:
         present(encoder / name)
+    check_undamaged(encoder)
     return DualEncoderSettings(**json.loads((encoder / SETTINGS).read_text(encoding="utf-8")))
 
 

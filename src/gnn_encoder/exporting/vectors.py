@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
+from gnn_encoder.core.storage.fingerprint import check_undamaged
 from gnn_encoder.growing.versions import current
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex
@@ -44,6 +45,7 @@ def export_parquet(system: str, folder: Path) -> None:
 def export_faiss(system: str, folder: Path) -> None:
     """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i."""
     index = PassageIndex.open(current(system).index)
+    check_undamaged(index.folder)
     shutil.copyfile(index.folder / INDEX, folder / INDEX)
     with (folder / IDS).open("w", encoding="utf-8") as ids:
         for batch in open_table(index.folder / PIDS, PID_TABLE).iter_batches(columns=["pid"]):
@@ -53,6 +55,8 @@ def export_faiss(system: str, folder: Path) -> None:
 def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
     """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
     version = current(system).checked()
+    for path in (version.embeddings, version.passages):
+        check_undamaged(path)
     manifest, matrix, first = read_manifest(version.embeddings), open_matrix(version.embeddings), 0
     bar = tqdm(total=manifest.shape[0], desc="vectors", unit=" vectors")
     for batch in open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // manifest.views)):

@@ -154,4 +154,4 @@ def _write_embeddings(system: str, before: Version, new: Version, keep: NDArray[
                     at += len(batch)
                     bar.update(len(batch))
         mark = fingerprint(before=old.fingerprint, passages=made_from)
-        writer.finish(replace(old, shape=shape, input_fingerprint=made_from, fingerprint=mark))
+        writer.finish(replace(old, shape=shape, input_fingerprint=made_from, fingerprint=mark, content=""))

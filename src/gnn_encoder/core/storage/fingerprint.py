@@ -49,6 +49,13 @@ def is_damaged(folder: Path) -> bool:
         return True
 
 
+def check_undamaged(path: Path) -> None:
+    """Refuse a sealed artifact, or a part of one, that holds anything else than when it was sealed."""
+    for folder in (path, *path.parents):
+        if is_damaged(folder):
+            raise UserError(f"{folder}: damaged: it does not hold what its stage wrote; make it again (`dvc repro`)")
+
+
 def _content(folder: Path) -> str:
     """A hash of all files but the manifest, and of what that says of other things."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
