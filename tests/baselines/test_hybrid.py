@@ -10,9 +10,16 @@ from gnn_encoder.baselines.rankings import NOTHING, best
 from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.pipeline.params import Params
 
-# Two queries. The first one's passages 7 and 2 are found by both, the second one's by the dense system alone.
-DENSE = (np.array([[7, 2, 5], [1, 0, -1]]), np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING]], np.float32))
-LEXICAL = (np.array([[2, 9, 7, 4], [-1, -1, -1, -1]]), np.array([[8.0, 4.0, 2.0, 2.0], [NOTHING] * 4], np.float32))
+# Three queries. The first one's passages 7 and 2 are found by both, the second one's by the dense system alone. Of the
+# third one BM25 finds a single passage, the last of the dense system's.
+DENSE = (
+    np.array([[7, 2, 5], [1, 0, -1], [8, 3, 6]]),
+    np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING], [3.0, 2.0, 1.0]], np.float32),
+)
+LEXICAL = (
+    np.array([[2, 9, 7, 4], [-1, -1, -1, -1], [6, -1, -1, -1]]),
+    np.array([[8.0, 4.0, 2.0, 2.0], [NOTHING] * 4, [5.0, *[NOTHING] * 3]], np.float32),
+)
 
 
 def as_dicts(ranking: tuple[Rows, Scores]) -> list[dict[int, float]]:
@@ -23,19 +30,19 @@ def as_dicts(ranking: tuple[Rows, Scores]) -> list[dict[int, float]]:
 
 
 def standardised(scores: dict[int, float]) -> dict[int, float]:
-    if not scores:
-        return {}
-    mean = sum(scores.values()) / len(scores)
-    deviation = math.sqrt(sum((score - mean) ** 2 for score in scores.values()) / len(scores))
-    return {passage: (score - mean) / deviation for passage, score in scores.items()}
+    mean = sum(scores.values()) / max(1, len(scores))
+    deviation = math.sqrt(sum((score - mean) ** 2 for score in scores.values()) / max(1, len(scores)))
+    return {passage: (score - mean) / (deviation or 1) for passage, score in scores.items()}
 
 
 def by_scores(weight: float) -> list[dict[int, float]]:
     expected = []
-    for dense, lexical in zip(map(standardised, as_dicts(DENSE)), map(standardised, as_dicts(LEXICAL)), strict=True):
+    for found, words in zip(as_dicts(DENSE), as_dicts(LEXICAL), strict=True):
+        other = {-1: 0.0} if len(words) < 4 else {}  # one of those without a word of the query
+        dense, lexical = standardised(found), standardised(words | other)
         lowest = min(dense.values(), default=0.0), min(lexical.values(), default=0.0)
-        both = dense.keys() | lexical.keys()
-        expected.append({p: (1 - weight) * dense.get(p, lowest[0]) + weight * lexical.get(p, lowest[1]) for p in both})
+        rest, both = max(1 - weight, 1e-4), found.keys() | words.keys()
+        expected.append({p: rest * dense.get(p, lowest[0]) + weight * lexical.get(p, lowest[1]) for p in both})
     return expected
 
 
@@ -69,9 +76,14 @@ def test_by_reciprocal_ranks(k: int) -> None:
 def test_only_dense_and_only_lexical_keep_their_orders() -> None:
     fused = Fusion.of(DENSE, LEXICAL)
     passages, _ = best(fused.passages, fused.scores({"by": SCORES, "weight": 0.0}), 3)
-    assert passages.tolist() == [[7, 2, 4], [1, 0, -1]], "what dense did not find ties with its last passage, 5"
+    assert passages.tolist() == [[7, 2, 4], [1, 0, -1], [8, 3, 6]], "4, not found by dense, ties with its last one, 5"
     passages, _ = best(fused.passages, fused.scores({"by": SCORES, "weight": 1.0}), 3)
-    assert passages[0].tolist() == [2, 9, 4]
+    assert passages.tolist() == [[2, 9, 7], [1, 0, -1], [6, 8, 3]], "among equals the dense scores decide"
+
+
+def test_the_only_passage_with_a_rare_word_is_above_all_others() -> None:
+    fused = Fusion.of((np.array([[3, 4]]), np.zeros((1, 2), np.float32)), (np.array([[4, -1]]), np.ones((1, 2))))
+    assert as_dicts((fused.passages, fused.lexical))[0] == {3: -1.0, 4: 1.0}, "1 and 0, with mean 0 and deviation 1"
 
 
 def test_equal_scores_add_nothing() -> None:

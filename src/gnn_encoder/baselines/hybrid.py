@@ -21,6 +21,7 @@ from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.search import PassageIndex
 
 SCORES, RANKS = "scores", "reciprocal ranks"
+AMONG_EQUALS = np.float32(1e-4)  # weight of the dense scores where BM25 has all: what it does not find stays in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Fusion:
         return cls(
             passages=passages,
             dense=taken(in_dense, *standardised(*dense)),
-            lexical=taken(in_lexical, *standardised(*lexical)),
+            lexical=taken(in_lexical, *standardised(*lexical, others=0.0)),
             dense_ranks=_ranks(in_dense),
             lexical_ranks=_ranks(in_lexical),
         )
@@ -52,12 +53,12 @@ class Fusion:
     def scores(self, setting: Setting) -> Scores:
         """The fused scores; `NOTHING` where there is no passage. *Shape:* (n, c).
 
-        By scores: (1 - w) z(dense) + w z(BM25), with w the setting's `weight`.
+        By scores: (1 - w) z(dense) + w z(BM25), with w the setting's `weight`. Where w is 1, dense scores order equals.
         By ranks: 1 / (k + rank of dense) + 1 / (k + rank of BM25), with k the setting's `k` (Cormack et al. 2009).
         """
         if setting["by"] == SCORES:
             weight = np.float32(setting["weight"])
-            fused = (1 - weight) * self.dense + weight * self.lexical
+            fused = max(1 - weight, AMONG_EQUALS) * self.dense + weight * self.lexical
         else:
             k = np.float32(setting["k"])
             fused = 1 / (k + self.dense_ranks) + 1 / (k + self.lexical_ranks)
@@ -71,21 +72,26 @@ def settings(section: Baselines) -> list[Setting]:
     return by_scores + by_ranks
 
 
-def standardised(passages: Rows, scores: Scores) -> tuple[Scores, Scores]:
-    """Scores of each query's passages with mean 0 and standard deviation 1, and the lowest of them.
+def standardised(passages: Rows, scores: Scores, others: float | None = None) -> tuple[Scores, Scores]:
+    """Scores of each query's passages with mean 0 and standard deviation 1, and what a passage gets that is not there.
 
-    The lowest one is what a passage gets that the system did not find. It is 0 where the system found none, and all are
-    0 where all scores are equal.
+    That is the lowest of them. But if it is known what `others` score, and the system found fewer than it could, one of
+    these counts with the passages found: so the only passage with a rare word stands above all others.
+    All are 0 where all scores are equal, or none was found.
 
     *Shape:* (n, k) both -> (n, k), (n,).
     """
+    passages, scores = (np.pad(side, ((0, 0), (0, 1)), constant_values=-1) for side in (passages, scores))
+    if others is not None:
+        passages[:, -1] = np.where((passages[:, :-1] < 0).any(axis=1), 0, -1)
+        scores[:, -1] = others
     found = passages >= 0
     count = np.maximum(found.sum(axis=1, keepdims=True), 1)
     values = np.where(found, scores, 0).astype(np.float64)
     centred = np.where(found, values - values.sum(axis=1, keepdims=True) / count, 0)
     deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
     result = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0).astype(np.float32)
-    return result, result.min(axis=1, initial=0.0)
+    return result[:, :-1], result.min(axis=1, initial=0.0)
 
 
 def _ranks(columns: Rows) -> Scores:
