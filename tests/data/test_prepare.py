@@ -285,6 +285,15 @@ def test_bad_input(beir: Path, tmp_path: Path, name: str) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
+def test_repeated_ids_are_told_beside_other_faults(beir: Path, tmp_path: Path) -> None:
+    append("corpus.jsonl", '{"_id": "p2", "text": "again"}\n{"text": "no id"}\n')(beir)
+    with pytest.raises(UserError) as error:
+        run(beir, tmp_path / "out")
+    missing = f"{beir}/corpus.jsonl, line 5, _id: missing; give every row an id of its own"
+    repeated = f"{beir}/corpus.jsonl, line 4, passage id: 'p2' is also the id in line 2; give each row its own"
+    assert str(error.value) == f"{missing}; also {repeated}"
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [

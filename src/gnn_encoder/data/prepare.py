@@ -24,9 +24,9 @@ from gnn_encoder.data.rows import (
     Queries,
     Source,
     check_text,
-    check_unique,
     checked,
     refuse,
+    unique,
 )
 
 log = logging.getLogger(__name__)
@@ -107,11 +107,9 @@ def check_count(where: Path | str, passages: int) -> None:
 
 def read_queries(reader: Queries) -> pl.DataFrame:
     """All queries that a source has for a split: columns qid, text, answers."""
-    rows = tqdm(reader(), desc="queries", unit=" queries")
+    rows = tqdm(unique(reader, "query id"), desc="queries", unit=" queries")
     parts = (pl.DataFrame([row for _, row in batch], TEXTS, orient="row") for batch in batched(rows))
-    table = pl.concat([TEXTS.to_frame(), *parts])
-    check_unique(table["qid"], reader, "query id")
-    return table
+    return pl.concat([TEXTS.to_frame(), *parts])
 
 
 def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
@@ -154,7 +152,7 @@ def choose_queries(
 
 def _write_passages(source: Source, path: Path) -> pl.Series:
     """Write the passages table. Returns the ids, which are unique."""
-    rows = tqdm(source.passages(), desc="passages", unit=" passages")
+    rows = tqdm(unique(source.passages, "passage id"), desc="passages", unit=" passages")
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in batched(row for _, row in rows):
@@ -163,7 +161,6 @@ def _write_passages(source: Source, path: Path) -> pl.Series:
     write_table(path, PASSAGES, batches())
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
     check_count(next(iter(source.files), "data.name"), len(pids))
-    check_unique(pids, source.passages, "passage id")
     return pids
 
 

@@ -1,13 +1,15 @@
 """What a source yields: checked rows, each with the place in the source's files where it stands, and their ids."""
 
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import polars as pl
+import numpy as np
 
 from gnn_encoder.core.errors import UserError, shorten
 
@@ -16,6 +18,7 @@ DIGITS = 16  # hexadecimal: 64 bits
 SHOWN, MANY = 5, 1000  # wrong rows of a file that are told, and after which it is not read on
 Given = TypeVar("Given")
 Row = TypeVar("Row")
+Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 class Place(NamedTuple):
@@ -155,19 +158,38 @@ def check_objects(place: Place, column: str, value: object) -> list[dict[str, An
     return value
 
 
-def check_unique(ids: pl.Series, rows: Callable[[], Iterator[tuple[Place, tuple[Any, ...]]]], column: str) -> None:
-    """Check that the ids of all rows, their first fields, differ; `rows` are read once more, to tell the places."""
-    repeated, first = set(ids.filter(~ids.is_first_distinct())), dict[str, str]()
+def unique(rows: Callable[[], Iterator[tuple[Place, Record]]], column: str) -> Iterator[tuple[Place, Record]]:
+    """Stream rows, whose first field is their id. An error after the last tells ids that repeat, and other faults.
 
-    def check(place: Place, row: tuple[Any, ...]) -> None:
+    Where ids repeat, the rows are read once more for their places. Memory: 8 bytes a row.
+    """
+    hashes, faults = array("q"), list[str]()
+    try:
+        for place, row in rows():
+            hashes.append(hash(row[0]))
+            yield place, row
+    except UserError as error:
+        faults.append(str(error))
+    values, counts = np.unique(np.array(hashes), return_counts=True)
+    repeated, first = set(values[counts > 1].tolist()), dict[str, str]()
+
+    def check(place: Place, row: Record) -> None:
         if row[0] in first:
             rule = f"{row[0]!r} is also the id in {first[row[0]]}"
             raise UserError(f"{place}, {column}: {rule}; give each row its own")
-        if row[0] in repeated:
+        if hash(row[0]) in repeated:
             first[row[0]] = place.row
 
-    if repeated:
-        _exhaust(checked(rows(), check))
+    def again() -> Iterator[tuple[Place, Record]]:
+        with suppress(UserError):  # the faults are known
+            yield from rows()
+
+    try:
+        _exhaust(checked(again() if repeated else (), check))
+    except UserError as error:
+        faults.append(str(error))
+    if faults:
+        raise UserError("; also ".join(faults))
 
 
 def refuse(rows: Callable[[], Iterator[tuple[Place, Any]]], wrong: Mapping[int, str]) -> None:

@@ -9,22 +9,21 @@ import pyarrow as pa
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.tables import batched, write_table
+from gnn_encoder.core.storage.tables import batched, count_rows, write_table
 from gnn_encoder.data.beir import read_corpus
 from gnn_encoder.data.lines import read_lines
-from gnn_encoder.data.rows import Passage, Place, check_id, check_unique, checked
+from gnn_encoder.data.rows import Passage, Place, check_id, checked, unique
 
 
 def write_passages(path: Path, target: Path) -> None:
     """Check a file of passages, as in a BEIR corpus, and write it as a passages table; rows are streamed."""
-    rows = tqdm(checked(read_corpus(path), _with_text), desc=f"read {path.name}", unit=" passages")
+    found = unique(lambda: checked(read_corpus(path), _with_text), "_id")
+    rows = tqdm(found, desc=f"read {path.name}", unit=" passages")
     batches = batched(passage for _, passage in rows)
     tables = (pa.table([[*column] for column in zip(*batch, strict=True)], schema=PASSAGES) for batch in batches)
     write_table(target, PASSAGES, tables)
-    pids = pl.read_parquet(target, columns=["pid"])["pid"]
-    if pids.is_empty():
+    if not count_rows(target):
         raise UserError(f"{path}: is empty; write one passage a line")
-    check_unique(pids, lambda: read_corpus(path), "_id")
 
 
 def read_pids(pids: Iterable[str], path: Path | None) -> pl.Series:
