@@ -5,9 +5,7 @@ There are two files: `ids.npy`, the token ids of all texts without special token
 and a pair for the cross-encoder all come from the same ids.
 """
 
-import os
-import shutil
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,10 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, QUERIES
 from gnn_encoder.core.rows import Rows, spans
 from gnn_encoder.core.storage.arrays import release, write_header
-from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
@@ -146,11 +142,8 @@ def open_tokens(
     tokenizer._tokenizer.no_padding()
     state = tokenizer._tokenizer.to_str()
     key = fingerprint(table, Path(__file__), tokenizer=state, max_tokens=max_tokens, prefix=prefix)
-    kept = cached(folder, table.stem, key, keep=KEPT)
-    if distributed.is_first() and not kept.exists():
-        _tokenise(table, tokenizer, max_tokens, prefix, kept)
-    distributed.barrier()
-    return TextTokens(kept)
+    make = partial(_tokenise, table, tokenizer, max_tokens, prefix)
+    return TextTokens(cached(folder, table.stem, key, make, keep=KEPT))
 
 
 def _holds_passages(table: Path) -> bool:
@@ -163,13 +156,11 @@ def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str
 
 
 def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, prefix: str, folder: Path) -> None:
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    partial.mkdir(parents=True)
     dtype = np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.int32)
     offsets = [np.zeros(1, dtype=np.int64)]
     label = f"tokenise {table.stem}"
     with (
-        (partial / "ids.npy").open("wb") as file,
+        (folder / "ids.npy").open("wb") as file,
         tqdm(total=count_rows(table), desc=label, unit=" texts") as bar,
     ):
         write_header(file, dtype, (0,))
@@ -182,11 +173,7 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
             bar.update(len(texts))
         file.seek(0)
         write_header(file, dtype, (int(offsets[-1][-1]),))  # as long as the first one: numpy leaves room in it
-    np.save(partial / "offsets.npy", np.concatenate(offsets))
-    if not folder.exists():  # or another process has written the same tokens meanwhile
-        with suppress(OSError):
-            publish(partial, folder)
-    shutil.rmtree(partial, ignore_errors=True)
+    np.save(folder / "offsets.npy", np.concatenate(offsets))
 
 
 def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Any:

@@ -1,24 +1,23 @@
 """Random access to edge features: the Parquet parts of `embed_edges` are unpacked once into memory-mapped arrays."""
 
-import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import release, write_header
-from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import SCRATCH, cached
 from gnn_encoder.core.storage.tables import count_rows
 
 Features = NDArray[np.float16]
+KINDS = ("edges", "query_loops", "passage_loops")
 
 
 @dataclass(frozen=True)
@@ -68,18 +67,9 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
         n_passages: m.
         k: keep only the features of the k best passages per query; None: of all.
     """
-    unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), keep=1)
-    if distributed.is_first() and not unpacked.exists():
-        partial = unpacked.with_name(f"{unpacked.name}.{os.getpid()}")
-        partial.mkdir(parents=True)
-        for name in ("edges", "query_loops", "passage_loops"):
-            _unpack(folder / name, partial / f"{name}.npy")
-        np.save(partial / "nodes.npy", _nodes(folder / "passage_loops"))
-        publish(partial, unpacked)
-    distributed.barrier()
-    edges, queries, passages = (
-        np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in ("edges", "query_loops", "passage_loops")
-    )
+    make = partial(_unpack, folder)
+    unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), make, keep=1)
+    edges, queries, passages = (np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in KINDS)
     if len(edges) != n_edges or len(queries) != n_queries:
         raise UserError(
             f"{folder}: holds features of {len(edges)} edges and {len(queries)} queries, but the graph has {n_edges} "
@@ -103,6 +93,12 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _unpack(folder: Path, target: Path) -> None:
+    for name in KINDS:
+        _unpack_kind(folder / name, target / f"{name}.npy")
+    np.save(target / "nodes.npy", _nodes(folder / "passage_loops"))
+
+
+def _unpack_kind(folder: Path, target: Path) -> None:
     parts = _parts(folder)
     rows = sum(count_rows(part) for part in parts)
     dimension = open_parquet(parts[0]).schema_arrow.field("feature").type.list_size

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,11 +19,13 @@ from tokenizers import Encoding, Tokenizer
 
 from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.core.storage.scratch import cached
 
 log = logging.getLogger(__name__)
 SETTINGS, CONFIG, WEIGHTS = "dual_encoder.json", "config.json", "model.safetensors"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 FILES = (SETTINGS, CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder whose graph can be made
+GRAPH = "query_encoder.onnx"
 TOGETHER = 8  # queries of one call of the graph, of like lengths, since all are padded to the longest
 FIELDS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}  # of tokenizers
 
@@ -41,9 +44,6 @@ class QueryEncoder:
         graph: what `onnx_graph.export` wrote.
         tokenizer: cuts and pads queries as the encoder was trained.
         prefix: stands before every query.
-
-    Raises:
-        UserError: the graph is damaged.
     """
 
     def __init__(self, graph: Path, tokenizer: Tokenizer, *, prefix: str = "") -> None:
@@ -52,10 +52,7 @@ class QueryEncoder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS") or 0)  # 0: all cores
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other threads need the cores
-        try:
-            self._session: Any = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's own have no other base
-            raise UserError(f"{graph}: is damaged ({error}); remove it, and the next search makes it anew") from error
+        self._session: Any = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
         self._inputs = [one.name for one in self._session.get_inputs()]
         self._prefix, self._tokenizer = prefix, tokenizer
         padding = tokenizer.padding
@@ -109,19 +106,14 @@ def graph_of(model: Path, cache: Path) -> Path:
 
     Two models that are equal have graphs of one name.
     """
-    graph = cache / "-".join(model.parts[-4:]) / f"{fingerprint(*(present(model / name) for name in FILES))}.onnx"
-    if not graph.is_file():
-        log.warning("%s: is prepared for search, once; this takes some seconds", model)
-        graph.parent.mkdir(parents=True, exist_ok=True)
-        _export(model, graph)
-        for former in graph.parent.glob("*.onnx"):
-            if former != graph:
-                former.unlink(missing_ok=True)
-    return graph
+    key = fingerprint(*(present(model / name) for name in FILES))
+    return cached(cache / "-".join(model.parts[-4:]), "graph", key, partial(_export, model), keep=1) / GRAPH
 
 
-def _export(model: Path, graph: Path) -> None:
+def _export(model: Path, folder: Path) -> None:
     """Make the graph; where torch is not loaded in a process of its own, so that a server's memory stays as small."""
+    log.warning("%s: is prepared for search, once; this takes some seconds", model)
+    graph = folder / GRAPH
     if "torch" in sys.modules:
         from gnn_encoder.models.onnx_graph import export
 
