@@ -16,6 +16,16 @@ unfinished=$env/.unfinished
 say() { printf 'environment: %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
+# Before minutes of installing: DVC works in a git repository alone.
+git rev-parse --git-dir >/dev/null 2>&1 ||
+    fail "$PWD: no git repository, which DVC needs (a downloaded archive is none, or git is missing); install git if need be, run \`git init\` here, then this again"
+
+exec 9>>scripts/environment.sh # the lock is on this file; a run that is killed leaves it to its pip, which may go on
+if command -v flock >/dev/null && ! flock -n 9; then # macOS has no flock
+    say "waiting for another one that installs"
+    flock 9
+fi
+
 find_python() {
     local name
     for name in python3.11 python3.12 python3.13 python3 python; do

@@ -8,12 +8,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-if ! git rev-parse --git-dir >/dev/null 2>&1; then # before minutes of installing: DVC works in a git repository alone
-    printf 'error: %s: no git repository, which DVC needs (a downloaded archive is none, or git is missing); ' "$PWD" >&2
-    printf 'install git if need be, run `git init` here, then this again\n' >&2
-    exit 1
-fi
-
 accelerator=()
 case ${1:-} in cpu | gpu) accelerator=("$1") && shift ;; esac
 bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"}

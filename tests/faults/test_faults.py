@@ -6,11 +6,13 @@ Without `--long` some of each kind are tried. The kills of single stages are in 
 test_killed_repro.py.
 """
 
+import fcntl
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,7 +69,7 @@ def some(of: list[Any], number: int) -> list[Any]:
 LONG_STAGES = [
     *("untouched", "train_dual_encoder@retriever", "train_cross_encoder", "denoise", "cache_passages@retriever"),
     *("train_dual_encoder@dual_encoder", "train_no_gnn", "embed_edges@gnn_encoder", "train_mgt@gnn_encoder"),
-    *("encode_corpus@gnn_encoder", "build_index@gnn_encoder", "baselines"),
+    *("encode_corpus@gnn_encoder", "build_index@gnn_encoder", "baselines", "mine_candidates"),
 ]
 
 
@@ -134,9 +136,12 @@ def test_a_machine_that_stops_while_artifacts_move(stages: Any, calls: int, tell
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_damage_of_every_file_is_seen(stages: Any, kind: str, tell: Tell) -> None:
-    manifests = sorted((stages.folder / "data").rglob("manifest.json"))
+    """Of artifacts, and of caches, which are made again."""
+    manifests = [path for top in ("data", ".scratch") for path in sorted((stages.folder / top).rglob("manifest.json"))]
     artifacts = [manifest.parent for manifest in manifests if "content" in manifest.read_text()]
     assert len(artifacts) > 40
+    caches = {folder.relative_to(stages.folder).parts[1] for folder in artifacts if ".scratch" in folder.parts}
+    assert caches >= {"tokens", "unpacked_features"}
     for folder in artifacts if IS_LONG else artifacts[:: len(artifacts) // 8]:
         for path in [path for path in folder.rglob("*") if path.is_file()]:
             shutil.copy2(path, stages.folder / "kept")
@@ -254,3 +259,41 @@ def test_an_interrupt_ends_soon(
         assert time.monotonic() - began < 5
     assert project.dvc("repro", "--single-item", stage).status == 0
     tell("Ctrl-C", wrong=wrong(project.hashes("data"), expected))
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A git repository with scripts/environment.sh, whose .venv is up to date for that script."""
+    for name in ("scripts/environment.sh", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    for folder in ("bin", ".installed"):
+        (tmp_path / ".venv" / folder).mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    key = subprocess.run("cat pyproject.toml constraints.txt | cksum", shell=True, cwd=tmp_path, stdout=subprocess.PIPE)
+    (tmp_path / ".venv" / ".installed" / "cpu").write_text(f"{key.stdout.decode().strip()} {tmp_path.resolve()}\n")
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="no flock")
+def test_of_two_that_install_the_second_waits_and_finds_all_there(installed: Path) -> None:
+    script, unfinished = installed / "scripts" / "environment.sh", installed / ".venv" / ".unfinished"
+    unfinished.touch()
+    with script.open() as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        with subprocess.Popen(["bash", script], stdout=subprocess.PIPE, text=True) as second:
+            assert second.stdout is not None
+            assert second.stdout.readline() == "environment: waiting for another one that installs\n"
+            unfinished.unlink()
+            fcntl.flock(first, fcntl.LOCK_UN)
+            assert second.stdout.read() == "environment: .venv is up to date (cpu)\n"
+    assert second.returncode == 0
+
+
+def test_a_folder_without_git_is_refused_before_anything_is_installed(installed: Path) -> None:
+    shutil.rmtree(installed / ".git")
+    told = subprocess.run(["bash", installed / "scripts" / "environment.sh"], capture_output=True, text=True)
+    assert told.returncode == 1 and told.stdout == ""
+    assert told.stderr.startswith(f"error: {installed}: no git repository, which DVC needs (a downloaded archive is")
+    assert told.stderr.endswith("run `git init` here, then this again\n") and told.stderr.count("\n") == 1
