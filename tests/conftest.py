@@ -9,8 +9,6 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["MPLBACKEND"] = "agg"
-# Several workers share the cores, each with as many threads as there are: one that waits must not spin meanwhile.
-os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 import pytest
 

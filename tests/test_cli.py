@@ -323,3 +323,12 @@ def test_imports_are_light(modules: str, heavy: str) -> None:
     code = f"import sys, gnn_encoder.{modules}; print(sorted(set({heavy.split()}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_are_told_not_to_spin_before_torch_is_loaded(given: dict[str, str], expected: str) -> None:
+    code = "import gnn_encoder, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
+    assert found.stdout == f"{expected} False\n"

@@ -7,7 +7,6 @@ docstring is what `--help` shows of it, in at most 64 characters.
 # ruff: noqa: D301 (click reads a backspace as: keep these lines)
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -141,7 +140,6 @@ def init(
         if data is not None:
             if path is not None:
                 _check_there("--path", path)  # before torch is loaded, which takes seconds
-            _wait_quietly()
             from gnn_encoder.planning.command import fit, hurts, summary
 
             choice, changed = fit(data, path, minutes, arguments or [], over=over)
@@ -200,7 +198,6 @@ def plan(
             for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
                 typer.echo(line)
             return
-        _wait_quietly()
         from gnn_encoder.planning.command import hurts, plan_here, summary, table
 
         found = plan_here(params)
@@ -213,14 +210,6 @@ def plan(
 def _check_there(name: str, path: Path) -> None:
     if not path.exists():
         raise UserError(f"{name} is {path}: no such file or folder; correct it")
-
-
-def _wait_quietly() -> None:
-    """Let threads sleep while they wait for others, as stages do; call it before torch is imported.
-
-    Where they spin, one other busy process makes every step several times as slow.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @app.command()

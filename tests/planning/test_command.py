@@ -1,10 +1,7 @@
 """`gnn-encoder plan` and `gnn-encoder init --data` on the tiny corpus, with a machine of literal speeds."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -185,17 +182,6 @@ def test_some_steps_of_each_kind_are_run_on_the_texts(monkeypatch: pytest.Monkey
     assert (found.layers, found.dimension, found.heads, found.tokens) == (2, 32, 4, 128)
     assert set(widths) == {40, 48} and found.speeds.keys() == machine.KINDS.keys()
     assert all(seconds > 0 for seconds in found.speeds.values())
-
-
-def test_threads_are_told_not_to_spin_before_torch_is_loaded() -> None:
-    code = (
-        "import os, sys; from gnn_encoder import cli; assert 'torch' not in sys.modules; cli._wait_quietly(); "
-        "print(os.environ['OMP_WAIT_POLICY'])"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
-    assert found.stdout == "PASSIVE\n"
 
 
 def test_a_first_call_is_never_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
