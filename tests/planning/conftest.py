@@ -21,10 +21,12 @@ def make_machine(speed: float = 1.0, memory: int = 16 * 2**30) -> Machine:
     assert seconds.keys() == KINDS.keys()
     return Machine(
         name="two cores",
+        main_memory=memory,
         memory=memory,
         tokens=256,
         layers=6,
         dimension=384,
+        weights=22_000_000,
         heads=12,
         speeds={kind: each / speed for kind, each in seconds.items()},
     )

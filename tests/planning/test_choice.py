@@ -12,7 +12,7 @@ from gnn_encoder.planning.choice import Choice, Chooser
 from gnn_encoder.planning.command import hurts
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.plan import main_branch, mgt_steps
+from gnn_encoder.planning.plan import main_branch, mgt_steps, plan
 
 from ..project import ROOT
 from .conftest import make_facts, make_machine
@@ -185,3 +185,15 @@ def test_longer_passages_are_advised_only_where_that_is_enough() -> None:
     data = replace(make_facts(), passage_tokens=Lengths.of([*range(60, 150), *10 * [5_000_000]]))
     told = list(hurts(choose(data, make_machine(), fixed=("encoder.passage_length",)).plan))
     assert told[0].endswith(" at its end") and "raise" not in told[0]
+
+
+@pytest.mark.parametrize(("factory", "told"), [("Flat", "143.1"), ("HNSW32", "143.1"), ("IVF65536,PQ64", None)])
+def test_too_little_main_memory_is_told_with_the_parameter(factory: str, told: str | None) -> None:
+    """100 million passages, of which 48 tokens are read, and 384 numbers of each in an index; PQ64 takes 74 bytes."""
+    params = BASE.model_copy(update={"index": BASE.index.model_copy(update={"factory": factory})})
+    planned = plan(params, make_facts(passages=100_000_000), make_machine(), STAGES)
+    found = [line for line in hurts(planned) if "main memory" in line]
+    there = "of main memory, and this machine has 16.0 GiB"
+    assert found[0] == f"bm25 needs about 51.3 GiB {there}: bring fewer passages"
+    cure = "take a smaller index.factory, such as IVF65536,PQ64"
+    assert found[1:] == ([f"baselines needs about {told} GiB {there}: {cure}"] if told else [])

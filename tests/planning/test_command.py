@@ -111,8 +111,8 @@ def test_too_small_a_disk_or_memory_is_told_with_the_parameter(monkeypatch: pyte
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2**20))
     monkeypatch.setattr(command, "measure", lambda *texts, **lengths: make_machine(memory=2**20))
     out = initialised("mgt.edge_features=product", "cache_passages.dtype=float16")
-    # 6 matrices of 120 passages in 2 bytes a number, 7 indexes in 4.
-    assert "! the main branch writes about 1.8 MiB, and 1.0 MiB are free on the disk: free some" in out
+    # 5 trained models, 6 matrices of 120 passages in 2 bytes a number, 6 indexes in 4, and 0.1 MiB of tables.
+    assert "! the main branch writes about 421.3 MiB, and 1.0 MiB are free on the disk: free some" in out
     assert "! mgt.joint.chunk_size is 8, with which training keeps about " in out
     assert "! train_cross_encoder.max_length is " in out and "and this machine has 1.0 MiB: lower it" in out
 

@@ -9,7 +9,8 @@ from gnn_encoder.pipeline.declared import Declared, read_stages
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
-from gnn_encoder.planning.plan import Setting, count, main_branch, mgt_steps, plan
+from gnn_encoder.planning.plan import count, main_branch, mgt_steps, plan
+from gnn_encoder.planning.setting import Setting
 
 from ..project import ROOT
 from .conftest import make_facts, make_machine
@@ -26,7 +27,7 @@ def params(section: str = "seed", **values: Any) -> Params:
 
 def steps(address: str, found: Params, facts: Facts) -> dict[str, float]:
     """How many of each kind."""
-    counted = count(MAIN[address], Setting(found, facts, 256))
+    counted = count(MAIN[address], Setting(found, facts, make_machine()))
     return {kind: sum(number for one, number in counted if one == kind) for kind, _ in counted}
 
 

@@ -81,6 +81,14 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     return facts, measure(params, tokenizer, *texts, passage_length=length, pair_length=pair)
 
 
+def _too_large(of: Plan) -> Iterator[str]:
+    """Stages whose data alone are more than the main memory, of each cure the worst."""
+    ascending = sorted(of.memory.items(), key=lambda one: one[1].bytes)
+    for cure, (stage, needed) in {needed.cure: (stage, needed.bytes) for stage, needed in ascending}.items():
+        if needed > (there := of.machine.main_memory):
+            yield f"{stage} needs about {size(int(needed))} of main memory, and this machine has {size(there)}: {cure}"
+
+
 def _out_of_memory(of: Plan) -> Iterator[str]:
     """Trainings whose activations alone are more than the memory."""
     params, memory = of.params, of.machine.memory
@@ -167,7 +175,8 @@ def hurts(of: Plan, minutes: float | None = None) -> Iterator[str]:
         yield f"does not fit into {minutes:g} minutes: {least}"
     if of.disk > (free := shutil.disk_usage(".").free):
         cure = "free some, or set mgt.edge_features to product, or cache_passages.dtype to float16"
-        yield f"the main branch writes about {size(of.disk)}, and {size(free)} are free on the disk: {cure}"
+        yield f"the main branch writes about {size(int(of.disk))}, and {size(free)} are free on the disk: {cure}"
+    yield from _too_large(of)
     yield from _out_of_memory(of)
     yield from _unread(of)
     facts = of.facts

@@ -37,22 +37,30 @@ KINDS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class Model:
+    """A base model: the most tokens that it reads, and its shape."""
+
+    tokens: int
+    layers: int
+    dimension: int
+    weights: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine(Model):
     """A machine, with the base model of an experiment.
 
     Attributes:
         name: processor or GPU, and threads.
-        memory: bytes of main memory, or of the GPU's.
-        tokens: the most that the model reads.
-        layers, dimension, heads: of the model.
+        main_memory: bytes.
+        memory: bytes in which models train: of the GPU's, or of main memory.
+        heads: of the model.
         speeds: seconds a step of each of `KINDS`.
     """
 
     name: str
+    main_memory: int
     memory: int
-    tokens: int
-    layers: int
-    dimension: int
     heads: int
     speeds: Mapping[str, float]
 
@@ -99,10 +107,12 @@ def measure(
     speeds["search"] = _search(config.hidden_size)
     return Machine(
         name=f"{processor()}, threads: {torch.get_num_threads()}",
-        memory=_memory(),
+        main_memory=_main_memory(),
+        memory=_gpu_memory() or _main_memory(),
         tokens=tokens,
         layers=config.num_hidden_layers,
         dimension=config.hidden_size,
+        weights=model.num_parameters(),
         heads=config.num_attention_heads,
         speeds=speeds,
     )
@@ -173,7 +183,9 @@ def _search(dimension: int) -> float:
     return _timed(lambda: (queries @ passages.T).topk(100)) / (len(queries) * len(passages))
 
 
-def _memory() -> int:
-    if torch.cuda.is_available():
-        return int(torch.cuda.get_device_properties(0).total_memory)
+def _gpu_memory() -> int:
+    return int(torch.cuda.get_device_properties(0).total_memory) if torch.cuda.is_available() else 0
+
+
+def _main_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -9,21 +9,22 @@ from dataclasses import dataclass
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.params import Data
 from gnn_encoder.inspection.lengths import Lengths
-from gnn_encoder.pipeline.candidates import WINDOW
 from gnn_encoder.pipeline.declared import Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
-from gnn_encoder.planning.plan import SCORED, Setting, count
+from gnn_encoder.planning.machine import Model
+from gnn_encoder.planning.plan import SCORED, count
+from gnn_encoder.planning.setting import Setting
+from gnn_encoder.planning.space import disk, memory
 
 GIB = 2**30
-LAYERS, DIMENSION, TOKENS, WEIGHTS = 12, 768, 512, 110e6  # BERT-base, as all papers'
+BERT = Model(tokens=512, layers=12, dimension=768, weights=110_000_000)  # BERT-base, as all papers'
 REACHED = 0.4  # of a peak: a common share for BERT-base at these lengths
 SELECTED = 150  # bytes that selecting the best passages moves for each score: `index/exact.py` makes keys of them
 CORES, PRODUCTS = 12, 2e10  # processor cores beside each GPU, as in AWS's p4d.24xlarge, and FLOP/s of one in float32
 WRITTEN = 1e9  # bytes a second that a disk takes
 START = 30.0  # seconds until a process has its model
 PROCESS = 4 * GIB  # main memory of a process with its model
-TEXT, WORDS = 4, 0.6  # bytes and different words of a token
 SHARED = {"read", "train", "train_pair", "gnn", "search"}  # kinds of work that a GPU does
 ALONE = {"prepare", "bm25", "build_index", "baselines", "evaluate"}  # stages that one process runs
 INDEXED = {"untouched", "build_index", "baselines"}  # they search FAISS's index, on the processor
@@ -78,7 +79,7 @@ def needs(params: Params, sizes: Sizes, gpu: str, gpus: int, stages: Iterable[De
     """What these stages take."""
     if gpu not in GPUS:
         raise UserError(f"--gpu is {gpu!r}: must be one of {', '.join(GPUS)}")
-    at = Setting(params, _facts(params, sizes), TOKENS, around=params.build_graph.k)
+    at = Setting(params, _facts(params, sizes), BERT, around=params.build_graph.k)
     return [_need(stage, at, GPUS[gpu], gpus) for stage in stages]
 
 
@@ -125,80 +126,26 @@ def _facts(params: Params, sizes: Sizes) -> Facts:
 
 def _need(stage: Declared, at: Setting, gpu: Gpu, gpus: int) -> Need:
     processes = 1 if stage.name in ALONE else gpus
-    speeds, disk = _speeds(gpu, gpus), _disk(stage, at)
+    speeds, written = _speeds(gpu, gpus), disk(stage, at)
     if stage.name in INDEXED:
-        speeds["search"] = processes * 2 * DIMENSION / (CORES * gpus * PRODUCTS)  # it is not divided by processes
+        speeds["search"] = processes * 2 * BERT.dimension / (CORES * gpus * PRODUCTS)  # it is not divided by processes
     steps = [(kind, number * speeds[kind] / (processes if kind in SHARED else 1)) for kind, number in count(stage, at)]
-    seconds = START + sum(taken for _, taken in steps) + disk / WRITTEN
-    memory = processes * PROCESS + _memory(stage, at, processes)
-    return Need(stage=stage.address, hours=seconds / 3600, processes=processes, disk=disk, memory=memory)
+    seconds = START + sum(taken for _, taken in steps) + written / WRITTEN
+    needed = processes * PROCESS + memory(stage, at, processes).bytes
+    return Need(stage=stage.address, hours=seconds / 3600, processes=processes, disk=written, memory=needed)
 
 
 def _speeds(gpu: Gpu, gpus: int) -> dict[str, float]:
     """Seconds a step of each kind, by one GPU or by all cores."""
-    token = 2 * 12 * LAYERS * DIMENSION**2 / (REACHED * gpu.bf16)
+    token = 2 * 12 * BERT.layers * BERT.dimension**2 / (REACHED * gpu.bf16)
     moved = REACHED * gpu.bandwidth
     return {
         "read": token,
         "train": 3 * token,
         "train_pair": 3 * token,
         # Both layers read a vector and an edge's feature, in float32, forward and twice backward.
-        "gnn": 3 * 2 * 2 * 4 * DIMENSION / moved,
-        "search": 2 * DIMENSION / (REACHED * gpu.fp32) + SELECTED / moved,
+        "gnn": 3 * 2 * 2 * 4 * BERT.dimension / moved,
+        "search": 2 * BERT.dimension / (REACHED * gpu.fp32) + SELECTED / moved,
         "lexical": SCORED / (CORES * gpus),
         "other": 1.0,
     }
-
-
-def _disk(stage: Declared, at: Setting) -> float:
-    """Bytes of a stage's artifacts: matrices in float16, indexes in float32, and tables before they are compressed."""
-    facts, params = at.facts, at.params
-    matrix, loops = 2 * DIMENSION * facts.passages, min(facts.passages, at.edges)
-    match stage.name:
-        case "prepare":
-            return TEXT * at.passages(facts.passages)
-        case "untouched" | "baselines":
-            return 3 * matrix
-        case "bm25":
-            return 8 * WORDS * at.passages(facts.passages) + 4 * params.bm25.depth * facts.train
-        case "cache_passages" | "encode_corpus":
-            return matrix
-        case "encode_views":
-            return params.dual_cross.vectors * matrix
-        case "build_index":
-            return 2 * matrix * (params.dual_cross.vectors if stage.key == "dual_cross" else 1)
-        case "mine_candidates":
-            return 14 * params.mine_candidates.depth * facts.train
-        case "build_graph":
-            return 14 * at.edges
-        case "embed_edges" if params.mgt.edge_features == "cross_encoder":
-            return 2 * DIMENSION * (at.nodes + at.edges + loops)
-        case "generate_queries":
-            return TEXT * facts.passages * params.dual_cross.generated * params.encoder.query_length
-        case name if name.startswith("train"):
-            return 4 * WEIGHTS
-        case _:
-            return 0.0
-
-
-def _memory(stage: Declared, at: Setting, processes: int) -> float:
-    """Bytes of main memory beside the processes' models; of a mapped index those that must stay for a fast search."""
-    facts, params = at.facts, at.params
-    words, asked = WORDS * at.passages(facts.passages), 4 * DIMENSION * facts.train
-    match stage.name:
-        case "bm25":
-            return 90 * facts.passages + 16 * words
-        case "untouched" | "baselines" | "build_index":
-            return 4 * DIMENSION * facts.passages * (params.dual_cross.vectors if stage.key == "dual_cross" else 1)
-        case "mine_candidates":
-            return processes * (asked + 32 * WINDOW * params.mine_candidates.depth)
-        case "train_cross_encoder":
-            return processes * 4 * params.mine_candidates.depth * facts.train
-        case "denoise":
-            return processes * 32 * params.denoise.candidates * at.scored
-        case "build_graph":
-            return processes * (asked + 14 * at.edges) + 32 * at.edges
-        case "train_mgt" | "encode_corpus":
-            return processes * (2 * DIMENSION * at.nodes + 16 * at.edges)
-        case _:
-            return 0.0

@@ -1,7 +1,6 @@
 """What a run of the main branch will take: for each stage its steps of each kind, times the seconds of a step here."""
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,13 @@ from gnn_encoder.pipeline.declared import PIPELINE, Declared
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
+from gnn_encoder.planning.setting import Setting, Steps
+from gnn_encoder.planning.space import Memory, disk, memory
 from gnn_encoder.training.examples import steps_of
 
-DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
 ROW = 1.5e-6  # seconds to write or read and judge a row of a TREC run
 RECORD = 5e-5  # to read, check and write a row of the data
 INDEXED, SCORED = 1e-4, 2e-9  # for BM25 to index a passage, and for one core to score one for a query
-# A kind of `machine.KINDS` and how many; "other" counts seconds, "lexical" passages that BM25 scores for a query.
-Steps = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,8 @@ class Plan:
     facts: Facts
     machine: Machine
     stages: Mapping[str, float]  # DVC's name of a stage -> seconds
-    disk: int  # bytes of all matrices, indexes and features of edges; the rest is small beside them
+    disk: float  # bytes
+    memory: Mapping[str, Memory]  # of a stage, beside its model
 
     @property
     def minutes(self) -> float:
@@ -43,79 +42,20 @@ class Plan:
 
 def plan(params: Params, facts: Facts, machine: Machine, stages: Iterable[Declared]) -> Plan:
     """Plan these stages of the main branch."""
-    at = Setting(params, facts, machine.tokens)
+    at = Setting(params, facts, machine)
     speeds = {**machine.speeds, "other": 1.0, "lexical": SCORED / (os.cpu_count() or 1)}
-    found, written = dict[str, float](), Counter[str]()
+    found, needed, written = dict[str, float](), dict[str, Memory](), 0.0
     for stage in stages:
-        written.update(out.parts[1] for out in stage.outs)
         steps = [("start", 1.0), *count(stage, at)]
         found[stage.address] = sum(number * speeds[kind] for kind, number in steps)
-    number, features = 2 if params.cache_passages.dtype == "float16" else 4, 0
-    if params.mgt.edge_features == "cross_encoder":
-        features = 2 * 2 * (at.edges + at.nodes)  # in Parquet and unpacked
-    rows = facts.passages * (number * written["embeddings"] + 4 * written["indexes"]) + features
-    return Plan(params=params, facts=facts, machine=machine, stages=found, disk=rows * machine.dimension)
+        written += disk(stage, at) * (2 if stage.name == "embed_edges" else 1)  # features are unpacked beside it
+        needed[stage.address] = memory(stage, at, processes=1)
+    return Plan(params=params, facts=facts, machine=machine, stages=found, disk=written, memory=needed)
 
 
 def main_branch(stages: Iterable[Declared]) -> list[Declared]:
     """The stages that plain `dvc repro` runs: those of the root's dvc.yaml."""
     return [stage for stage in stages if stage.file == Path(PIPELINE)]
-
-
-class Setting:
-    """What steps depend on.
-
-    Attributes:
-        judged: queries of the runs, dev and test.
-        scored: training queries whose candidates M_ce scores.
-        rows: of a system's runs.
-        nodes, edges: queries of the main graph, and its edges to passages.
-        around: queries that inform a passage, on average.
-        dev_pairs: pairs of a query of the dev sample and a passage that BM25 or the untouched model found for it.
-    """
-
-    def __init__(self, params: Params, facts: Facts, longest: int, *, around: float = 0) -> None:
-        """`longest`: tokens that the base model reads; `around`: queries that inform a passage, at least."""
-        self.params, self.facts, self.longest = params, facts, longest
-        self.judged = facts.dev + facts.test
-        self.scored = min(facts.train, params.denoise.queries or facts.train)
-        self.rows = self.judged * min(params.retrieve.depth, facts.passages)
-        self.nodes = facts.nodes(params.build_graph.unlabelled)
-        self.edges = self.nodes * params.build_graph.k
-        self.around = max(around, self.edges / max(1, min(facts.passages, self.edges)))
-        asked, depth = min(facts.dev, params.dev.queries), min(params.dev.depth, facts.passages)
-        self.dev_pairs = round(2 * DISTINCT * asked * depth)
-
-    def queries(self, count: float) -> float:
-        """Tokens of so many queries."""
-        return count * self.facts.query_tokens.mean(self.params.encoder.query_length)
-
-    def again(self, tokens: float, chunk: int) -> float:
-        """Tokens of those of a batch that GradCache encodes once more: all, where they do not fit into a chunk."""
-        return tokens if tokens > chunk * self.params.encoder.passage_length else 0.0
-
-    def passages(self, count: float, limit: int | None = None) -> float:
-        """Tokens of so many passages."""
-        return count * self.facts.passage_tokens.mean(limit or self.params.encoder.passage_length)
-
-    def pairs(self, count: float) -> float:
-        """Tokens of so many pairs for M_ce."""
-        limit = self.params.train_cross_encoder.max_length
-        both = self.facts.query_tokens.mean(limit) + self.facts.passage_tokens.mean(limit)
-        return count * min(limit, both)
-
-    def pool(self, whole: int) -> int:
-        """Passages that are ranked for the dev sample: those that were found for it, or a corpus of at most `whole`."""
-        return self.facts.passages if self.facts.passages <= whole else min(self.facts.passages, self.dev_pairs)
-
-    def evaluations(self, times: int) -> Steps:
-        """So many evaluations of an encoder that is being trained."""
-        asked, pool = min(self.facts.dev, self.params.dev.queries), self.pool(self.params.dev.passages)
-        return [("read", times * (self.passages(pool) + self.queries(asked))), ("search", times * asked * pool)]
-
-    def found(self, queries: int) -> Steps:
-        """The search for the nearest passages of so many queries."""
-        return [("read", self.queries(queries)), ("search", queries * self.facts.passages)]
 
 
 def mgt_steps(params: Params, phase: Passes, queries: int) -> tuple[int, int]:
@@ -133,7 +73,7 @@ def count(stage: Declared, at: Setting) -> Steps:
         case "prepare":
             return [("other", RECORD * (facts.passages + facts.available + at.judged))]
         case "untouched":
-            limit = min(params.untouched.passage_length or at.longest, at.longest)
+            limit = min(params.untouched.passage_length or at.model.tokens, at.model.tokens)
             return [("read", at.passages(facts.passages, limit)), *indexed]
         case "bm25":
             scored = (facts.train + at.judged) * facts.passages
