@@ -81,13 +81,12 @@ def standardised(passages: Rows, scores: Scores, others: float | None = None) ->
 
     *Shape:* (n, k) both -> (n, k), (n,).
     """
-    passages, scores = (np.pad(side, ((0, 0), (0, 1)), constant_values=-1) for side in (passages, scores))
+    one_more = ((0, 0), (0, 1))
+    found = np.pad(passages >= 0, one_more)
     if others is not None:
-        passages[:, -1] = np.where((passages[:, :-1] < 0).any(axis=1), 0, -1)
-        scores[:, -1] = others
-    found = passages >= 0
+        found[:, -1] = ~found[:, :-1].all(axis=1)
     count = np.maximum(found.sum(axis=1, keepdims=True), 1)
-    values = np.where(found, scores, 0).astype(np.float64)
+    values = np.where(found, np.pad(scores, one_more, constant_values=others or 0), 0).astype(np.float64)
     centred = np.where(found, values - values.sum(axis=1, keepdims=True) / count, 0)
     deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
     result = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0).astype(np.float32)
