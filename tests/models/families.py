@@ -16,9 +16,12 @@ from transformers import (
     AlbertConfig,
     AutoModel,
     BertConfig,
+    ConvBertConfig,
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    FNetConfig,
+    MobileBertConfig,
     ModernBertConfig,
     MPNetConfig,
     PretrainedConfig,
@@ -49,12 +52,19 @@ FAMILIES: dict[str, PretrainedConfig] = {
     "modernbert": ModernBertConfig(**IDS, **SIZE, cls_token_id=CLS, sep_token_id=SEP, local_attention=8),
     "t5": T5Config(**IDS, d_model=16, d_kv=4, d_ff=24, num_layers=3, num_heads=4, eos_token_id=SEP),
 }
+READ_PADDING: dict[str, PretrainedConfig] = {
+    "mobilebert": MobileBertConfig(
+        **IDS, **SIZE, embedding_size=8, intra_bottleneck_size=8, max_position_embeddings=32
+    ),
+    "convbert": ConvBertConfig(**IDS, **SIZE, embedding_size=8, max_position_embeddings=32),
+    "fnet": FNetConfig(**IDS, hidden_size=16, num_hidden_layers=3, intermediate_size=24, max_position_embeddings=32),
+}
 
 
 def save_family(folder: Path, kind: str, seed: int = 0) -> Path:
     """Save a model of three layers with weights so large that every part matters, and its tokenizer."""
     torch.manual_seed(seed)
-    model = AutoModel.from_config(FAMILIES[kind])
+    model = AutoModel.from_config((FAMILIES | READ_PADDING)[kind])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))

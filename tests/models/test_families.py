@@ -22,7 +22,7 @@ from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
 
-from .families import FAMILIES, TEXTS, save_family
+from .families import FAMILIES, READ_PADDING, TEXTS, save_family
 from .test_dual_encoder import settings
 
 ROWS = np.arange(len(TEXTS))
@@ -124,3 +124,15 @@ def test_a_cross_encoder(family: str, base: Path, tmp_path: Path, pooling: str) 
     together = encode_rows(pairs, ROWS, model.eval().column_of_logits, 4096, 1)
     np.testing.assert_allclose(together, np.concatenate(one_by_one), atol=1e-4)
     assert loaded.embed(pairs.batch(ROWS)).shape == (len(ROWS), loaded.dimension)
+
+
+@pytest.mark.parametrize("kind", READ_PADDING)
+def test_a_family_whose_vectors_depend_on_padding_is_refused(kind: str, tmp_path: Path) -> None:
+    folder = save_family(tmp_path / "base", kind)
+    for start in (
+        lambda: new(folder, frozen=0),
+        lambda: CrossEncoder.from_pretrained(Source(str(folder)), settings(folder), pooling="mean"),
+    ):
+        with pytest.raises(UserError, match=r"is another than of the text alone, by 0\.\d+ of .*; take") as told:
+            start()
+        assert str(told.value).startswith(f"model {str(folder)!r}: ") and "\n" not in str(told.value)

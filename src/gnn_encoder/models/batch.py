@@ -1,5 +1,6 @@
 """A transformer's input, padded token ids and special tokens, and its output, pooled to one vector a text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -28,6 +29,14 @@ class Batch:
     input_ids: Tensor
     attention_mask: Tensor
     token_type_ids: Tensor
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, *columns: Sequence[str], length: int) -> Self:
+        """Texts, or pairs of texts, cut to `length` tokens."""
+        rows = (list(column) for column in columns)
+        found = tokenizer(*rows, truncation=True, max_length=length, padding=True, return_tensors="pt")
+        ids = found["input_ids"]
+        return cls(ids, found["attention_mask"], found.get("token_type_ids", torch.zeros_like(ids)))
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from gnn_encoder.models.batch import Batch, TextModel, pool
 from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.models.structure import check_vocabulary
+from gnn_encoder.models.structure import check_padding, check_vocabulary
 
 HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
 HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them
@@ -52,6 +52,7 @@ class CrossEncoder(TextModel):
             nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
             nn.init.zeros_(head.bias)
         check_vocabulary(source.model, model, tokenizer)
+        check_padding(source.model, model, tokenizer)
         return cls(model=model, head=head, tokenizer=tokenizer, precision=params.precision).to(device())
 
     @classmethod

@@ -23,7 +23,7 @@ from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.params import Encoder, Untouched
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.stated import read_stated, readable
-from gnn_encoder.models.structure import allow_length, check_letters, check_vocabulary, freeze_lower
+from gnn_encoder.models.structure import allow_length, check_letters, check_padding, check_vocabulary, freeze_lower
 
 log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"
@@ -78,6 +78,7 @@ class DualEncoder(TextModel):
         params = stated.complete(params)
         model, tokenizer = load_model(source, dropout=params.dropout), load_tokenizer(source)
         check_vocabulary(params.model, model, tokenizer)
+        check_padding(params.model, model, tokenizer)
         if stated.small:
             check_letters(params.model, tokenizer)
         for name in ("query_length", "passage_length"):
@@ -192,10 +193,6 @@ class DualEncoder(TextModel):
         """Embed a few queries given as texts, in one batch. *Shape:* (n, d)."""
         settings = self.settings
         whole = [settings.query_prefix + text for text in texts]
-        encoded = self.tokenizer(
-            whole, truncation=True, max_length=settings.query_length, padding=True, return_tensors="pt"
-        )
-        types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
         with torch.inference_mode():
-            vectors = self.encode_queries(Batch(encoded["input_ids"], encoded["attention_mask"], types))
+            vectors = self.encode_queries(Batch.of(self.tokenizer, whole, length=settings.query_length))
         return vectors.float().cpu().numpy()

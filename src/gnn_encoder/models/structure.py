@@ -1,11 +1,18 @@
-"""What a transformer is made of: positions, rows of embeddings, layers; by the names that all of transformers share."""
+"""What a transformer is made of: positions, rows of embeddings, layers; by the names that all of transformers share.
+
+What of it a dual-encoder or a cross-encoder cannot start from is refused.
+"""
 
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.models.batch import Batch, embedding
+
+ROUNDING = 1e-3  # most difference of two vectors of length 1 that are the same but for rounding
 
 
 def check_vocabulary(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -16,6 +23,25 @@ def check_vocabulary(name: str, model: PreTrainedModel, tokenizer: PreTrainedTok
         raise UserError(
             f"model {name!r}: its tokenizer numbers tokens up to {largest}, but it has {rows} embeddings; name files "
             "that belong together, or give the model a row a token (resize_token_embeddings of transformers)"
+        )
+
+
+@torch.no_grad()
+def check_padding(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make sure that a text has the same vector alone as beside a longer one, where it is padded.
+
+    A convolution over tokens reads padding, say, and then what is measured depends on how texts meet in batches.
+    """
+    vectors = []
+    for texts in (["a"], ["a", "a " * 8]):
+        arguments = Batch.of(tokenizer, texts, length=10).arguments(model)
+        states = model.base_model(**arguments).last_hidden_state
+        vectors.append(embedding(states, arguments["attention_mask"], pooling="mean", similarity="cosine")[0])
+    off = float((vectors[0] - vectors[1]).norm())
+    if not off <= ROUNDING:  # also where it is NaN
+        raise UserError(
+            f"model {name!r}: its vector of a text beside a longer one is another than of the text alone, by {off:.2g} "
+            f"of its length where at most {ROUNDING} is rounding, so that it reads padding; take another encoder.model"
         )
 
 

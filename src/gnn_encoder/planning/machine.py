@@ -142,10 +142,7 @@ def _seconds(work: Callable[[], object]) -> float:
 def _batch(tokenizer: PreTrainedTokenizerBase, length: int, tokens: int, *columns: Sequence[str]) -> Batch:
     """The first texts, or pairs of texts, that have about so many padded tokens together."""
     size = max(1, tokens // length)
-    rows = (list(column[:size]) for column in columns)
-    found = tokenizer(*rows, truncation=True, max_length=length, padding=True, return_tensors="pt")
-    ids = found["input_ids"]
-    return Batch(ids, found["attention_mask"], found.get("token_type_ids", torch.zeros_like(ids)))
+    return Batch.of(tokenizer, *(column[:size] for column in columns), length=length)
 
 
 @torch.inference_mode()
