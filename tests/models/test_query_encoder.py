@@ -18,8 +18,8 @@ from gnn_encoder.models.stated import POOLING
 from .families import TEXTS, save_family
 
 
-def save_encoder(folder: Path, pooling: str, similarity: str, seed: int = 0) -> None:
-    base = Source(str(save_family(folder / "base", "bert", seed)))
+def save_encoder(folder: Path, pooling: str, similarity: str, seed: int = 0, kind: str = "bert") -> None:
+    base = Source(str(save_family(folder / "base", kind, seed)))
     model = load_model(base, dropout=0.0)
     settings = DualEncoderSettings(
         pooling=pooling, similarity=similarity, temperature=1.0, shared=True, query_length=12, passage_length=16
@@ -74,9 +74,16 @@ def test_a_graph_that_computes_something_else_is_refused(tmp_path: Path, monkeyp
     other = DualEncoder.load(tmp_path / "other", precision="fp32")
     written = onnx_graph.write_graph
     monkeypatch.setattr(onnx_graph, "write_graph", lambda encoder, path: written(other.eval(), path))
-    with pytest.raises(UserError, match=r"model: its ONNX graph computes other embeddings, by .* of their length"):
+    with pytest.raises(UserError, match=r"model: its ONNX graph, .* computes other embeddings, by .* of their length"):
         graph_of(tmp_path / "model", tmp_path / "graphs")
     assert not [path for path in (tmp_path / "graphs").rglob("*") if path.is_file()]
+
+
+def test_what_has_no_graph(tmp_path: Path) -> None:
+    """FNet's Fourier transform, which ONNX lacks for several dimensions."""
+    save_encoder(tmp_path / "model", "mean", "dot", kind="fnet")
+    with pytest.raises(UserError, match=r"model: has no ONNX graph, which search runs: .*fft_fftn.*; take another"):
+        graph_of(tmp_path / "model", tmp_path / "graphs")
 
 
 def test_without_torch_another_process_makes_the_graph(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.planning import command, machine
 
+from ..models.families import save_family
 from ..project import ROOT, declare
 from .conftest import make_machine
 
@@ -140,6 +141,16 @@ def test_a_base_model_that_cannot_be_had_changes_nothing(
     code, out, err = call("init", f"encoder.model={folder}")
     assert (code, out) == (2, "") and rule in err and err.count("\n") == 1
     assert Path("params.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize("data", [[], ["--data", "beir", "--path", "corpus"]])
+def test_a_base_model_that_search_could_not_run_changes_nothing(root: Path, data: list[str]) -> None:
+    folder, before = save_family(root / "other", "longformer"), Path("params.yaml").read_bytes()
+    lengths = ["encoder.query_length=16", "encoder.passage_length=16", "encoder.frozen_layers=0"]
+    code, out, err = call("init", *data, f"encoder.model={folder}", *lengths)
+    assert (code, out) == (2, "") and Path("params.yaml").read_bytes() == before
+    told = f"error: model {str(folder)!r}: its ONNX graph, which search runs, computes other embeddings, by "
+    assert err.splitlines()[-1].startswith(told) and err.count("\n") == 1 + bool(data), err
 
 
 def test_judgements_that_find_nothing_relevant_are_told_before_the_machine_is_measured(

@@ -4,12 +4,14 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.onnx import OnnxExporterError
 
-from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.core.errors import UserError, report_errors, shorten
 from gnn_encoder.core.storage.atomic import publish
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
@@ -18,6 +20,7 @@ from gnn_encoder.models.query_encoder import QueryEncoder, query_tokenizer
 OPSET = 18
 OUTPUT = "sentence_embedding"
 TOLERANCE = 1e-4  # most difference of a component from the model's own embedding, as a share of its length
+CURE = "take another encoder.model"
 PROBES = ["oven", "which milk is halloumi made with?", "a question that goes on and " * 200]
 
 
@@ -34,13 +37,29 @@ class QueryEmbedding(nn.Module):
         return self.encoder.encode_queries(Batch(fields[0], fields[1], types))
 
 
-def export(model: Path, graph: Path) -> None:
-    """Write the graph of a saved dual-encoder, whole, after checking that it computes what the model does."""
+def check_graph(encoder: DualEncoder, name: str) -> None:
+    """Make sure that search will be able to make the graph of what a new dual-encoder becomes."""
+    with TemporaryDirectory() as place:
+        encoder.save(folder := Path(place, "model"))
+        export(folder, Path(place, "graph.onnx"), f"model {name!r}")
+
+
+def export(model: Path, graph: Path, name: str | None = None) -> None:
+    """Write the graph of a saved dual-encoder, whole, after checking that it computes what the model does.
+
+    Args:
+        name: what an error calls the model; None: its folder.
+    """
     encoder = DualEncoder.load(model, precision="fp32").for_inference().cpu()
     beside = graph.with_name(f".{graph.name}.{os.getpid()}")
     try:
-        write_graph(encoder, beside)
-        _check_equal(encoder, QueryEncoder(beside, query_tokenizer(model), prefix=encoder.settings.query_prefix), model)
+        try:
+            write_graph(encoder, beside)
+        except (OnnxExporterError, RuntimeError) as error:  # RuntimeError: torch's own of a graph above 2 GiB
+            reason = shorten(str(error).strip().partition("\n")[0], 200)
+            raise UserError(f"{name or model}: has no ONNX graph, which search runs: {reason}; {CURE}") from error
+        exported = QueryEncoder(beside, query_tokenizer(model), prefix=encoder.settings.query_prefix)
+        _check_equal(encoder, exported, name or str(model))
         publish(beside, graph)
     finally:
         beside.unlink(missing_ok=True)
@@ -69,13 +88,13 @@ def write_graph(encoder: DualEncoder, path: Path) -> None:
         )
 
 
-def _check_equal(ours: DualEncoder, exported: QueryEncoder, model: Path) -> None:
+def _check_equal(ours: DualEncoder, exported: QueryEncoder, name: str) -> None:
     expected, found = ours.embed_queries(PROBES), exported.embed_queries(PROBES)
     off = float(np.abs(found - expected).max() / np.linalg.norm(expected, axis=1).max())
     if not off <= TOLERANCE:  # also where one is NaN
         raise UserError(
-            f"{model}: its ONNX graph computes other embeddings, by {off:.2g} of their length where {TOLERANCE} is "
-            "rounding; take another encoder.model"
+            f"{name}: its ONNX graph, which search runs, computes other embeddings, by {off:.2g} of their length where "
+            f"{TOLERANCE} is rounding; {CURE}"
         )
 
 

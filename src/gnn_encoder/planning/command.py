@@ -11,6 +11,7 @@ from gnn_encoder.data.sources import open_source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.onnx_graph import check_graph
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_tokenizer, resolve
 from gnn_encoder.models.stated import read_stated
@@ -61,6 +62,8 @@ def fit(
     facts, machine = _looked_at(base, whole=True)
     stages = main_branch(read_stages())
     choice = Chooser(base=base, facts=facts, machine=machine, stages=stages, minutes=minutes, fixed=fixed).choose()
+    encoder = choice.plan.params.encoder
+    check_graph(DualEncoder.from_pretrained(encoder), encoder.model)
     command = ["--data", source, *([] if path is None else ["--path", str(path)])]
     command += [] if minutes is None else ["--minutes", f"{minutes:g}"]
     return choice, experiment.init(given, over=over, chosen=choice.values, by=shlex.join([*command, *settings]))
@@ -132,10 +135,15 @@ def _cut(kind: str, tokens: Lengths, limit: int, cure: str) -> str:
 
 
 def base_model(params: Encoder) -> list[str]:
-    """Refuse a base model on this machine that cannot be trained, and tell how it is used; of one elsewhere nothing."""
+    """Refuse a base model on this machine that cannot be trained or searched with, and tell how it is used.
+
+    Of one elsewhere nothing is told.
+    """
     if not Path(resolve(params.model)).is_dir():
         return []
-    DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
+    encoder = DualEncoder.from_pretrained(params)
+    encoder.freeze_lower(params.frozen_layers)
+    check_graph(encoder, params.model)
     return [how_it_is_used(params)]
 
 
