@@ -1,6 +1,7 @@
 """Model folders: what is written is what is read, others open it, and what does not fit is told in one line."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -234,6 +235,16 @@ def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Cal
     text = str(caught.value)
     assert "\n" not in text
     assert text.startswith(f"model {str(folder)!r}")
+
+
+@pytest.mark.parametrize("name", ["", "model.safetensors"])
+def test_what_may_not_be_read(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    (folder / "config.json").unlink()  # as it looks to transformers
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != folder / name)
+    with pytest.raises(UserError) as caught:
+        new(folder)
+    assert str(caught.value) == f"{folder / name}: permission denied; change its permissions or its owner"
 
 
 def test_what_says_how_to_convert_a_pickle(tiny_model: Path, tmp_path: Path) -> None:

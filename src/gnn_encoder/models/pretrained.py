@@ -1,7 +1,9 @@
 """Loading pretrained models: from a folder, by hub name and revision, or from inside an installed package."""
 
+import errno
 import importlib.util
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,8 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -22,13 +22,14 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import CURES, UserError
 from gnn_encoder.models.device import attention_implementation
 from gnn_encoder.models.params import Encoder
 
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)
 PACKAGE = "package:"
+OLDER_LAYOUT = "0_Transformer"
 
 
 def resolve(model: str) -> str:
@@ -49,6 +50,12 @@ def resolve(model: str) -> str:
     return str(folder)
 
 
+def transformer(model: str) -> str:
+    """The folder or repository of the transformer; in sentence-transformers' older layout that is an inner folder."""
+    inner = Path(resolve(model), OLDER_LAYOUT)
+    return str(inner) if inner.is_dir() else resolve(model)
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a pretrained model comes from: `encoder.model`, `encoder.revision` and `encoder.trust_remote_code`."""
@@ -62,6 +69,11 @@ class Source:
         """The base model of an experiment."""
         return cls(params.model, params.revision, params.trust_remote_code)
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What transformers is told of it beside its name."""
+        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a model, with its own truncation and padding switched off.
@@ -70,9 +82,8 @@ def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
     kind numbers positions from the left, so that with padding there a vector would depend on what is in its batch.
     """
     with explained(source.model):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            resolve(source.model), revision=source.revision, trust_remote_code=source.trust_remote_code, use_fast=True
-        )
+        folder, origin = transformer(source.model), source.origin
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, use_fast=True, **origin)
     if not tokenizer.is_fast or tokenizer._tokenizer is None:
         raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
@@ -97,17 +108,17 @@ def load_model(
         options: fields of the model's configuration to set.
     """
     with explained(source.model):
-        origin = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
-        config = AutoConfig.from_pretrained(resolve(source.model), **origin)
+        folder, origin = transformer(source.model), source.origin
+        config = AutoConfig.from_pretrained(folder, **origin)
         for name, value in (_dropouts(config, dropout) | options).items():
             setattr(config, name, value)
         model: PreTrainedModel
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             kind = kind or _encoding(source.model, config)
-            _check_safe(Path(resolve(source.model)), kind)
+            _check_safe(Path(folder), kind)
             model, report = kind.from_pretrained(
-                resolve(source.model),
+                folder,
                 config=config,
                 use_safetensors=True,
                 dtype=torch.float32,
@@ -165,11 +176,19 @@ def explained(model: str) -> Iterator[None]:
     """A block in which an error of transformers or safetensors becomes a UserError of one line."""
     try:
         yield
-    except UserError:
+    except (UserError, MemoryError):
         raise
-    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
+    except Exception as error:  # odd values in a folder's files raise errors of any kind
+        _check_permissions(model)
         reason = " ".join(str(error).split())[:300]
         raise UserError(
             f"model {model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with safetensors, a hub "
             "name, or package:NAME/FOLDER (see encoder.model)"
         ) from error
+
+
+def _check_permissions(model: str) -> None:
+    """Say which file of a model's folder may not be read, which transformers takes for one that is not there."""
+    for path in (folder := Path(resolve(model)), *folder.rglob("*")):
+        if path.exists() and not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+            raise UserError(f"{path}: permission denied; {CURES[errno.EACCES]}")
