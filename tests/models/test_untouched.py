@@ -107,6 +107,11 @@ def test_a_length_of_the_tokenizer(model: Callable[..., Path]) -> None:
         ({"prompts": {"query": "q: "}, "default_prompt_name": "query"}, "q: ", ""),
         ({"prompts": {"corpus": "c: ", "other": "o: "}, "default_prompt_name": "corpus"}, "", "c: "),
         ({"prompts": None, "default_prompt_name": None}, "", ""),
+        ({"prompts": {"search_document": "d: ", "search_query": "q: "}}, "q: ", "d: "),
+        ({"prompts": {"retrieval.query": "q: "}, "default_prompt_name": "retrieval.query"}, "q: ", ""),
+        ({"prompts": {"s_passage": "p: ", "Query": "q: "}, "default_prompt_name": "s_passage"}, "q: ", "p: "),
+        ({"prompts": {"sts_query": "s: ", "query": "q: ", "a_corpus": "a: ", "corpus": "c: "}}, "q: ", "c: "),
+        ({"prompts": {"clustering": "c: "}}, "", ""),
     ],
 )
 def test_prompts(model: Callable[..., Path], config: dict[str, Any], query: str, passage: str) -> None:
@@ -161,8 +166,73 @@ def test_the_default_model() -> None:
     assert stated.description(other) == f"the base model: {told}"
 
 
+def test_prompts_of_other_names_are_told(model: Callable[..., Path]) -> None:
+    prompts = {"prompts": {"clustering": "c: ", "sts": "s: ", "none": ""}}
+    params = settings(model(MEAN, config_sentence_transformers=prompts), **OPEN)
+    told = read_stated(Source.of(params)).description(params)
+    assert told.endswith(", no prompt, since its own clustering, sts are neither a query's nor a passage's")
+
+
+def test_columns_that_are_cut_off(model: Callable[..., Path]) -> None:
+    folder = model(MEAN, config_sentence_transformers={"truncate_dim": 8})
+    assert SentenceTransformer(str(folder)).encode(TEXTS).shape == (3, 8)
+    with pytest.raises(
+        UserError, match=r"has truncate_dim 8, where all columns are taken; .*, or remove it there, in a"
+    ):
+        DualEncoder.from_pretrained(settings(folder))
+    (folder / "modules.json").unlink()
+    assert DualEncoder.from_pretrained(settings(folder)).dimension == 32
+
+
+@pytest.mark.parametrize("name", ["roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"])
+def test_the_length_in_a_file_of_an_older_name(model: Callable[..., Path], name: str) -> None:
+    folder = model(MEAN)
+    (folder / "sentence_bert_config.json").unlink()
+    (folder / f"sentence_{name}_config.json").write_text('{"max_seq_length": 10}')
+    assert SentenceTransformer(str(folder)).max_seq_length == 10
+    assert DualEncoder.untouched(settings(folder), ALL).settings.passage_length == 10
+
+
+def test_the_older_layout(model: Callable[..., Path]) -> None:
+    folder = model(MEAN, "Normalize")
+    inner = folder / "0_Transformer"
+    inner.mkdir()
+    for file in folder.iterdir():
+        if file.is_file() and file.name != "modules.json":
+            file.rename(inner / file.name)
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps([modules[0] | {"path": inner.name}, *modules[1:]]))
+    found = DualEncoder.untouched(settings(folder), ALL)
+    assert found.settings.passage_length == 40
+    assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("modules.json", '[{"idx": 0}]', "0.path is {'idx': 0}: Field required"),
+        ("modules.json", '{"a": 1}', "the file is {'a': 1}: Input should be a valid array"),
+        (
+            "sentence_bert_config.json",
+            '{"max_seq_length": "40"}',
+            "max_seq_length is '40': Input should be a valid int",
+        ),
+        ("config_sentence_transformers.json", '{"prompts": ["a"]}', "prompts is ['a']: Input should be "),
+        ("tokenizer_config.json", "[]", "the file is []: Input should be an object"),
+        ("1_Pooling/config.json", '{"pooling_mode": [3]}', "pooling_mode.0 is 3: Input should be a valid str"),
+    ],
+)
+def test_odd_values_in_a_file(model: Callable[..., Path], name: str, content: str, told: str) -> None:
+    folder = model(MEAN)
+    (folder / name).write_text(content)
+    with pytest.raises(UserError) as caught:
+        DualEncoder.from_pretrained(settings(folder))
+    assert str(caught.value).startswith(f"{folder / name}: {told}") and str(caught.value).count("\n") == 0
+    assert str(caught.value).endswith("; copy the file again from where the model is from")
+
+
 def test_a_file_that_is_no_json(model: Callable[..., Path]) -> None:
     folder = model(MEAN)
     (folder / "modules.json").write_text("[")
-    with pytest.raises(UserError, match=r"modules\.json: not valid JSON \(.*copy the file again"):
+    with pytest.raises(UserError, match=r"modules\.json: the file is b'\[': Invalid JSON: EOF .*; copy the file again"):
         DualEncoder.untouched(settings(folder), ALL)
