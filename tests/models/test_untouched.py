@@ -170,7 +170,7 @@ def test_prompts_of_other_names_are_told(model: Callable[..., Path]) -> None:
     prompts = {"prompts": {"clustering": "c: ", "sts": "s: ", "none": ""}}
     params = settings(model(MEAN, config_sentence_transformers=prompts), **OPEN)
     told = read_stated(Source.of(params)).description(params)
-    assert told.endswith(", no prompt, since its own clustering, sts are neither a query's nor a passage's")
+    assert told.endswith(", without its own prompts clustering, sts: no name is of queries or of passages")
 
 
 def test_columns_that_are_cut_off(model: Callable[..., Path]) -> None:

@@ -1,4 +1,4 @@
-"""The JSON files of a model's folder or repository that transformers does not read: their keys, of checked types."""
+"""The JSON files of a model's folder or repository that state its use: the keys that are read, of checked types."""
 
 from typing import Annotated, Any, TypeVar
 

@@ -77,7 +77,7 @@ class Stated:
             if usual or by != "usual":
                 told.append(f"{name} {getattr(self.complete(params), name)!r} ({by})")
         if self.unused:
-            told.append(f"no prompt, since its own {', '.join(self.unused)} are neither a query's nor a passage's")
+            told.append(f"without its own prompts {', '.join(self.unused)}: no name is of queries or of passages")
         return f"the base model: {', '.join(told)}"
 
 
