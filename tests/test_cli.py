@@ -146,7 +146,9 @@ def test_what_is_no_index(root: Path, folder: str, message: str) -> None:
         Searcher.open(folder)
 
 
-@pytest.mark.parametrize(("query", "k", "message"), [(" ", 3, "the query is empty"), ("life", 0, "k is 0: must be 1")])
+@pytest.mark.parametrize(
+    ("query", "k", "message"), [(" \u200b", 3, "the query is empty"), ("life", 0, "k is 0: must be 1")]
+)
 def test_what_cannot_be_searched(root: Path, query: str, k: int, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Searcher.open("data/indexes/gnn_encoder").search(query, k)

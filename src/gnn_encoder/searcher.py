@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.words import is_empty
 from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, REGISTRY, read_registry
@@ -128,7 +129,7 @@ class Searcher:
         Raises:
             UserError: a query is empty, k is not above 0, or the index holds other passages than the passages table.
         """
-        if not all(query.strip() for query in queries):
+        if any(is_empty(query) for query in queries):
             raise UserError("the query is empty: give it some words")
         if k < 1:
             raise UserError(f"k is {k}: must be 1 or more")

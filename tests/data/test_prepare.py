@@ -87,7 +87,12 @@ def test_tables(beir: Path, tmp_path: Path) -> None:
     assert rows(target / "qrels" / "test.parquet") == [("q2", "p2", 1)]
 
 
-def test_queries_in_two_splits_are_said(beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("text", ["Is yew poisonous?", " is  YEW pois\u00adonous"])
+def test_queries_in_two_splits_are_said(
+    beir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    write_jsonl(beir / "queries.jsonl", [*QUERIES_ROWS, {"_id": "q6", "text": text}])
+    (beir / "qrels" / "test.tsv").write_text(HEADER + "q6\tp2\t1\n")
     run(beir, tmp_path / "out")
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
         "warning: 1 queries are in both dev and test: measures will flatter"
@@ -239,8 +244,8 @@ BAD = {
         "corpus.jsonl, line 4, text: missing; add it or remove the row",
     ),
     "empty query": (
-        append("queries.jsonl", '{"_id": "q7", "text": " \\n"}\n'),
-        "queries.jsonl, line 6, text: ' \\n' is empty; give it a text or remove the row",
+        append("queries.jsonl", '{"_id": "q7", "text": " \\u200b\\n"}\n'),
+        "queries.jsonl, line 6, text: ' \\u200b\\n' is empty; give it a text or remove the row",
     ),
     "unknown passage": (
         append("qrels/dev.tsv", "q1\tp9\t1\n"),

@@ -19,18 +19,25 @@ UNSPACED = (
 ANY = regex.compile(rf"(?V1)[{UNSPACED}]+|[[\w\p{{M}}]--[{UNSPACED}]]{{2,}}")
 WITHOUT_SPACES = regex.compile(rf"[{UNSPACED}]")
 CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")  # with its marks
-INVISIBLE = regex.compile(r"[\u00AD\u200C-\u200F\u2060\uFEFF]")  # inside words; the zero width space is between them
+INSIDE = r"\u00AD\u200C-\u200F\u2060\uFEFF"  # invisible, in the middle of words
+INVISIBLE = INSIDE + r"\u200B"  # with the zero width space, which stands between words
+INSIDE_WORDS, EMPTY = re.compile(f"[{INSIDE}]"), re.compile(rf"[\s{INVISIBLE}]*")
 
 
 def words(text: str) -> list[str]:
     """The words of a text, in their order."""
     if text.isascii():
         return PLAIN.findall(text.lower())
-    text = unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).casefold().replace("i\u0307", "i")
+    text = unicodedata.normalize("NFKC", INSIDE_WORDS.sub("", text)).casefold().replace("i\u0307", "i")
     found: list[str] = []
     for run in ANY.findall(unicodedata.normalize("NFKC", text)):
         found += _pairs(run) if WITHOUT_SPACES.match(run) else [run]
     return found
+
+
+def is_empty(text: str) -> bool:
+    """Whether nothing of a text can be seen."""
+    return EMPTY.fullmatch(text) is not None
 
 
 def _pairs(run: str) -> list[str]:

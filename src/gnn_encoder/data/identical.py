@@ -1,7 +1,7 @@
 """Finds passages with the title and text of another one, and queries that are passages themselves.
 
-Texts are compared in one form, in which white space and how characters are stored do not differ. The case of a letter
-tells passages apart, but not a query from a passage.
+Texts are compared in one form, in which white space, invisible characters and how characters are stored do not differ.
+The case of a letter tells passages apart, but not a query from a passage.
 """
 
 from pathlib import Path
@@ -15,6 +15,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
+from gnn_encoder.core.words import INVISIBLE
 
 SPACES = r"\s\s+|[^\S ]"  # runs of white space but the single blank, which stays and would make most of the work
 
@@ -31,7 +32,7 @@ class Finder:
     """
 
     def __init__(self, queries: pl.DataFrame) -> None:
-        self._queries = queries.with_columns(asked=one_form(pl.col("text")).str.to_lowercase()).drop("text")
+        self._queries = queries.with_columns(asked=without_case(one_form(pl.col("text")))).drop("text")
         self._tells = [*(name for name in queries.columns if name != "text"), "pid", "passage"]
         self._hashes = [np.empty(0, dtype=np.uint64)]
         self._own = [self._matched(pl.DataFrame(PASSAGES.empty_table()), 0)]
@@ -58,8 +59,8 @@ class Finder:
         return rows[firsts != rows], firsts[firsts != rows]
 
     def _matched(self, batch: pl.DataFrame, first: int) -> pl.DataFrame:
-        text = pl.col("text").str.to_lowercase()
-        whole = pl.concat_str("title", "text", separator=" ").str.strip_chars().str.to_lowercase()
+        text = without_case(pl.col("text"))
+        whole = without_case(pl.concat_str("title", "text", separator=" ").str.strip_chars())
         rows = batch.select("pid", text=text, whole=whole, passage=pl.int_range(pl.len()) + first)
         same_id = rows.join(self._queries.with_columns(pid="qid"), on="pid").filter(
             pl.any_horizontal(
@@ -76,9 +77,15 @@ class Finder:
 
 
 def one_form(text: pl.Expr) -> pl.Expr:
-    """What texts that count as the same have in common: NFKC, with one blank for a run of white space."""
+    """What texts that count as the same have in common: NFKC of what is seen, one blank for a run of white space."""
     beyond_ascii = pl.when(text.str.len_bytes() > text.str.len_chars()).then(text)  # NFKC is slow, and keeps ASCII
-    return beyond_ascii.str.normalize("NFKC").fill_null(text).str.replace_all(SPACES, " ").str.strip_chars()
+    seen = beyond_ascii.str.replace_all(f"[{INVISIBLE}]", "").str.normalize("NFKC")
+    return seen.fill_null(text).str.replace_all(SPACES, " ").str.strip_chars()
+
+
+def without_case(text: pl.Expr) -> pl.Expr:
+    """Texts in one case, as `core/words.py` has them: lower case, but for what upper case writes otherwise."""
+    return text.str.to_lowercase().str.replace_many({"ß": "ss", "i\u0307": "i"})
 
 
 def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import SPLITS
+from gnn_encoder.core.words import is_empty
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_id, check_string
 
 PARTS = ("docs", "queries", "qrels")
@@ -59,10 +60,10 @@ def _queries(name: Path, found: Any, empty: set[Place]) -> Iterator[tuple[Place,
     for number, query in enumerate(found.queries_iter()):
         place = Place(name, f"query {number}")
         text = check_string(place, "text", query.default_text() or "")
-        if text.strip():
-            yield place, Query(check_id(place, "query_id", query.query_id), text)
-        else:
+        if is_empty(text):
             empty.add(place)
+        else:
+            yield place, Query(check_id(place, "query_id", query.query_id), text)
 
 
 def _judgements(name: Path, found: Any) -> Iterator[tuple[Place, Judgement]]:

@@ -218,8 +218,9 @@ def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Se
 
 
 def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
+    keys = {split: _keys(queries[split]["text"]) for split in SPLITS}
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        shared = queries[one]["text"].is_in(queries[other]["text"].implode()).sum()
+        shared = keys[one].is_in(keys[other].implode()).sum()
         if shared:
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 

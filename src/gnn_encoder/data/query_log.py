@@ -6,8 +6,8 @@
 The text files are plain or .gz. Columns go by the names in the header (JSON: the keys). A line without a count counts
 as 1. A time is ISO 8601 (UTC, if it names no zone) or Unix seconds or milliseconds, of 1980 or later.
 
-Queries that differ only in case, white space and punctuation are one query, written as it was most often; its id is a
-hash of what they have in common. The counts of a query and a passage are added up.
+Queries that differ only in case, punctuation, white space and invisible characters are one query, written as it was
+most often; its id is a hash of what they have in common. The counts of a query and a passage are added up.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import batched
 from gnn_encoder.data.beir import read_corpus
-from gnn_encoder.data.identical import one_form
+from gnn_encoder.data.identical import one_form, without_case
 from gnn_encoder.data.lines import (
     as_it_is,
     check_columns,
@@ -144,7 +144,7 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
 
 def normal_form(text: pl.Expr) -> pl.Expr:
     """What equal queries have in common: the one form of their texts, in lower case and without punctuation."""
-    return one_form(text.str.normalize("NFKC").str.replace_all(PUNCTUATION, " ")).str.to_lowercase()
+    return without_case(one_form(text.str.normalize("NFKC").str.replace_all(PUNCTUATION, " ")))
 
 
 def _added(found: pl.DataFrame, *keys: str) -> pl.DataFrame:

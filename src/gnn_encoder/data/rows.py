@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.core.words import is_empty
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 DIGITS = 16  # hexadecimal: 64 bits
@@ -39,10 +40,10 @@ class Passage(NamedTuple):
     text: str
 
     def with_text(self) -> "Passage | None":
-        """The passage; a title alone is its text; None: it has neither, or white space alone."""
-        if self.text.strip():
+        """The passage; a title alone is its text; None: nothing of either can be seen."""
+        if not is_empty(self.text):
             return self
-        return Passage(self.pid, "", self.title) if self.title.strip() else None
+        return None if is_empty(self.title) else Passage(self.pid, "", self.title)
 
 
 class Query(NamedTuple):
@@ -118,9 +119,9 @@ def check_id(place: Place, column: str, value: object) -> str:
 
 
 def check_text(place: Place, column: str, value: object) -> str:
-    """A text with at least one character that is not white space."""
+    """A text with at least one character that can be seen."""
     text = check_given(place, column, value)
-    if not text or text.isspace():
+    if is_empty(text):
         raise UserError(f"{place}, {column}: {shorten(text)} is empty; give it a text or remove the row")
     return text
 
