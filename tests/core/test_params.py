@@ -115,6 +115,8 @@ def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
     assert message("", tmp_path).startswith("the file is None: must be lines of `key: value`")
     assert message(values | {"mgt": None}, tmp_path).startswith("mgt is None: must be lines of `key: value`")
     assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
+    twice = "seed: 1\nmgt:\n  beta: 0.1\n  gate: 0.2\n  beta: 0.1\n"
+    assert message(twice, tmp_path) == "not valid YAML in UTF-8: key beta stands in lines 3 and 5; keep one of them"
 
 
 def test_parameters_that_do_not_fit_together(values: dict[str, Any], tmp_path: Path) -> None:

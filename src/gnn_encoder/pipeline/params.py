@@ -139,7 +139,20 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05."""
+    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05.
+
+    A key stands once in its section: DVC, which reads the same file, refuses more in words of its own.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        first = dict[str, int]()
+        for key, _ in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in first:
+                raise yaml.YAMLError(f"key {name} stands in lines {first[name]} and {line}; keep one of them")
+            first[name] = line
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
 
 
 _Loader.add_implicit_resolver(
