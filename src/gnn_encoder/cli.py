@@ -151,12 +151,12 @@ def init(
             return
         if path is not None or minutes is not None:
             raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
-        named = [one.removeprefix("data.path=") for one in arguments or [] if one.startswith("data.path=")]
-        if named and named[-1] != "null":
-            _check_there("data.path", Path(named[-1]))
+        named = {one.partition("=")[0] for one in arguments or []}
+        preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
+        if "data.path" in named and preview.data.path is not None:
+            _check_there("data.path", Path(preview.data.path))
         told: list[str] = []
-        if any(one.startswith("encoder.model=") for one in arguments or []):
-            preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
+        if "encoder.model" in named:
             from gnn_encoder.planning.command import base_model
 
             told = base_model(preview.encoder)
@@ -208,7 +208,7 @@ def plan(
 
 
 def _check_there(name: str, path: Path) -> None:
-    if not path.exists():
+    if not path.expanduser().exists():
         raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 

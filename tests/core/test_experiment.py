@@ -8,6 +8,8 @@ import yaml
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.data.sources import open_source
 from gnn_encoder.pipeline.experiment import Change
 from gnn_encoder.pipeline.experiment import init as write
 from gnn_encoder.pipeline.params import load_params
@@ -131,6 +133,19 @@ def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
         assert code == 0 and load_params().encoder.revision == meant
     else:
         assert code == 2 and f"encoder.revision is {meant!r}: input should be a valid string" in err
+
+
+def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project / "home"))
+    (project / "home" / "my #1").mkdir(parents=True)
+    init("data.source=beir", 'data.path="~/my #1"')
+    assert '  path: "~/my #1"' in "\n".join(lines())
+    with pytest.raises(UserError, match="home/my #1/corpus.jsonl: no such file"):
+        open_source(load_params().data)
+    told = "data.path is ~/no: no such file or folder; correct it"
+    assert refusal("--over", "data.source=beir", "data.path=~/no") == told
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,12 @@ def test_judgements_that_find_nothing_relevant_are_told_before_the_machine_is_me
         assert err.startswith("error: corpus: no judgement of the train queries has a grade above 0")
 
 
+def test_a_path_with_signs_of_yaml_is_written_in_quotes() -> None:
+    shutil.move("corpus", "corpus #2")
+    assert call("init", "--data", "beir", "--path", "corpus #2")[0] == 0
+    assert any(line.startswith("  path: 'corpus #2'") for line in Path("params.yaml").read_text().splitlines())
+
+
 def test_plan_tells_the_time_of_each_stage() -> None:
     init(["data.source=beir", "data.path=corpus", "data.train_queries=null", "encoder.passage_length=16"])
     code, out, err = call("plan")

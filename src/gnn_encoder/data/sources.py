@@ -85,7 +85,7 @@ def _folder(data: Data, holds: str) -> Path:
     if data.path is None:
         needed = f"source {data.source} needs the folder that holds {holds}"
         raise UserError(f"data.path is null: {needed}; set data.path, or --path of init")
-    return Path(data.path)
+    return Path(data.path).expanduser()
 
 
 def _name(data: Data, example: str) -> str:

@@ -55,7 +55,11 @@ def fit(
     for setting in settings:
         if "=" not in setting:
             raise UserError(f"{setting!r} is no KEY=VALUE: leave a config out, and put quotes around blanks")
-    given = [f"data.source={source}", *([] if path is None else [f"data.path={path}"]), *settings]
+    given = [
+        f"data.source={source}",
+        *([] if path is None else [f"data.path={experiment.shown(str(path))}"]),
+        *settings,
+    ]
     fixed = {setting.partition("=")[0] for setting in given}
     every = [] if "data.train_queries" in fixed else ["data.train_queries=null"]
     base = experiment.preview([*given, *every], over=over)
