@@ -167,9 +167,10 @@ def test_interactive_reads_queries_line_by_line(root: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_told(root: Path) -> None:
-    told = "error: a query is not UTF-8: convert it\n"
-    assert call("search", "\udcff") == (2, "", told)
-    assert call("search", "--interactive", stdin=b"\xff\n") == (2, "", told)
+    assert call("search", "\udcff") == (2, "", "error: the query is not UTF-8: convert it\n")
+    code, out, err = call("search", "-i", "--json", stdin=b"car\n\ncaf\xe9\n\xe2\x80\x8b\nlife\n")  # and one unseen
+    assert (code, err) == (0, "! line 3 is not UTF-8, and passed over: convert it\n")
+    assert [json.loads(line)["query"] for line in out.splitlines()] == ["car", "life"]
 
 
 @pytest.fixture

@@ -14,13 +14,14 @@ import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gnn_encoder.core.errors import UserError, not_built, report_errors, without_controls
-from gnn_encoder.core.marks import without_marks
+from gnn_encoder.core.marks import is_empty, without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Answer, Searcher
@@ -487,24 +488,29 @@ def serve(
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
-    """The query that was given, and those of stdin, one a line.
+    """The query that was given, and those of stdin, one a line; a line that is not UTF-8 is told and passed over.
 
     Raises:
-        UserError: one came as other bytes than UTF-8, which Python refuses or reads as halves of surrogate pairs.
+        UserError: the first came as other bytes than UTF-8, which Python reads as halves of surrogate pairs.
     """
-    try:
-        if first is not None:
+    if first is not None:
+        try:
             first.encode()
-            yield first
-        while interactive:
-            if sys.stdin.isatty():
-                typer.echo("query> ", nl=False, err=True)
-            if not (line := sys.stdin.readline()):
-                break
-            if text := without_marks(line.encode()).decode().strip():
+        except UnicodeEncodeError as error:
+            raise UserError("the query is not UTF-8: convert it") from error
+        yield first
+    for number in count(1) if interactive else ():
+        if sys.stdin.isatty():
+            typer.echo("query> ", nl=False, err=True)
+        if not (line := sys.stdin.buffer.readline()):
+            break
+        try:
+            text = without_marks(line).decode().strip()
+        except UnicodeDecodeError:
+            _warn(f"line {number} is not UTF-8, and passed over: convert it")
+        else:
+            if not is_empty(text):
                 yield text
-    except UnicodeError as error:
-        raise UserError("a query is not UTF-8: convert it") from error
 
 
 def _warn(line: str, *, err: bool = True) -> None:

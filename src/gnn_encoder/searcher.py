@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.words import is_empty
+from gnn_encoder.core.marks import is_empty
 from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, REGISTRY, read_registry

@@ -11,6 +11,8 @@ import unicodedata
 
 import regex
 
+from gnn_encoder.core.marks import INSIDE_WORDS
+
 PLAIN = re.compile(r"\w\w+")
 UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Bopomofo}\p{Yi}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -18,26 +20,19 @@ UNSPACED = (
 )
 ANY = regex.compile(rf"(?V1)[{UNSPACED}]+|[[\w\p{{M}}]--[{UNSPACED}]]{{2,}}")
 WITHOUT_SPACES = regex.compile(rf"[{UNSPACED}]")
+HIDDEN = re.compile(f"[{INSIDE_WORDS}]")
 CHARACTER = regex.compile(rf"(?=[{UNSPACED}])\X")  # with its marks
-INSIDE = r"\u00AD\u200C-\u200F\u2060\uFEFF"  # invisible, in the middle of words
-INVISIBLE = INSIDE + r"\u200B"  # with the zero width space, which stands between words
-INSIDE_WORDS, EMPTY = re.compile(f"[{INSIDE}]"), re.compile(rf"[\s{INVISIBLE}]*")
 
 
 def words(text: str) -> list[str]:
     """The words of a text, in their order."""
     if text.isascii():
         return PLAIN.findall(text.lower())
-    text = unicodedata.normalize("NFKC", INSIDE_WORDS.sub("", text)).casefold().replace("i\u0307", "i")
+    text = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).casefold().replace("i\u0307", "i")
     found: list[str] = []
     for run in ANY.findall(unicodedata.normalize("NFKC", text)):
         found += _pairs(run) if WITHOUT_SPACES.match(run) else [run]
     return found
-
-
-def is_empty(text: str) -> bool:
-    """Whether nothing of a text can be seen."""
-    return EMPTY.fullmatch(text) is not None
 
 
 def _pairs(run: str) -> list[str]:

@@ -11,11 +11,11 @@ import polars as pl
 
 from gnn_encoder.core.identical import NO_PAIRS, Identical
 from gnn_encoder.core.judgements import contains, relevant_pairs
+from gnn_encoder.core.marks import INVISIBLE
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
-from gnn_encoder.core.words import INVISIBLE
 
 SPACES = r"\s\s+|[^\S ]"  # runs of white space but the single blank, which stays and would make most of the work
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.words import is_empty
+from gnn_encoder.core.marks import is_empty
 
 GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
 DIGITS = 16  # hexadecimal: 64 bits
