@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.data.lines import as_it_is, find, read_columns, read_json_lines, read_judged, read_lines, require
 from gnn_encoder.data.rows import MANY, check_id
 
@@ -17,7 +17,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def test_lines_are_numbered_and_stripped_of_their_ends(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", "\ufeff\ufeffone\r\n\ufeff\r\n two \n\ufeffd\u2028r\ufeffei".encode())
+    path = write(tmp_path / "a.tsv", "\ufeff\ufeffone\r\n\ufeff \t\r\n two \n\ufeffd\u2028r\ufeffei".encode())
     assert list(read_lines(path, as_it_is)) == [
         ((path, "line 1"), "one"),
         ((path, "line 3"), " two "),
@@ -25,8 +25,9 @@ def test_lines_are_numbered_and_stripped_of_their_ends(tmp_path: Path) -> None:
     ]
 
 
-def test_gzip_reads_like_plain(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv.gz", gzip.compress(b"one\ntwo\n"))
+@pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv"])
+def test_gzip_reads_like_plain(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, gzip.compress(b"one\ntwo\n"))
     assert [line for _, line in read_lines(path, as_it_is)] == ["one", "two"]
 
 
@@ -34,12 +35,20 @@ def test_gzip_reads_like_plain(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"one\ncaf\xe9 au lait\n", "a.jsonl, line 2, byte 4: 0xe9 is not UTF-8 (invalid continuation byte); convert"),
+        (
+            "\ufeffone\ntwo\n".encode("utf-16-le"),
+            "a.jsonl: UTF-16, as its first two bytes say; convert the file to UTF-8",
+        ),
+        (
+            "\ufeffone\ntwo\n".encode("utf-16-be"),
+            "a.jsonl: UTF-16, as its first two bytes say; convert the file to UTF-8",
+        ),
     ],
 )
 def test_bad_lines(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(UserError) as error:
         list(read_lines(write(tmp_path / "a.jsonl", content), as_it_is))
-    assert message in str(error.value)
+    assert str(error.value).startswith(f"{tmp_path}/{message}")
 
 
 def test_truncated_gzip_names_the_last_whole_line(tmp_path: Path) -> None:
@@ -118,5 +127,12 @@ def test_of_many_wrong_rows_some_are_told_and_a_file_of_them_is_not_read_on(tmp_
         "(6 more: line 3: 1 columns, not 2; line 4: 1 columns, not 2; line 5: 1 columns, not 2; "
         "line 6: 1 columns, not 2; ...)"
     )
-    path = write(tmp_path / "b.tsv", b"q 0 p x\n" * (MANY + 5))
-    assert f"({MANY - 1} more or above: line 2, grade: 'x' is not an integer; " in told(read_judged(path))
+    path = write(tmp_path / "b.tsv", b"q 0 p 5.\n" + b"q 0 p x\n" * (MANY + 5))
+    assert f"({MANY - 1} more or above: line 3, grade: 'x' is not an integer; " in told(read_judged(path))
+
+
+@pytest.mark.parametrize("header", ["query_id doc_id relevance", "Query-ID\tCorpus-ID\tScore"])
+def test_another_header_of_qrels(tmp_path: Path, header: str) -> None:
+    path = write(tmp_path / "a.tsv", f"{header}\nq p 1\n".encode())
+    cure = "looks like a header; write `query-id corpus-id score`, or remove the line"
+    assert told(read_judged(path)) == f"{path}, line 1: {shorten(header)} {cure}"

@@ -93,8 +93,8 @@ def lines(*rows: Any) -> bytes:
 
 
 def plain_lines(content: bytes) -> list[bytes]:
-    """The lines of a text file that are not empty."""
-    return [one for one in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if one.rstrip(b"\r\n")]
+    """The lines of a text file that are not blank."""
+    return [one for one in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if one.strip()]
 
 
 CORPUS = lines(

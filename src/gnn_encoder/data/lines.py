@@ -18,6 +18,7 @@ from gnn_encoder.core.records import open_parquet, undamaged
 from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked
 
+GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how a file begins
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, with white space between them"
@@ -29,7 +30,7 @@ def as_it_is(_: Place, row: Row) -> Row:
 
 
 def read_lines(path: Path, check: Callable[[Place, str], Row]) -> Iterator[tuple[Place, Row]]:
-    """Stream what `check` makes of the lines, without their ends, as `checked` does; empty lines are passed over."""
+    """Stream what `check` makes of the lines, without their ends, as `checked` does; blank lines are passed over."""
     return checked(_raw_lines(path), lambda place, line: check(place, _decode(place, line)))
 
 
@@ -38,8 +39,10 @@ def _raw_lines(path: Path) -> Iterator[tuple[Place, bytes]]:
     with open_binary(path) as file:
         try:
             for number, line in enumerate(file, start=1):
+                if number == 1 and line.startswith(UTF_16):
+                    raise UserError(f"{path}: UTF-16, as its first two bytes say; convert the file to UTF-8")
                 line = without_marks(line).rstrip(b"\r\n")
-                if line:
+                if line.strip():
                     yield Place(path, f"line {number}"), line
         except DAMAGED_GZIP as error:
             raise _damaged(path, f"line {number}", error) from error
@@ -102,10 +105,13 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
         fields = line.split()
         if not width and fields in (QRELS_HEADER, QRELS_HEADER[:2]):
             return None
-        width = width or len(fields)
+        first, width = not width, width or len(fields)
         if len(fields) != width or width not in (2, 3, 4):
             raise UserError(f"{place}: {len(fields)} fields; {QRELS_FORMS}, the same in the whole file")
         qid, pid, grade = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
+        if first and any(map(str.isalpha, grade)):
+            cure = f"write `{' '.join(QRELS_HEADER)}`, or remove the line"
+            raise UserError(f"{place}: {shorten(line)} looks like a header; {cure}")
         return Judgement(qid, pid, check_grade(place, "grade", grade))
 
     return ((place, found) for place, found in read_lines(path, parsed) if found)
@@ -188,11 +194,13 @@ def require(folder: Path, *names: str) -> Path:
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """Open a plain or gzip file as a stream of its plain bytes."""
+    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes."""
     check_file(path)
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
+    file = path.open("rb")
+    if path.suffix != ".gz" and not file.peek(2).startswith(GZIP):
+        return file
+    file.close()
+    return cast(BinaryIO, gzip.open(path, "rb"))
 
 
 def _decode(place: Place, line: bytes) -> str:
