@@ -108,6 +108,18 @@ def test_every_form_gives_the_same_tables(form: str, folder: Path, tables: Table
         assert found == expected
 
 
+def test_counts_with_gaps_are_floats_and_a_gap_is_one(folder: Path, tables: Tables) -> None:
+    """As pandas writes whole numbers with some missing; a time that is missing is none, too."""
+    rows = [(text, pid, "" if count == 1 else f"{count}.0", "") for text, pid, count in LOG]
+    write_tsv(folder, ["query", "pid", "count", "time"], [*rows[:-1], ("bud", "p1", 0, "2024-05-31")])
+    counts = [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 5)]
+    assert tables()["counts"] == counts
+    (folder / "log.tsv").unlink()
+    table = pl.DataFrame(LOG, schema=["query", "pid", "count"], orient="row")
+    table.with_columns(pl.col("count").cast(pl.Float64).replace(1, None)).write_parquet(folder / "log.parquet")
+    assert tables()["counts"] == counts
+
+
 def test_without_counts_each_row_is_one(folder: Path, tables: Tables) -> None:
     write_tsv(folder, ["user", "pid", "query"], [("x", pid, text) for text, pid, _ in LOG])
     assert tables()["counts"] == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 2)]
@@ -221,7 +233,20 @@ BAD = {
         "log.tsv",
         "query\tpid\nash\tp1\n",
         {"split": "time"},
-        "log.tsv, line 2, time: None is no time, which data.split: time needs; write ISO 8601 such as",
+        "log.tsv, line 1: 0 columns time in 'query, pid': there must be query, pid, time and may be count, each once",
+    ),
+    "empty time": (
+        "log.tsv",
+        "query\tpid\ttime\nyew\tp2\t1704103200\nash\tp1\t\n",
+        {"split": "time"},
+        "log.tsv, line 3, time: '' is no time, which data.split: time needs; write ISO 8601 such as",
+    ),
+    "signs alone": ("log.tsv", "query\tpid\n???\tp1\n", {}, "log.tsv, query: none has a letter or a digit; write what"),
+    "no counts": (
+        "log.tsv",
+        "query\tpid\tcount\nash\tp1\t0\n",
+        {},
+        "log.tsv, count: none is above 0; correct them, or remove the column",
     ),
     "bad time": ("log.tsv", "query\tpid\ttime\nash\tp1\tMay\n", {"split": "time"}, "line 2, time: 'May' is no time"),
     "one time": (
@@ -277,7 +302,10 @@ def test_files(folder: Path, refused: Callable[..., None]) -> None:
             "as 2024-05-31T12:00:00, or Unix seconds (2 more: line 3, time: '20240531' is no Unix time of 1980 or "
             "later in (milli)seconds; line 5, time: 'nan' is no Unix time of 1980 or later in (milli)seconds)",
         ),
-        (["1704103200.5", "", "2024-01-01"], "line 4, time: '2024-01-01' is a date and time, but line 2 has seconds"),
+        (
+            ["1704103200.5", "", "2024-01-01"],
+            "log.tsv, line 4, time: '2024-01-01' is a date and time, but line 2 has seconds",
+        ),
     ],
 )
 @pytest.mark.parametrize("split", ["hash", "time"])

@@ -10,7 +10,7 @@ Queries that differ only in case, punctuation, white space and invisible charact
 most often; its id is a hash of what they have in common. The counts of a query and a passage are added up.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from gnn_encoder.data.rows import (
     checked,
     split_of,
     stable_hash,
+    whole,
 )
 
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
@@ -56,6 +57,7 @@ TIME = TypeAdapter(datetime)
 # is below, and microseconds are above the milliseconds of these years.
 FIRST, LAST = 315_532_800, 20_000_000_000
 CURE = "write ISO 8601 such as 2024-05-31T12:00:00, or Unix seconds"
+ABSENT = (None, "")  # what stands for no count and no time
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 # Signs that tell two queries apart stay: c# is not c, and 50% is not 50.
 PUNCTUATION = r"[\p{P}--[#%&@]]+"
@@ -107,6 +109,8 @@ def read_labels(path: Path, corpus: Path, data: Data) -> Labels:
     pairs = _added(found, "same", "pid")
     rare, pairs = _parted(pairs, pl.col("count") < data.min_count)
     if pairs.is_empty():
+        if not found["count"].sum():
+            raise UserError(f"{path}, count: none is above 0; correct them, or remove the column")
         cure = "log more, or lower data.min_count"
         raise UserError(f"{path}: no query and passage were logged {data.min_count} times or more; {cure}")
     queries = pairs.group_by("same").agg(pl.col("time").min())
@@ -138,6 +142,8 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
     wordless, usable = _parted(
         found.with_columns(same=normal_form(pl.col("text"))), ~pl.col("same").str.contains(r"[\p{L}\p{N}]")
     )
+    if usable.is_empty():
+        raise UserError(f"{path}, query: none has a letter or a digit; write what was asked")
     lost = {"rows_of_unknown_passages": unknown, "rows_without_a_word": wordless}
     return usable, {name: int(rows["rows"].sum()) for name, rows in lost.items()}
 
@@ -190,11 +196,12 @@ def _by_time(queries: pl.DataFrame, dev: float, test: float) -> pl.DataFrame:
 
 def _rows(path: Path, *, timed: bool) -> Iterator[tuple[str, str, int, int, float | None]]:
     """The rows of a log as `LOGGED`, checked. All times have one form, whether they are read or not."""
+    needed, optional = (NEEDED, OPTIONAL) if not timed else ((*NEEDED, "time"), ("count",))
     first: tuple[str, Place, object] | None = None
 
     def logged(place: Place, row: dict[str, Any]) -> tuple[str, str, int, int, float | None]:
         nonlocal first
-        if (time := row.get("time")) is not None:
+        if (time := row.get("time")) not in ABSENT:
             form = _form(place, time)
             first = first or (form, place, time)
             if form != first[0]:
@@ -207,17 +214,19 @@ def _rows(path: Path, *, timed: bool) -> Iterator[tuple[str, str, int, int, floa
         pid = check_id(place, "pid", str(pid) if type(pid) is int else pid)
         return text, pid, _count(place, row.get("count")), 1, _time(place, time) if timed else None
 
-    return (row for _, row in _read(path, logged))
+    return (row for _, row in _read(path, logged, needed, optional))
 
 
-def _read(path: Path, check: Callable[[Place, dict[str, Any]], Row]) -> Iterator[tuple[Place, Row]]:
+def _read(
+    path: Path, check: Callable[[Place, dict[str, Any]], Row], needed: Sequence[str], optional: Sequence[str]
+) -> Iterator[tuple[Place, Row]]:
     """What `check` makes of the rows of a log of any form, by the names of its columns."""
     if path.suffix == ".parquet":
-        return checked(read_parquet(path, NEEDED, OPTIONAL), check)
+        return checked(read_parquet(path, needed, optional), check)
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         return read_json_lines(path, check)
     place, names = next(read_columns(path, None, as_it_is), (Place(path, "line 1"), list[str]()))
-    check_columns(place, names, NEEDED, OPTIONAL)
+    check_columns(place, names, needed, optional)
 
     def named(place: Place, columns: list[str]) -> Row | None:
         return None if place == header else check(place, dict(zip(names, columns, strict=True)))
@@ -227,10 +236,10 @@ def _read(path: Path, check: Callable[[Place, dict[str, Any]], Row]) -> Iterator
 
 
 def _count(place: Place, value: object) -> int:
-    if value is None:
+    if value in ABSENT:
         return 1
-    count = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-    if type(count) is not int or not 0 <= count <= LARGEST:
+    count = whole(value)
+    if count is None or not 0 <= count <= LARGEST:
         raise UserError(f"{place}, count: {shorten(value)} is not a whole number from 0 to {LARGEST:,}; correct it")
     return count
 

@@ -14,7 +14,7 @@ import numpy as np
 from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.core.marks import is_empty
 
-GRADE = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")  # nine digits at most: an int32 holds them
+WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 DIGITS = 16  # hexadecimal: 64 bits
 SHOWN, MANY = 5, 1000  # wrong rows of a file that are told, and after which it is not read on
 Given = TypeVar("Given")
@@ -147,9 +147,15 @@ def check_string(place: Place, column: str, value: object) -> str:
 
 def check_grade(place: Place, column: str, value: str) -> int:
     """A grade that an int32 holds, also written as 1.0."""
-    if not GRADE.fullmatch(value):
+    if (found := whole(value)) is None or abs(found) >= 10**9:
         raise UserError(f"{place}, {column}: {shorten(value)} is not an integer; write 1 for relevant, 0 for not")
-    return int(value.partition(".")[0])
+    return found
+
+
+def whole(value: object) -> int | None:
+    """A whole number, also one that is written as 1.0; None: it is none."""
+    text = str(value)
+    return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
 
 
 def check_objects(place: Place, column: str, value: object) -> list[dict[str, Any]]:
