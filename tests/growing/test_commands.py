@@ -45,7 +45,8 @@ def test_add_delete_and_search(root: Path) -> None:
     assert (found["pid"], found["title"], found["text"]) == ("n1", "Cats", "a cat")
     assert best("text 3, changed")["pid"] == "p3" and best("text 3")["text"] != "text 3"
     before = Searcher.open("data/indexes/gnn_encoder").search("text 5", k=21)
-    code, out, _ = call("delete", "n1", "p7", "p7")
+    (root / "pids.txt").write_text(" p7\t\r\n\n")
+    code, out, _ = call("delete", "n1", "p7", "--file", "pids.txt")
     assert code == 0 and out == "deleted 2 passages; gnn_encoder now has 19\n"
     after = Searcher.open("data/indexes/gnn_encoder").search("text 5", k=50)
     kept = [hit for hit in before if hit.pid not in ("n1", "p7")]

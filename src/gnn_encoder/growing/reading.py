@@ -30,7 +30,7 @@ def read_pids(pids: Iterable[str], path: Path | None) -> pl.Series:
     """Ids from the command line and from a file with one a line, each once."""
     found = list(pids)
     if path is not None:
-        found += [pid for _, pid in read_lines(path, lambda place, line: check_id(place, "pid", line))]
+        found += [pid for _, pid in read_lines(path, lambda place, line: check_id(place, "pid", line.strip()))]
     if not found:
         raise UserError("no passage is named: give ids, or a file with one a line as --file")
     return pl.Series("pid", found, pl.String()).unique(maintain_order=True)
