@@ -1,5 +1,6 @@
 """`gnn-encoder serve`: runs the app with uvicorn until it is told to stop, and then answers what it has accepted."""
 
+import errno
 import logging
 import os
 import socket
@@ -49,4 +50,6 @@ def _check_free(host: str, port: int) -> None:
             pass
     except OSError as error:
         told = str(error.strerror).partition(" (")[0]  # in brackets Python says the address once more
-        raise UserError(f"{host}:{port}: {told}; stop the other server, or take another --port or --host") from error
+        taken = "stop the other server, or take another --port or --host"
+        cure = taken if error.errno == errno.EADDRINUSE else "give an address of this machine, or another --port"
+        raise UserError(f"{host}:{port}: {told}; {cure}") from error
