@@ -310,7 +310,7 @@ def evaluate(
 ) -> None:
     """Judge a TREC run of any tool.
 
-    As in trec_eval, passages are ranked by score, and those of equal scores by descending id.
+    As in trec_eval, passages are ranked by score in single precision, and those of equal scores by descending id.
 
     \b
     Examples:
