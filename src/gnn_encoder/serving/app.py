@@ -11,10 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import gnn_encoder
+from gnn_encoder.core.marks import is_empty
 from gnn_encoder.core.records import QUERIES, open_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.searcher import Hit
@@ -34,6 +36,13 @@ POLL = 2.0  # seconds between looks whether an index is new
 Name = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
 
 
+def _seen(query: str) -> str:
+    """A query in which something can be seen: another one would fail those that are searched together with it."""
+    if is_empty(query):
+        raise PydanticCustomError("empty", "is empty; give it some words")
+    return query
+
+
 class Refusal(BaseModel):
     """Why a request is not answered, in one line."""
 
@@ -43,7 +52,7 @@ class Refusal(BaseModel):
 class SearchRequest(BaseModel):
     """A query; `system` is a name of /systems, by default the first."""
 
-    query: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS)]
+    query: Annotated[Name, StringConstraints(strip_whitespace=True), AfterValidator(_seen)]
     k: int = Field(10, ge=1, le=MOST_HITS)
     system: Name | None = None
 
