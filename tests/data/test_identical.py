@@ -15,7 +15,7 @@ PASSAGES = [
     ("p2", "Oak", "An oak is a tree."),
     ("p3", "Elm", "An oak is a tree."),  # another title: no copy
     ("a1", "Ash", "Ash wood bends well. It is used for oars."),
-    ("p5", "", "A yew is a tree."),
+    ("p5", "", "A yew\u200b is a t\u00adree."),
     ("7", "", "Elms are rare."),
     ("p7", "", "What is an elm?"),
 ]

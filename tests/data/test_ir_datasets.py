@@ -93,7 +93,7 @@ def test_titles(register: Callable[..., None], prepared: Prepared, rows: Rows) -
 def test_what_a_user_cannot_mend_is_left_out(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
     """d8 and d9 are not there, nor is q9, and q4 has no text; of two grades of a pair the first one counts."""
     judged = "q3 0 d9 2\nq3 0 d1 1\nq3 0 d8 0\nq9 0 d1 1\nq3 0 d1 2\nq4 0 d1 1\n"
-    register("lost", queries=QUERIES | {"test": QUERIES["test"] + "q4\t \n"}, qrels=QRELS | {"test": judged})
+    register("lost", queries=QUERIES | {"test": QUERIES["test"] + "q4\t\u200b \n"}, qrels=QRELS | {"test": judged})
     target = prepared(source="ir_datasets", name="lost")
     assert rows(target / "qrels" / "test.parquet") == [("q3", "d1", 1)]
     assert json.loads((target / "statistics.json").read_text())["left_out_or_replaced"] == {

@@ -135,7 +135,7 @@ WRONG = [
     ("add.jsonl", "{", "line 1: '{' is not JSON (Expecting property name"),
     (
         "add.jsonl",
-        '{"_id": "a", "text": "b"}\n{"_id": "c", "text": " "}',
+        '{"_id": "a", "text": "b"}\n{"_id": "c", "text": " \\u200b"}',
         "line 2, text: there is none, nor a title",
     ),
     (
