@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from gnn_encoder import GNNEncoder
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.estimator import inputs, model
+from gnn_encoder.estimator import model
 
 from .data import DATA, SMALL, D, M, N, unit, with_
 
@@ -96,12 +96,14 @@ def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, sums: bool) -> Non
         GNNEncoder.load(tmp_path)
 
 
-def test_passages_are_known_by_their_vectors(fitted: GNNEncoder) -> None:
-    """In another order, in parts and beside new ones, they get what they got."""
+def test_passages_are_known_by_their_vectors(fitted: GNNEncoder, caplog: pytest.LogCaptureFixture) -> None:
+    """In another order, in parts and beside new ones, they get what they got; how many are new is told."""
     informed, order = fitted.transform(DATA.passages), np.random.default_rng(1).permutation(M)
     new = unit(np.random.default_rng(2).normal(size=(7, D)))
-    found = fitted.transform(np.concatenate([new, DATA.passages[order]]))
-    np.testing.assert_allclose(found[7:], informed[order], atol=1e-6)
+    assert not caplog.messages
+    found = fitted.transform(np.concatenate([new, DATA.passages[order] + np.float32(1e-6)]))
+    assert caplog.messages == ["7 of 87 passages were not there in fit, and were linked as new"]
+    np.testing.assert_allclose(found[7:], informed[order], atol=1e-5)
     np.testing.assert_allclose(fitted.transform(DATA.passages[30:].astype(np.float16)), informed[30:], atol=2e-3)
 
 
@@ -219,8 +221,3 @@ def test_transform_is_checked(fitted: GNNEncoder) -> None:
         fitted.transform(unit(DATA.passages[:, :5]))
     with pytest.raises(UserError, match=r"out: shape \(3, 8\); must be \(80, 8\)"):
         fitted.transform(DATA.passages, out=np.empty((3, 8), np.float32))
-
-
-def test_keys_tell_vectors_apart() -> None:
-    rows = unit(np.random.default_rng(0).normal(size=(20_000, 3)))
-    assert len(np.unique(inputs.row_keys(rows))) == len(np.unique(rows.astype(np.float16), axis=0))

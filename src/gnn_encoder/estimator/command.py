@@ -17,7 +17,8 @@ from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
-from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, not_of_length_1, row_keys
+from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, not_of_length_1
+from gnn_encoder.estimator.known import Known
 from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k
 
@@ -107,7 +108,7 @@ class Given:
         if self.odd is not None:
             row, length = self.odd
             yield f"! passage {row} has length {length:.3g}, not 1: scores are inner products, and NUDGE-N is left out"
-        again = int(np.isin(row_keys(self.dev.queries), row_keys(self.queries)).sum())
+        again = int((Known.of(self.queries).rows(self.dev.queries) >= 0).sum())
         if again:
             yield f"! {again} dev queries have the vector of a training query: take others, or the table flatters"
 

@@ -134,13 +134,3 @@ def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) ->
             )
     found = pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema_overrides=PAIR)
     return found.unique().sort("query", "passage")
-
-
-def row_keys(block: Matrix) -> NDArray[np.uint64]:
-    """A number for each vector that tells it from others; vectors that are equal as float16 have the same.
-
-    *Shape:* (n, d) -> (n,).
-    """
-    bits = np.ascontiguousarray(block.astype(np.float16)).view(np.uint16).astype(np.uint64)
-    factors = np.random.default_rng(0).integers(2**63, size=block.shape[1], dtype=np.uint64)
-    return bits @ (2 * factors + np.uint64(1))  # modulo 2^64

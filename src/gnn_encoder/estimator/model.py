@@ -1,6 +1,7 @@
 """GNN-encoder as an estimator, with the conventions of scikit-learn. Its training is phase one of `train_mgt`."""
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -22,7 +23,8 @@ from gnn_encoder.core.section import described
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.core.storage.atomic import replacing, write_json
 from gnn_encoder.encoding.streaming import WINDOW
-from gnn_encoder.estimator.inputs import PAIR, Inputs, check_vectors, row_keys
+from gnn_encoder.estimator.inputs import PAIR, Inputs, check_vectors
+from gnn_encoder.estimator.known import Known
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
@@ -39,6 +41,7 @@ from gnn_encoder.models.device import device
 from gnn_encoder.training.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.training.loop import History
 
+log = logging.getLogger(__name__)
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
 EDGES_AT_A_TIME = 65_536  # whose features are asked for together
 Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
@@ -207,7 +210,7 @@ class GNNEncoder:
             self._train(given, mgt, graphs, examples, nodes)
         judged = graphs[1].labelled
         self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
-        self._keys = np.concatenate([row_keys(block) for _, block in array_blocks(given.passages)])
+        self._known = Known.of(given.passages)
         self._features = None if features is None else np.asarray(features.edges)
         self._labels = given.pairs.to_numpy()
         self._open(CorpusGNN(self.gnn_, graphs[1], self.queries_).interactive)
@@ -216,9 +219,10 @@ class GNNEncoder:
     def transform(self, passages: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Query-interactive vectors h'_p (Eq. 8-10), to be indexed in place of the passages'.
 
-        A passage that was there in `fit` is known by its vector and has the edges that it got there. A new passage is
-        linked to the queries that would retrieve it: those for which it scores higher than the last of their k
-        passages. The queries' own passages stay those of `fit`, so that old passages do not change with new ones.
+        A passage that was there in `fit` is known by its vector, which may be off by 0.4% of its length, and has the
+        edges that it got there. A new passage is linked to the queries that would retrieve it: those for which it
+        scores higher than the last of their k passages. The queries' own passages stay those of `fit`, so that old
+        passages do not change with new ones. At the end a line is logged that says how many were new.
 
         Args:
             passages: vectors of the same encoder, read in blocks. *Shape:* (b, d).
@@ -232,16 +236,20 @@ class GNNEncoder:
         result = np.empty(passages.shape, dtype=np.float32) if out is None else out
         if result.shape != passages.shape:
             raise UserError(f"out: shape {result.shape}; must be {passages.shape}, that of the passages")
+        unknown = 0
         with tqdm(total=len(passages), desc="inform", unit=" passages") as bar:
             for first, block in array_blocks(passages, WINDOW):
-                rows = self._rows_in_fit(first, block)
+                rows = self._known.rows(block, first)
                 known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
                 window = result[first : first + len(block)]
                 if len(known):
                     window[known] = self._corpus.inform(self._near.around(rows[known]), block[known])
                 if len(new):
                     window[new] = self._corpus.inform(self._link_new(block[new]), block[new])
+                unknown += len(new)
                 bar.update(len(block))
+        if unknown:
+            log.warning("%d of %d passages were not there in fit, and were linked as new", unknown, len(passages))
         return result
 
     def save(self, folder: str | Path) -> None:
@@ -254,7 +262,7 @@ class GNNEncoder:
             "score": self.graph_.score,
             "labelled": self.labelled_,
             "labels": self._labels,
-            "keys": self._keys.view(np.int64),
+            "sketches": self._known.sketches,
         }
         if self._features is not None:
             arrays["features"] = self._features
@@ -277,12 +285,12 @@ class GNNEncoder:
         try:
             found = cls(**json.loads((folder / PARAMS).read_text(encoding="utf-8")))
             arrays = load_file(folder / ARRAYS)
-            keys, informed = arrays["keys"].view(np.uint64), arrays["interactive_queries"]
-            found.queries_, found.labelled_, found._keys = arrays["queries"], arrays["labelled"], keys
-            found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(keys))
+            sketches, informed = arrays["sketches"], arrays["interactive_queries"]
+            found.queries_, found.labelled_, found._known = arrays["queries"], arrays["labelled"], Known(sketches)
+            found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(sketches))
             found._labels, found._features = arrays["labels"], arrays.get("features")
         except (KeyError, ValueError, TypeError, SafetensorError) as error:
-            raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); save it again") from error
+            raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); fit and save it again") from error
         found.n_features_in_, found.gnn_ = found.queries_.shape[1], QueryPassageGNN.load(folder).to(device())
         found._open(informed)
         return found
@@ -347,17 +355,7 @@ class GNNEncoder:
             graph, none, features, max_neighbours=most, labelled=types, labels=labels, device=device()
         )
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
-        self._by_key = np.argsort(self._keys, kind="stable")
         self._reach = Reach.of(graph, self.labelled_ if self.labelled else None)
-
-    def _rows_in_fit(self, first: int, block: Matrix) -> Rows:
-        """The row of each passage in `fit`, the same as now if it may be; -1 where it was not there. *Shape:* (b,)."""
-        keys, m = row_keys(block), len(self._keys)
-        at = np.searchsorted(self._keys, keys, sorter=self._by_key).clip(max=m - 1)
-        rows = self._by_key[at]
-        rows[self._keys[rows] != keys] = -1
-        same = np.arange(first, first + len(block)).clip(max=m - 1)
-        return np.where(self._keys[same] == keys, same, rows)
 
     def _link_new(self, block: Matrix) -> Subgraph:
         """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""
