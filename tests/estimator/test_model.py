@@ -92,8 +92,22 @@ def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, sums: bool) -> Non
     (tmp_path / "gnn" / model.ARRAYS).write_bytes(b"x")
     with pytest.raises(UserError, match="not what GNNEncoder.save writes"):
         GNNEncoder.load(tmp_path / "gnn")
-    with pytest.raises(UserError, match="no such file"):
-        GNNEncoder.load(tmp_path)
+    (tmp_path / "gnn" / "gnn.json").unlink()
+    with pytest.raises(UserError, match=r"gnn.json: no such file; GNNEncoder.save writes it"):
+        GNNEncoder.load(tmp_path / "gnn")
+
+
+def test_saving_removes_nothing_of_others(fitted: GNNEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models" / "other").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    for name in ("models", "file"):
+        with pytest.raises(UserError, match=f"{name}: holds what GNNEncoder.save has not written; name a new folder"):
+            fitted.save(tmp_path / name)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["file", "models", "models/other"]
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    fitted.save(".")
+    assert GNNEncoder.load(tmp_path / "empty").k == fitted.k
 
 
 def test_passages_are_known_by_their_vectors(fitted: GNNEncoder, caplog: pytest.LogCaptureFixture) -> None:

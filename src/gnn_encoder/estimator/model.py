@@ -30,7 +30,7 @@ from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
-from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.index.exact import array_top_k
@@ -43,6 +43,7 @@ from gnn_encoder.training.loop import History
 
 log = logging.getLogger(__name__)
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
+FILES = {PARAMS, ARRAYS, CONFIG, WEIGHTS}
 EDGES_AT_A_TIME = 65_536  # whose features are asked for together
 Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
 NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "softmax": "batch"}
@@ -253,8 +254,15 @@ class GNNEncoder:
         return result
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted estimator as a folder of safetensors and JSON, which takes its place whole."""
+        """Write the fitted estimator as a folder of safetensors and JSON, which takes its place whole.
+
+        Raises:
+            UserError: the folder is there already and holds something else.
+        """
         self._check_fitted()
+        folder = Path(folder).resolve()
+        if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= FILES):
+            raise UserError(f"{folder}: holds what GNNEncoder.save has not written; name a new folder, or remove it")
         arrays = {
             "queries": self.queries_,
             "interactive_queries": self._corpus.interactive,
@@ -266,7 +274,7 @@ class GNNEncoder:
         }
         if self._features is not None:
             arrays["features"] = self._features
-        with replacing(Path(folder)) as beside:
+        with replacing(folder) as beside:
             self.gnn_.save(beside)
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, beside / ARRAYS)
             write_json(beside / PARAMS, self.get_params())
@@ -279,7 +287,7 @@ class GNNEncoder:
             UserError: a file is missing or damaged.
         """
         folder = Path(folder)
-        for path in (folder / PARAMS, folder / ARRAYS):
+        for path in (folder / name for name in sorted(FILES)):
             if not path.is_file():
                 raise UserError(f"{path}: no such file; GNNEncoder.save writes it")
         try:
