@@ -192,6 +192,11 @@ def nan(rows: Matrix) -> Matrix:
         ({"passages": DATA.passages[0]}, r"passages: shape \(8,\); must be \(rows, columns\)"),
         ({"passages": DATA.passages[:0]}, r"passages: shape \(0, 8\)"),
         ({"passages": np.ones((9, 3), int)}, "passages: type int64; must be float16, float32 or float64"),
+        ({"passages": DATA.passages.astype(">f4")}, "passages: type >f4; .* float64, in this machine's byte order"),
+        (
+            {"queries": DATA.queries.astype(np.longdouble)},
+            "queries: type float128; must be float16",
+        ),
         ({"passages": nan(DATA.passages)}, "passages: row 2 holds NaN or an infinite value"),
         ({"queries": nan(DATA.queries)}, "queries: row 2 holds NaN or an infinite value"),
         ({"passages": 2 * DATA.passages}, "passages: row 0 has length 2; with similarity 'cosine' it must be 1"),
@@ -235,3 +240,13 @@ def test_transform_is_checked(fitted: GNNEncoder) -> None:
         fitted.transform(unit(DATA.passages[:, :5]))
     with pytest.raises(UserError, match=r"out: shape \(3, 8\); must be \(80, 8\)"):
         fitted.transform(DATA.passages, out=np.empty((3, 8), np.float32))
+    with pytest.raises(UserError, match="out: type int64; must be float16"):
+        fitted.transform(DATA.passages, out=np.empty((M, D), int))
+
+
+@pytest.mark.filterwarnings("error")
+def test_vectors_too_long_for_float32_are_refused() -> None:
+    passages = DATA.passages.copy()
+    passages[3] *= 1e30
+    with pytest.raises(UserError, match="row 3 has length inf; it must be at most 10,000: divide all"):
+        with_(passages=passages).fit(similarity="dot")

@@ -17,7 +17,7 @@ from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
-from gnn_encoder.estimator.inputs import check_vectors, labelled_pairs, not_of_length_1
+from gnn_encoder.estimator.inputs import UNIT, check_vectors, labelled_pairs, not_of_length
 from gnn_encoder.estimator.known import Known
 from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k
@@ -90,7 +90,7 @@ class Given:
             for path, one in ((queries, asking), (dev_queries, dev_asking))
         )
         blocks = array_blocks(matrix)
-        odd = next(((first + row[0], row[1]) for first, block in blocks if (row := not_of_length_1(block))), None)
+        odd = next(((first + row[0], row[1]) for first, block in blocks if (row := not_of_length(block, *UNIT))), None)
         labels, dev_labels = read_pairs(qrels, asking, found), read_pairs(dev_qrels, dev_asking, found)
         pairs = labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m)
         return cls(

@@ -11,7 +11,13 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.arrays import array_blocks
 
-LENGTH_ERROR = 0.01  # float16 rounds the length of a vector by less
+FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))  # torch and FAISS take no others
+UNIT = (0.99, 1.01)  # lengths; float16 rounds by less
+ANY = (0, 10_000)  # scores grow with the square of the length, and float32 has 7 digits
+RULES = {
+    UNIT: "with similarity 'cosine' it must be 1: divide each row by its length, or take similarity 'dot'",
+    ANY: "it must be at most 10,000: divide all vectors, of passages and of queries, by the same number",
+}
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 
 
@@ -77,23 +83,31 @@ def check_vectors(name: str, vectors: Any, *, columns: int | None = None, unit_l
     matrix: NDArray[Any] = np.asanyarray(vectors)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise UserError(f"{name}: shape {matrix.shape}; must be (rows, columns), neither of them 0")
-    if not np.issubdtype(matrix.dtype, np.floating):
-        raise UserError(f"{name}: type {matrix.dtype}; must be float16, float32 or float64")
+    check_type(name, matrix.dtype)
     if columns is not None and matrix.shape[1] != columns:
         raise UserError(f"{name}: {matrix.shape[1]} columns, the passages have {columns}: take one encoder for all")
+    allowed = UNIT if unit_length else ANY
     for first, block in array_blocks(matrix, name=name):
-        if unit_length and (odd := not_of_length_1(block)) is not None:
-            raise UserError(
-                f"{name}: row {first + odd[0]} has length {odd[1]:.3g}; with similarity 'cosine' it must be 1: "
-                "divide each row by its length, or take similarity 'dot'"
-            )
+        if (odd := not_of_length(block, *allowed)) is not None:
+            raise UserError(f"{name}: row {first + odd[0]} has length {odd[1]:.3g}; {RULES[allowed]}")
     return matrix
 
 
-def not_of_length_1(block: Matrix) -> tuple[int, float] | None:
-    """The first row whose length is not 1, and its length; None where there is none. *Shape:* (n, d)."""
-    lengths = np.linalg.norm(block, axis=1)
-    wrong = np.flatnonzero(np.abs(lengths - 1) > LENGTH_ERROR)
+def check_type(name: str, dtype: np.dtype[Any]) -> None:
+    """Refuse an array of anything but `FLOATS`.
+
+    Raises:
+        UserError: it has another type, or another byte order than this machine.
+    """
+    if dtype not in FLOATS:
+        raise UserError(f"{name}: type {dtype}; must be float16, float32 or float64, in this machine's byte order")
+
+
+def not_of_length(block: Matrix, least: float, most: float) -> tuple[int, float] | None:
+    """The first row whose length is not allowed, and its length; None where there is none. *Shape:* (n, d)."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(block, axis=1)  # infinite where float32 cannot hold it
+    wrong = np.flatnonzero((lengths < least) | (lengths > most))
     return (int(wrong[0]), float(lengths[wrong[0]])) if len(wrong) else None
 
 

@@ -23,7 +23,7 @@ from gnn_encoder.core.section import described
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.core.storage.atomic import replacing, write_json
 from gnn_encoder.encoding.streaming import WINDOW
-from gnn_encoder.estimator.inputs import PAIR, Inputs, check_vectors
+from gnn_encoder.estimator.inputs import PAIR, Inputs, check_type, check_vectors
 from gnn_encoder.estimator.known import Known
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures
@@ -235,6 +235,7 @@ class GNNEncoder:
         unit = self.similarity == "cosine"
         passages = check_vectors("passages", passages, columns=self.n_features_in_, unit_length=unit)
         result = np.empty(passages.shape, dtype=np.float32) if out is None else out
+        check_type("out", result.dtype)
         if result.shape != passages.shape:
             raise UserError(f"out: shape {result.shape}; must be {passages.shape}, that of the passages")
         unknown = 0
