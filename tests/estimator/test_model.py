@@ -209,7 +209,10 @@ def nan(rows: Matrix) -> Matrix:
         ({"labels": [[0, 1], [3, M]]}, "relevant: pair 1 has passage 80; must be a row from 0 to 79"),
         ({"labels": [[N, 1]]}, "relevant: pair 0 has query 320; must be a row from 0 to 319"),
         ({"labels": scipy.sparse.eye(4)}, r"relevant: shape \(4, 4\); must be \(queries, passages\), \(320, 80\)"),
-        ({"labels": [[0, 1]]}, "4 folds need at least 4 training queries, there are 1"),
+        (
+            {"labels": [[0, 1], [0, 2], [1, 0], [2, 0]]},
+            "labels 3 queries; must be at least 4 .1 / beta, 0.25",
+        ),
     ],
 )
 def test_data_that_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -222,7 +225,18 @@ def test_data_that_are_refused(changes: dict[str, Any], message: str) -> None:
     ("params", "message"),
     [
         ({"k": M + 1}, "k is 81: must be from 1 to the number of passages, 80"),
-        ({"k": 0}, "k is 0: must be from 1"),
+        ({"k": 0}, "k is 0: input should be greater than or equal to 1"),
+        ({"k": 5.0}, "k is 5.0: input should be a valid integer"),
+        ({"k": None}, "k is None: input should be a valid integer"),
+        ({"labelled": 1}, "labelled is 1: input should be a valid boolean"),
+        ({"similarity": "l2"}, "similarity is 'l2': input should be 'cosine' or 'dot'"),
+        ({"temperature": 0}, "temperature is 0: input should be greater than 0"),
+        ({"temperature": float("nan")}, "temperature is nan: input should be a finite number"),
+        ({"temperature": "1"}, "temperature is the text '1': must be a number"),
+        ({"dev_queries": 0}, "dev_queries is 0: input should be greater than or equal to 1"),
+        ({"dev_whole": -1}, "dev_whole is -1: input should be greater than or equal to 0"),
+        ({"dev_depth": 0}, "dev_depth is 0: input should be greater than or equal to 1"),
+        ({"seed": -1}, "seed is -1: input should be greater than or equal to 0"),
         ({"beta": 0.7}, "beta is 0.7: input should be less than or equal to 0.5"),
         ({"heads": 3}, "heads is 3: must be a divisor of the embeddings' 8 columns"),
         ({"gate": 2.0}, "gate is 2.0"),
@@ -242,6 +256,14 @@ def test_transform_is_checked(fitted: GNNEncoder) -> None:
         fitted.transform(DATA.passages, out=np.empty((3, 8), np.float32))
     with pytest.raises(UserError, match="out: type int64; must be float16"):
         fitted.transform(DATA.passages, out=np.empty((M, D), int))
+
+
+def test_dev_queries_that_are_training_queries_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    dev = np.concatenate([DATA.queries[:3], DATA.dev[3:]])
+    with_(dev=dev).fit(epochs=0)
+    assert caplog.messages == [
+        "3 of 100 dev queries have the vector of a training query: take others, or the dev scores flatter"
+    ]
 
 
 @pytest.mark.filterwarnings("error")

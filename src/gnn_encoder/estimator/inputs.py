@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.arrays import array_blocks
+from gnn_encoder.mgt.masking import fold_count
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))  # torch and FAISS take no others
 UNIT = (0.99, 1.01)  # lengths; float16 rounds by less
@@ -109,6 +110,19 @@ def not_of_length(block: Matrix, least: float, most: float) -> tuple[int, float]
         lengths = np.linalg.norm(block, axis=1)  # infinite where float32 cannot hold it
     wrong = np.flatnonzero((lengths < least) | (lengths > most))
     return (int(wrong[0]), float(lengths[wrong[0]])) if len(wrong) else None
+
+
+def check_sizes(k: int, beta: float, n_passages: int, pairs: pl.DataFrame, named: str) -> None:
+    """Refuse fewer passages than a query is linked to, or fewer labelled queries than folds.
+
+    Args:
+        pairs: what is relevant for training queries, columns query, passage.
+        named: what errors call the pairs.
+    """
+    if not 1 <= k <= n_passages:
+        raise UserError(f"k is {k}: must be from 1 to the number of passages, {n_passages}")
+    if (found := pairs["query"].n_unique()) < (least := fold_count(beta)):
+        raise UserError(f"{named}: labels {found} queries; must be at least {least} (1 / beta, {beta}): label more")
 
 
 def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:

@@ -23,8 +23,9 @@ from gnn_encoder.core.section import described
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.core.storage.atomic import replacing, write_json
 from gnn_encoder.encoding.streaming import WINDOW
-from gnn_encoder.estimator.inputs import PAIR, Inputs, check_type, check_vectors
+from gnn_encoder.estimator.inputs import PAIR, Inputs, check_sizes, check_type, check_vectors
 from gnn_encoder.estimator.known import Known
+from gnn_encoder.estimator.params import Own
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
@@ -87,7 +88,8 @@ class GNNEncoder:
         heads: of the attention; a divisor of d.
         gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
         edge_features: "product" of both ends' vectors, elementwise, or "none"; those that `fit` is given come first.
-        beta: share of the queries that trains at a time, and is then out of the graph.
+        beta: share of the queries that trains at a time, and is then out of the graph; 1 / beta queries must be
+            labelled at least.
         max_neighbours: most queries of a passage, those with the highest scores first; None: all.
         epochs: passes over the labelled queries; 0: the network stays as it starts.
         batch_size: queries.
@@ -196,8 +198,11 @@ class GNNEncoder:
         mgt = self._section(edge_features is not None)
         given = Inputs.check(passages, queries, relevant, dev, unlabelled, unit_length=self.similarity == "cosine")
         m, d = given.passages.shape
-        if not 1 <= self.k <= m:
-            raise UserError(f"k is {self.k}: must be from 1 to the number of passages, {m}")
+        check_sizes(self.k, self.beta, m, given.pairs, "relevant")
+        again = int((Known.of(given.nodes[: given.training]).rows(given.dev_queries) >= 0).sum())
+        if again:
+            told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
+            log.warning(told, again, len(given.dev_queries))
         self.n_features_in_, self.queries_ = d, given.nodes
         nodes = Nodes(training=given.training, sources=np.full(len(given.nodes) - given.training, -1, dtype=np.int32))
         with torch.random.fork_rng():
@@ -305,12 +310,15 @@ class GNNEncoder:
         return found
 
     def _section(self, own_features: bool) -> MGT:
-        """The parameters as section `mgt`, which checks them."""
+        """The parameters as section `mgt`; all are checked."""
         given = asdict(self)
-        shared, alone = ({name: given[name] for name in of.model_fields if name in given} for of in (MGT, Alone))
+        own, shared, alone = (
+            {name: given[name] for name in of.model_fields if name in given} for of in (Own, MGT, Alone)
+        )
         kind = "cross_encoder" if own_features else self.edge_features
         fixed = {"masking": "mgt", "graph": "full", "edge_features": kind, "targets": "labels", "teacher_weight": 1.0}
         try:
+            Own.model_validate(own)
             return MGT.model_validate(shared | fixed | {"alone": alone, "joint": NO_PHASE_TWO})
         except ValidationError as error:
             told = described(error)
