@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from gnn_encoder.cli import app
 from gnn_encoder.core.rows import Matrix
+from gnn_encoder.estimator import command
 
-from .data import DATA, M
+from .data import DATA, D, M
 
 ROWS = ("as they came", "mean of labelled queries", "NUDGE-M", "NUDGE-N", "closed form", "GNN-encoder")
 
@@ -63,14 +64,14 @@ def test_row_numbers_and_ids_give_the_same(files: dict[str, str], tmp_path: Path
     assert not list(tmp_path.rglob(".*")), "nothing half-written stays"
 
 
-def test_what_may_not_be_meant_is_told(files: dict[str, str], tmp_path: Path) -> None:
+def test_what_may_not_be_meant_is_told(files: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     vectors = DATA.passages.copy()
     vectors[7] *= 3
     np.save(files["passages"], vectors)
     files |= {"dev-queries": files["queries"], "dev-qrels": files["qrels"]}
     _, told = inform(files)
-    assert "! passage 7 has length 3, not 1: scores are inner products" in told
-    assert f"! {len(DATA.queries)} dev queries have the vector of a training query" in told
+    assert "passages.npy: row 7 has length 3, not 1: scores are inner products" in told
+    assert f"{len(DATA.queries)} of {len(DATA.queries)} dev queries have the vector of a training query" in caplog.text
     files["out"] = files["passages"]
     status, told = inform(files)
     assert status == 2 and "is read too; give another file" in told
@@ -87,9 +88,10 @@ def test_the_best_on_dev_is_written(files: dict[str, str]) -> None:
     assert reciprocal_rank(np.load(files["out"])) == pytest.approx(found[best] / 100, abs=6e-4)
 
 
-def test_vectors_of_any_length(files: dict[str, str]) -> None:
+@pytest.mark.parametrize(("name", "vectors"), [("passages", DATA.passages), ("queries", DATA.queries)])
+def test_vectors_of_any_length(files: dict[str, str], name: str, vectors: Matrix) -> None:
     """NUDGE-N is about vectors of length 1."""
-    np.save(files["passages"], 3 * DATA.passages)
+    np.save(files[name], 3 * vectors)
     status, told = inform(files)
     assert status == 0 and "similarity dot" in told
     assert list(table(told)) == [name for name in ROWS if name != "NUDGE-N"]
@@ -101,7 +103,7 @@ def test_vectors_of_any_length(files: dict[str, str]) -> None:
         ("qrels", "0\t80\n", "passage '80' is not in"),
         ("qrels", "0\tp1\n", "passage 'p1' is not in"),
         ("dev-qrels", "0 0 1 0\n", "no pair"),
-        ("queries", "text", "must be .npy, or .parquet with columns `id` and `vector`"),
+        ("queries", "text", "must be .npy (not .npz), or .parquet with columns `id` and `vector`"),
         ("out", None, "must end in .npy or .parquet"),
     ],
 )
@@ -112,6 +114,35 @@ def test_what_is_refused(files: dict[str, str], name: str, content: str | None, 
         Path(files[name]).write_text(content)
     status, told = inform(files)
     assert status == 2 and message in told and not Path(files["out"]).exists()
+
+
+def test_all_is_checked_before_any_work(files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "labels_alone", lambda *args, **more: pytest.fail("has begun to work"))
+    taken, unit = Path(files["qrels"]), np.full((3, D), D**-0.5, dtype=np.float32)
+    np.save(tmp_path / "narrow.npy", unit[:, :5])
+    np.save(tmp_path / "nan.npy", np.where(np.eye(3, D) > 0, np.float32("nan"), unit))
+    np.savez(tmp_path / "p.npz", DATA.passages)
+    (tmp_path / "few.tsv").write_text("".join(f"{query}\t{query % 7}\n" for query in range(19)))
+    (tmp_path / "folder.npy").mkdir()
+    for name, value, message in (
+        ("out", tmp_path / "folder.npy", "folder.npy: is a folder; name a file"),
+        ("out", taken / "below" / "new.npy", "qrels.tsv is a file; name a place in a folder"),
+        ("k", M + 1, "k is 81: must be from 1 to the number of passages, 80"),
+        ("unlabelled", tmp_path / "narrow.npy", "narrow.npy: 5 columns, the passages have 8"),
+        ("unlabelled", tmp_path / "nan.npy", "nan.npy: row 0 holds NaN or an infinite value"),
+        ("qrels", tmp_path / "few.tsv", "few.tsv: labels 19 queries; must be at least 20 (1 / beta, 0.05): label more"),
+        ("passages", tmp_path / "p.npz", "p.npz: must be .npy (not .npz), or .parquet"),
+    ):
+        status, told = inform(files | {name: str(value)})
+        assert status == 2 and message in " ".join(told.split()) and told.count("\n") == 1, told
+
+
+@pytest.mark.parametrize(("ids", "kind"), [([float(row) for row in range(M)], "Float64"), ([[0]] * M, "List(Int64)")])
+def test_ids_that_are_neither_text_nor_whole_numbers(files: dict[str, str], ids: list[object], kind: str) -> None:
+    files["passages"] = files["passages"].replace(".npy", ".parquet")
+    pl.DataFrame({"id": ids, "vector": DATA.passages.tolist()}).write_parquet(files["passages"])
+    status, told = inform(files)
+    assert status == 2 and f"column `id` has type {kind}; must be text or whole numbers" in told
 
 
 def reciprocal_rank(passages: Matrix) -> float:

@@ -17,8 +17,7 @@ from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
-from gnn_encoder.estimator.inputs import UNIT, check_vectors, labelled_pairs, not_of_length
-from gnn_encoder.estimator.known import Known
+from gnn_encoder.estimator.inputs import UNIT, check_sizes, check_vectors, labelled_pairs, not_of_length
 from gnn_encoder.estimator.model import GNNEncoder
 from gnn_encoder.index.exact import array_top_k
 
@@ -62,7 +61,7 @@ class Dev:
 class Given:
     """What the files hold, checked; labels are pairs of rows, query first.
 
-    `odd` is the first passage whose length is not 1, and its length; None where all have length 1.
+    `odd` names the first vector whose length is not 1; None where all have length 1.
     """
 
     passages: Vectors
@@ -70,8 +69,8 @@ class Given:
     labels: Rows
     dev: Dev
     dev_labels: Rows
-    unlabelled: NDArray[Any] | None
-    odd: tuple[int, float] | None
+    unlabelled: Matrix | None
+    odd: str | None
 
     @classmethod
     def read(
@@ -85,12 +84,14 @@ class Given:
         found, asking, dev_asking = (Vectors.read(path) for path in (passages, queries, dev_queries))
         matrix = check_vectors(str(passages), found.matrix)
         m, columns = matrix.shape
-        of_queries, of_dev = (
-            np.asarray(check_vectors(str(path), one.matrix, columns=columns), dtype=np.float32)
-            for path, one in ((queries, asking), (dev_queries, dev_asking))
+        more = [] if unlabelled is None else [Vectors.read(unlabelled)]
+        of_queries, of_dev, *of_unlabelled = (
+            np.asarray(check_vectors(str(one.path), one.matrix, columns=columns), dtype=np.float32)
+            for one in (asking, dev_asking, *more)
         )
-        blocks = array_blocks(matrix)
-        odd = next(((first + row[0], row[1]) for first, block in blocks if (row := not_of_length(block, *UNIT))), None)
+        blocks = ((one.path, *of) for one in (found, asking, dev_asking, *more) for of in array_blocks(one.matrix))
+        rows = ((path, first, not_of_length(block, *UNIT)) for path, first, block in blocks)
+        odd = next((f"{path}: row {first + row[0]} has length {row[1]:.3g}" for path, first, row in rows if row), None)
         labels, dev_labels = read_pairs(qrels, asking, found), read_pairs(dev_qrels, dev_asking, found)
         pairs = labelled_pairs(str(dev_qrels), dev_labels, len(of_dev), m)
         return cls(
@@ -99,18 +100,9 @@ class Given:
             labels=labels,
             dev=Dev(queries=of_dev, pairs=pairs, m=m),
             dev_labels=dev_labels,
-            unlabelled=Vectors.read(unlabelled).matrix if unlabelled is not None else None,
+            unlabelled=of_unlabelled[0] if of_unlabelled else None,
             odd=odd,
         )
-
-    def warnings(self) -> Iterator[str]:
-        """What may not be meant."""
-        if self.odd is not None:
-            row, length = self.odd
-            yield f"! passage {row} has length {length:.3g}, not 1: scores are inner products, and NUDGE-N is left out"
-        again = int((Known.of(self.queries).rows(self.dev.queries) >= 0).sum())
-        if again:
-            yield f"! {again} dev queries have the vector of a training query: take others, or the table flatters"
 
 
 def inform(
@@ -126,18 +118,20 @@ def inform(
     """Write the vectors of the method that is best on dev, and give the lines of a table of what each method has there.
 
     Args:
-        params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all passages have length 1.
+        params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all vectors have length 1.
     """
     if any(out.exists() and out.samefile(one) for one in (passages, queries, dev_queries, unlabelled) if one):
         raise UserError(f"--out {out}: is read too; give another file")
+    check_target(out, passages)
     given = Given.read(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
-    check_target(out, given.passages)
     matrix, dev, unit_length = given.passages.matrix, given.dev, given.odd is None
     gnn = GNNEncoder(
         **({"similarity": "cosine" if unit_length else "dot", "temperature": 0.05 if unit_length else 1.0} | params)
     )
     pairs = labelled_pairs(str(qrels), given.labels, len(given.queries), dev.m)
-    yield from given.warnings()
+    check_sizes(gnn.k, gnn.beta, dev.m, pairs, str(qrels))
+    if given.odd is not None:
+        yield f"! {given.odd}, not 1: scores are inner products, and NUDGE-N is left out"
     yield f"{dev.m} passages, {pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
     asked, found = Asked.of(matrix, pairs, given.queries), list[Found]()

@@ -44,9 +44,9 @@ class Vectors:
         try:
             if path.suffix == ".parquet":
                 return cls(path, *_read_parquet(path))
-            return cls(path, np.load(path, mmap_mode="r", allow_pickle=False), None)
+            return cls(path, open_memmap(path, mode="r"), None)
         except (ValueError, EOFError, pa.ArrowException) as error:
-            raise UserError(f"{path}: must be .npy, or .parquet with {COLUMNS} ({error})") from error
+            raise UserError(f"{path}: must be .npy (not .npz), or .parquet with {COLUMNS} ({error})") from error
 
     def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
         """The rows of some ids that another file names; `what` they are, for messages.
@@ -76,16 +76,20 @@ def read_pairs(path: Path, queries: Vectors, passages: Vectors) -> Rows:
     return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
 
 
-def check_target(path: Path, like: Vectors) -> None:
-    """Refuse a file that `writing` cannot write, before the work is done.
+def check_target(path: Path, passages: Path) -> None:
+    """Refuse a file that `writing` cannot write, before any work.
 
     Raises:
-        UserError: it is neither `.npy` nor, for passages with ids, `.parquet`.
+        UserError: it is neither `.npy` nor, for passages with ids, `.parquet`; or no file can be there.
     """
-    if path.suffix == ".parquet" and like.ids is None:
-        raise UserError(f"{path}: the passages have no ids; read them from Parquet, or write .npy")
+    if path.suffix == ".parquet" and passages.suffix != ".parquet":
+        raise UserError(f"--out {path}: the passages have no ids; read them from Parquet, or write .npy")
     if path.suffix not in (".npy", ".parquet"):
-        raise UserError(f"{path}: must end in .npy or .parquet")
+        raise UserError(f"--out {path}: must end in .npy or .parquet")
+    if path.is_dir():
+        raise UserError(f"--out {path}: is a folder; name a file")
+    if not (above := next(place for place in path.absolute().parents if place.exists())).is_dir():
+        raise UserError(f"--out {path}: {above} is a file; name a place in a folder")
 
 
 @contextmanager
@@ -95,7 +99,6 @@ def writing(path: Path, like: Vectors) -> Iterator[NDArray[Any]]:
     Args:
         path: `.npy`, or `.parquet` with the ids of `like`.
     """
-    check_target(path, like)
     path.parent.mkdir(parents=True, exist_ok=True)
     matrix, table = path.with_name(f".{path.name}.npy"), path.with_name(f".{path.name}.partial")
     try:
@@ -121,7 +124,10 @@ def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
     if len(table) == 0 or len(pc.list_value_length(column).unique()) > 1:
         raise ValueError("vectors differ in length")
     values = column.flatten().to_numpy(zero_copy_only=False)
-    ids = pl.Series(table.column("id")).cast(pl.String)
+    ids = pl.Series(table.column("id"))
+    if not (ids.dtype.is_integer() or ids.dtype in (pl.String, pl.Categorical)):
+        raise ValueError(f"column `id` has type {ids.dtype}; must be text or whole numbers")
+    ids = ids.cast(pl.String)
     if ids.is_duplicated().any():
         raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")
     return values.reshape(len(table), -1), ids
