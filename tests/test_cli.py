@@ -186,12 +186,12 @@ def hybrid(root: Path) -> Path:
 
 
 def test_hybrid_search(hybrid: Path) -> None:
-    """Inner products are 0, 2 and 0.5. BM25 finds p1 alone: its scores do not vary, so that they add nothing."""
+    """Inner products are 0, 2 and 0.5. BM25 finds p1 alone, which is 1 beside -1 of the others."""
     _, out, _ = call("search", "life", "--hybrid", "--json")
     hits = json.loads(out)["hits"]
     dense = np.array([2, 0.5, 0])
     assert [hit["pid"] for hit in hits] == ["p1", "p2", "p0"]
-    expected = 0.5 * (dense - dense.mean()) / dense.std()
+    expected = 0.5 * (dense - dense.mean()) / dense.std() + 0.5 * np.array([1, -1, -1])
     assert [hit["score"] for hit in hits] == pytest.approx(expected.tolist(), abs=1e-6)
 
 
