@@ -19,15 +19,7 @@ from gnn_encoder.data.identical import write_identical
 from gnn_encoder.data.lines import as_it_is, read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
-from gnn_encoder.data.rows import (
-    Judgements,
-    Queries,
-    Source,
-    check_text,
-    checked,
-    refuse,
-    unique,
-)
+from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, checked, refuse, unique
 
 log = logging.getLogger(__name__)
 

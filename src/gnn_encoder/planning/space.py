@@ -1,5 +1,6 @@
 """Bytes that a stage takes, on disk and in main memory."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import faiss
@@ -83,9 +84,7 @@ def _index(stage: Declared, at: Setting) -> float:
 
 def _vector(factory: str, dimension: int) -> int:
     """Bytes of a vector in an index. FAISS does not say those of a graph, which holds whole vectors."""
-    try:
-        return (
-            NUMBER + int(faiss.index_factory(dimension, factory).sa_code_size()) if factory != "Flat" else 4 * dimension
-        )
-    except RuntimeError:
-        return 4 * dimension
+    if factory != "Flat":
+        with suppress(RuntimeError):
+            return NUMBER + int(faiss.index_factory(dimension, factory).sa_code_size())
+    return 4 * dimension
