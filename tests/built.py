@@ -16,7 +16,6 @@ from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import registry
 
 from .project import ROOT, call_stage, declare
 
@@ -34,7 +33,7 @@ class Kind:
 
 PRODUCT = "mgt.edge_features=product"
 KINDS = {
-    "labels": Kind((PRODUCT,)),
+    "labels": Kind((PRODUCT, "mgt.sums=true")),
     "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint="both", generated=True),
     "plain_edges": Kind(
         ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint="both"
@@ -72,10 +71,10 @@ def _generate() -> None:
     words = passages["text"].str.split(" ").list.head(4).list.join(" ")
     columns = {"qid": [f"g{row}" for row in range(len(words))], "text": words, "answers": [[]] * len(words)}
     write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(columns, pl.Schema(QUERIES)).to_arrow()])
-    systems = Path("systems.yaml")
-    own = "nodes: training\n    generated: data/prepared/queries/train.parquet"
-    systems.write_text(systems.read_text().replace(own, "nodes: both\n    generated: data/generated", 1))
-    registry.cache_clear()
+    stages = Path("dvc.yaml")
+    for own, other in (("nodes: training,", "nodes: both,"), ('"${item.k}",', '"${item.k}", build_graph.generated,')):
+        assert own in (text := stages.read_text())
+        stages.write_text(text.replace(own, other))
 
 
 def _save_models(params: Params, kind: Kind) -> None:
@@ -99,6 +98,7 @@ def _save_models(params: Params, kind: Kind) -> None:
             edge_features=params.mgt.edge_features,
             graph="full",
             labelled=params.build_graph.labelled,
+            sums=params.mgt.sums,
             similarity=encoder.settings.similarity,
         )
     )

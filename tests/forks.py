@@ -11,6 +11,7 @@ A fork is watched and disturbed as its order says:
     fail_after          [calls, errno]: the next call raises that OSError instead
     lose                with kill_after: what was written here and not synced is lost, as when the machine stops
     memory              MiB that the fork may take beyond what it has
+    cgroup              folder of the control group that the fork joins
 """
 
 import functools
@@ -123,6 +124,8 @@ def disturb(order: Order) -> None:
     if "memory" in order:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + order["memory"] * 2**20,) * 2)
+    if "cgroup" in order:
+        Path(order["cgroup"], "cgroup.procs").write_text(str(os.getpid()))
     if "counted" not in order:
         return
     lose = losing() if order.get("lose") else lambda: None

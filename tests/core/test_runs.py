@@ -46,6 +46,8 @@ def test_reads_other_tools_white_space(tmp_path: Path) -> None:
     path = tmp_path / "other.trec"
     path.write_text('q1\tQ0\tp"1  1 12 tag\r\n\nq2   Q0 p2 1 -1e3 tag')
     assert read_run(path).rows() == [("q1", 'p"1', 1, 12.0), ("q2", "p2", 1, -1000.0)]
+    path.write_bytes(gzip.compress(path.read_bytes()))  # under a name that does not say so
+    assert read_run(path).rows() == [("q1", 'p"1', 1, 12.0), ("q2", "p2", 1, -1000.0)]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from .test_killed_repro import at_work, started_repro
 
 IS_LONG = bool(os.environ.get(LONG))
 KILLS = 10  # of each stage
+LIMITS = "memory.limit_in_bytes", "memory.max"  # of a control group's memory, in cgroup's versions 1 and 2
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "a flipped bit": lambda content: content[: len(content) // 2] + flip(content[len(content) // 2 :]),
     "half of a file": lambda content: content[: len(content) // 2],
@@ -228,6 +230,38 @@ def test_too_little_memory(stages: Any, command: str, tell: Tell) -> None:
         check(stages, ran, expected, "out of memory")
     assert stages.stage(*command.split()).status == 0
     tell("out of memory", wrong=wrong(stages.hashes("data", "metrics", "plots"), expected))
+
+
+@pytest.fixture
+def control_group() -> Iterator[Path]:
+    """A control group whose memory can be limited, of cgroup's version 1 or 2."""
+    for top in (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")):
+        group = top / f"gnn-encoder-{os.getpid()}"
+        with suppress(OSError):
+            group.mkdir()
+            if any((group / name).exists() for name in LIMITS):
+                yield group
+                group.rmdir()
+                return
+            group.rmdir()
+    pytest.skip("no right to make a control group here")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mebibytes", [2, 16, 64])
+@pytest.mark.parametrize("command", ["train_mgt gnn_encoder", "train_cross_encoder", "untouched"])
+def test_the_kernel_ends_a_stage_for_its_memory(
+    stages: Any, control_group: Path, command: str, mebibytes: int, tell: Tell
+) -> None:
+    expected = stages.hashes("data", "metrics", "plots")
+    limit = next(path for name in LIMITS if (path := control_group / name).exists())
+    limit.write_text(str(mebibytes * 2**20))
+    ran = stages.stage(*command.split(), cgroup=str(control_group))
+    assert ran.status == -signal.SIGKILL or (ran.status == 0 and mebibytes > 2)
+    found = wrong(stages.hashes("data", "metrics", "plots"), expected)
+    assert stages.stage(*command.split()).status == 0
+    found += wrong(stages.hashes("data", "metrics", "plots"), expected)
+    tell("out of memory, by the kernel" if ran.status else "nearly out of memory", wrong=found)
 
 
 # --- clocks, keys and company -----------------------------------------------------------------------------------------

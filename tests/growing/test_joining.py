@@ -17,7 +17,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 
-from ..built import BASE, SYSTEM
+from ..built import BASE, KINDS, SYSTEM
 
 Projects = Callable[[str], Params]
 NEW = [
@@ -39,7 +39,7 @@ def vectors(system: str) -> dict[str, np.ndarray]:
     return dict(zip(pl.read_parquet(version.passages)["pid"], open_matrix(version.embeddings), strict=True))
 
 
-@pytest.mark.parametrize("kind", ["cross_encoder", "plain_edges", "without_labels"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_passages_that_are_added_again_are_as_in_the_build(kind: str, project_of: Projects) -> None:
     """Their vectors and their edges."""
     params, passages, expected = project_of(kind), pl.read_parquet(project.PASSAGES), vectors(SYSTEM)
@@ -53,7 +53,7 @@ def test_passages_that_are_added_again_are_as_in_the_build(kind: str, project_of
         np.testing.assert_allclose(found[pid], expected[pid], atol=2e-5)
     if kind == "cross_encoder":  # the others leave edges out afterwards
         joiner = GraphJoiner(SYSTEM, params)
-        joined = joiner.edges_of(some["pid"], joiner.embed(some))
+        joined = joiner.edges_of(joiner.built(some["pid"]), joiner.embed(some))
         assert set(joined.select("query", pl.col("passage") * 2).iter_rows()) == set(
             edges.select("query", "passage").iter_rows()
         )
@@ -75,7 +75,7 @@ def test_new_passages(project_of: Projects) -> None:
         for passage in range(len(NEW))
         if asked[query] @ h_p[passage] > needed and query not in closed
     }
-    assert set(joiner.edges_of(new["pid"], h_p).select("query", "passage").iter_rows()) == expected and expected
+    assert set(joiner.edges_of(joiner.built(new["pid"]), h_p).select("query", "passage").iter_rows()) == expected and expected
     commands.add(BASE, write(NEW))
     found = encoder.embed_queries([NEW[1]["text"]])[0]  # both sides are shared, the text is short enough for both
     np.testing.assert_allclose(vectors(BASE)["n2"], found, atol=1e-5)

@@ -3,6 +3,7 @@
 import re
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GZIP = b"\x1f\x8b"  # how a gzip file begins, whatever its name is
 # In regular expressions: soft hyphens, joiners and marks of direction; and the zero width space, between words.
 INSIDE_WORDS = r"\u00AD\u200C-\u200F\u2060\uFEFF"
 INVISIBLE = INSIDE_WORDS + r"\u200B"

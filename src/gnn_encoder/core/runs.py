@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError, check_file, shorten
-from gnn_encoder.core.marks import BYTE_ORDER_MARK, without_marks
+from gnn_encoder.core.marks import BYTE_ORDER_MARK, GZIP, without_marks
 from gnn_encoder.core.storage.tables import read_column
 
 QUERIES_AT_A_TIME = 64  # written together
@@ -130,7 +130,7 @@ def _plain(path: Path) -> bytes:
     check_file(path)
     try:
         data = path.read_bytes()
-        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        data = gzip.decompress(data) if path.suffix == ".gz" or data.startswith(GZIP) else data
         data.decode()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error

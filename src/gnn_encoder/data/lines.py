@@ -13,12 +13,12 @@ import ijson
 import polars as pl
 
 from gnn_encoder.core.errors import UserError, check_file, shorten
-from gnn_encoder.core.marks import BYTE_ORDER_MARK, without_marks
+from gnn_encoder.core.marks import BYTE_ORDER_MARK, GZIP, without_marks
 from gnn_encoder.core.records import open_parquet, undamaged
 from gnn_encoder.core.storage.tables import ROW_GROUP
 from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked
 
-GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how a file begins
+UTF_16 = b"\xff\xfe", b"\xfe\xff"  # how a file begins
 DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, with white space between them"

@@ -63,7 +63,8 @@ class GraphJoiner:
         h_p = cached = self.embed(passages)
         if self._joint is not self._m_de:
             h_p = embed_new(self._joint, passages, self._params.encoder.batch_tokens)
-        edges = self.edges_of(passages["pid"], cached)
+        built = self.built(passages["pid"])
+        edges = self.edges_of(built, cached)
         queries, edge_query = np.unique(edges["query"].to_numpy(), return_inverse=True)
         edge_passage = edges["passage"].to_numpy(writable=True)
         features, loops = self._features(passages, queries, edge_query, edge_passage)
@@ -76,6 +77,7 @@ class GraphJoiner:
             loop_features=loops,
             h_q=_tensor(self._queries["h_q"][queries]),
             labelled=_tensor(edges["labelled"].to_numpy()) if self._gnn.config.labelled else None,
+            sums=self._sums(built, len(passages)),
         )
         return np.asarray(informed.cpu())
 
@@ -84,21 +86,25 @@ class GraphJoiner:
         cached = embed_new(self._m_de, passages, self._params.encoder.batch_tokens)
         return cached.astype(self._dtype).astype(np.float32)
 
-    def edges_of(self, pids: pl.Series, cached: Matrix) -> pl.DataFrame:
+    def built(self, pids: pl.Series) -> pl.DataFrame:
+        """Which of some passages had their ids in the build: columns row, of the build, and place, among these."""
+        found = rows_of(project.PASSAGES, pids).join(pl.DataFrame({"pid": pids}).with_row_index("place"), on="pid")
+        return found.select(pl.col("row").cast(pl.Int32), pl.col("place").cast(pl.Int64))
+
+    def edges_of(self, built: pl.DataFrame, cached: Matrix) -> pl.DataFrame:
         """The edges of new passages. Labels of an id, and what retrieved it in the build, go on to hold.
 
-        *Shape:* pids (b,), cached (b, d).
+        Args:
+            built: as of `built`.
+            cached: E_P of the passages by M_de. *Shape:* (b, d).
 
         Returns:
             Columns query, passage, score, labelled: whether a training query is labelled with the passage. A graph of
             self-loops has no edges.
         """
-        built = rows_of(project.PASSAGES, pids).join(pl.DataFrame({"pid": pids}).with_row_index("place"), on="pid")
-        built = built.select(pl.col("row").cast(pl.Int32), pl.col("place").cast(pl.Int64))
         edges, at = self._graph.passage_edges(built["row"].to_numpy())
         before = np.stack([edges // self._graph.k, built["place"].to_numpy()[at]], axis=1)
-        labels = self._labels.join(built, left_on="passage", right_on="row")
-        labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
+        labels = self._labels_of(built)
         found = link(self._queries["m_de"], self._reach, cached, labelled=labels.to_numpy(), before=before)
         found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
         found = found.with_columns(labelled=pl.col("known").fill_null(False) & (pl.col("query") < self._training))
@@ -107,6 +113,20 @@ class GraphJoiner:
         if self._gnn.config.graph == "self_loops":
             found = found.clear()
         return nearest(found, self._params.mgt.max_neighbours).drop("known")
+
+    def _labels_of(self, built: pl.DataFrame) -> pl.DataFrame:
+        """The labels of new passages: columns query, passage."""
+        labels = self._labels.join(built, left_on="passage", right_on="row")
+        return labels.select(pl.col("query").cast(pl.Int64), passage="place")
+
+    def _sums(self, built: pl.DataFrame, n: int) -> tuple[Tensor, Tensor] | None:
+        """Of each of `n` new passages the sum of its labelled queries, and their number. *Shape:* (n, d), (n,)."""
+        if not self._gnn.config.sums or not self._params.encode_corpus.labelled_edges:
+            return None
+        labels = self._labels_of(built).filter(pl.col("query") < self._training).sort("passage", "query")
+        h_q = _tensor(self._queries["h_q"][labels["query"].to_numpy()])
+        place = torch.from_numpy(labels["passage"].to_numpy(writable=True)).to(device())
+        return h_q.new_zeros(n, h_q.shape[1]).index_add(0, place, h_q), torch.bincount(place, minlength=n)
 
     def _features(
         self, passages: pl.DataFrame, queries: Rows, edge_query: Rows, edge_passage: Rows
