@@ -17,6 +17,7 @@ from pathlib import Path
 from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.costs import Costs
+from gnn_encoder.evaluation.values import Means
 from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import PIPELINE, read_stages
@@ -29,10 +30,8 @@ from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sent
 from gnn_encoder.presenting.formats import difference, points
 from gnn_encoder.presenting.quality import results_table
 from gnn_encoder.presenting.stored import (
-    is_of_prepared,
     read_choices,
     read_claim,
-    read_json,
     read_record,
     read_results,
 )
@@ -69,7 +68,7 @@ def overview() -> Table:
 
 def column(metrics: Path) -> list[str]:
     """One experiment's cells, in the order of ROWS."""
-    claim, means = read_record(metrics / "claim.json", Claim), read_json(metrics / "test.json")
+    claim, means = read_record(metrics / "claim.json", Claim), read_record(metrics / "test.json", Means)
     if claim is None or means is None:
         raise UserError(f"{metrics}: has no claim.json or no test.json; `git checkout {metrics}` brings them back")
     of = {system: points(values[claim.measure]) for system, values in means.items()}
@@ -81,7 +80,6 @@ def quality(told: str) -> str:
     """Every system on the test queries, in one table or in one a branch; the claim; and `told`, what all are of."""
     params, claim = load_params(), read_claim()
     found = [one for one in read_results() if one.split == "test" and not one.sampled]
-    found = [one for one in found if all(map(is_of_prepared, one.means))]  # not the committed ones of other data
     if not found:
         raise UserError("metrics/: nothing has been evaluated; run `dvc repro` first")
     tables = [titled(results_table(one, params.evaluate.significance)) for one in found]

@@ -250,11 +250,6 @@ VALUES = pl.DataFrame({"system": "dual_encoder", "split": "test", "qid": ["q1", 
     ("asked", "source", "told"),
     [
         (["q1", "q2", "q3"], "insuranceqa", ""),
-        (
-            ["a1", "a2"],
-            "insuranceqa",
-            "! these figures are of other data than insuranceqa, which",
-        ),
         (["q1", "q2"], "beir", "! these figures are of other data than insuranceqa"),
         (None, "insuranceqa", "! nothing has run in this clone: these are the committed figures"),
     ],
@@ -268,10 +263,14 @@ def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, 
         (project.PREPARED / "manifest.json").write_text(json.dumps({"params": made}))
         project.queries("test").parent.mkdir()
         pl.DataFrame({"qid": asked}).write_parquet(project.queries("test"))
-        project.measured("dual_encoder").mkdir(parents=True)
-        VALUES.write_parquet(project.measured("dual_encoder") / project.VALUES)
+        for system in registry().branches["gnn_encoder"].systems:
+            project.measured(system).mkdir(parents=True)
+            VALUES.write_parquet(project.measured(system) / project.VALUES)
     code, out, err = call("results")
     assert code == 0 and "| GNN-encoder" in out and (err.startswith(told) if told else err == "")
+    if asked is not None:  # what is prepared later is other data
+        pl.DataFrame({"qid": ["a1", "a2"]}).write_parquet(project.queries("test"))
+        assert call("results")[0] == 2
 
 
 def test_results_of_all_branches(root: Path) -> None:

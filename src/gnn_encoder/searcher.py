@@ -133,6 +133,8 @@ class Searcher:
             raise UserError("the query is empty: give it some words")
         if k < 1:
             raise UserError(f"k is {k}: must be 1 or more")
+        if not queries:
+            return []
         vectors, truncated = self.encoder.ask(queries)
         hits = [self._hits(*found) for found in self._find(queries, vectors, min(k, self.index.passages))]
         return [Answer(hits=found, truncated=cut) for found, cut in zip(hits, truncated, strict=True)]

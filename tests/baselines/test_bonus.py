@@ -117,6 +117,8 @@ def test_a_damaged_choice(tmp_path: Path, text: str) -> None:
     with pytest.raises(UserError, match="choice.json: not built yet"):
         read_choice(tmp_path)
     (tmp_path / "choice.json").write_text(text)
-    with pytest.raises(UserError, match="not what a baseline chose; run the stage that makes it again") as caught:
+    with pytest.raises(
+        UserError, match="choice.json: not what its stage writes .*; run the stage that makes it again"
+    ) as caught:
         read_choice(tmp_path)
     assert "\n" not in str(caught.value)

@@ -1,5 +1,6 @@
 """A project of three queries a split whose passages try to break out of the page."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,13 @@ def measure(empty: Path) -> Callable[..., None]:
             )
 
     return write
+
+
+def as_measured(*systems: str) -> None:
+    """Let systems have values like M_de's."""
+    for system in systems:
+        if not project.measured(system).exists():
+            shutil.copytree(project.measured("dual_encoder"), project.measured(system))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from gnn_encoder.pipeline.judging import claim_of_main, read_values
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.presenting.page import render
 
-from .conftest import TEXTS
+from .conftest import TEXTS, as_measured
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 PIXEL = base64.b64decode(
@@ -76,6 +76,7 @@ def test_whole_and_navigable(one_branch: Path, params: Params) -> None:
 def test_nothing_is_fetched_and_nothing_runs(one_branch: Path, params: Params) -> None:
     project.PLOTS.mkdir()
     (project.PLOTS / "systems.png").write_bytes(PIXEL)
+    project.COMPARISON.mkdir()
     page = render(params)
     structure = Structure(page)
     fetching = {"script", "link", "iframe", "object", "embed", "base"}
@@ -132,6 +133,9 @@ def test_evidence_and_what_reranking_costs(one_branch: Path, params: Params) -> 
     write_json(project.METRICS / "reranked" / "latency.json", {"share": 0.123})
     (project.PLOTS / "evidence").mkdir(parents=True)
     (project.PLOTS / "evidence" / "figure_3.png").write_bytes(PIXEL)
+    assert not Structure(render(params)).values("src")  # they came with the project, and what was measured is of others
+    project.EVIDENCE.mkdir()
+    as_measured("reranked")
     page = Structure(render(params))
     told = ["M_de, reranked share 0.123", "Queries won and lost at rank 1 won at rank 1 191"]
     places = [page.text.find(one) for one in told]

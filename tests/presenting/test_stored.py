@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 from gnn_encoder.core.storage.atomic import write_json
@@ -6,7 +7,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.presenting.stored import read_results
 
-from .conftest import RECIPROCAL_RANKS, comparison
+from .conftest import RECIPROCAL_RANKS, as_measured, comparison
 
 
 def test_one_branch_alone(one_branch: Path) -> None:
@@ -47,12 +48,15 @@ def test_all_systems_stand_before_the_branches_that_they_leave_out(one_branch: P
     assert (own.baseline, own.difference) == ("retriever", 0.2)
 
     write_comparison(whole_branch(means))
+    assert "all systems" not in {table.title for table in read_results()}  # some were not measured here
+    as_measured(*registry().branches["gnn_encoder"].systems)
     assert [table.title for table in read_results()] == ["all systems", "all systems"]
 
 
 def test_a_table_older_than_the_branch_s_own_is_left_out(one_branch: Path) -> None:
     means = json.loads((project.METRICS / "gnn_encoder" / "test.json").read_text())
     means["gnn_encoder"]["RR@10"] += 0.01
+    as_measured(*registry().branches["gnn_encoder"].systems)
     write_comparison(whole_branch(means))
     assert {table.title for table in read_results()} == {"GNN-encoder, with what it is compared with"}
 
@@ -60,6 +64,14 @@ def test_a_table_older_than_the_branch_s_own_is_left_out(one_branch: Path) -> No
 def test_what_is_judged_on_a_sample_has_a_table_of_its_own(one_branch: Path) -> None:
     means = {"dual_encoder": {"RR@10": 0.75}, "reranked": {"RR@10": 1.0}}  # of two of the queries
     write_json(project.METRICS / "reranked" / "test.json", means)
+    as_measured("reranked")
     *_, sample = read_results()
     assert sample.title == "M_de, reranked, on a sample of the queries" and sample.sampled
     assert sample.means == means
+
+
+def test_figures_that_came_with_the_project_are_not_shown_beside_others(one_branch: Path) -> None:
+    write_json(project.METRICS / "pair" / "test.json", {"pair": {"RR@10": 0.1}, "of_old": {"RR@10": 0.1}})
+    assert {table.title for table in read_results()} == {"GNN-encoder, with what it is compared with"}
+    shutil.rmtree(project.MEASURES)  # then nothing has run here
+    assert read_results()[-1].means.keys() == {"pair", "of_old"}

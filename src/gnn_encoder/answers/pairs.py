@@ -3,7 +3,6 @@
 So DPR finds relevant passages of queries that have only answers (Karpukhin et al. 2020, section 4.2).
 """
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.answers.matching import Kind, finder, prepared
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import with_rows
 from gnn_encoder.core.progress import tqdm
@@ -143,7 +143,7 @@ def _tasks(worker: Worker, pairs: pl.DataFrame, order: Rows) -> Iterator[Task]:
 @contextmanager
 def _workers(worker: Worker, pairs: int) -> Iterator[Callable[[Iterator[Task]], Iterator[NDArray[np.bool_]]]]:
     """A `map` over tasks: in this process if there are few pairs, else in several processes, one a core at most."""
-    processes = min(len(os.sched_getaffinity(0)), -(-pairs // PAIRS_A_PROCESS))
+    processes = min(cores(), -(-pairs // PAIRS_A_PROCESS))
     if processes <= 1:
         yield lambda tasks: map(worker.match, tasks)
         return

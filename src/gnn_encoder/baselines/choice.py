@@ -2,13 +2,10 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
-from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.atomic import read_json, write_json
 
 CHOICE = "choice.json"
 Value = float | int | str
@@ -74,15 +71,9 @@ def plainest_first(values: Iterable[float]) -> list[float]:
 
 def write_choice(folder: Path, choice: Choice) -> None:
     """Write the choice into an artifact's folder."""
-    write_json(folder / CHOICE, asdict(choice))
+    write_json(folder / CHOICE, choice)
 
 
 def read_choice(folder: Path) -> Choice:
     """Read the choice of an artifact."""
-    path = folder / CHOICE
-    if not path.is_file():
-        raise not_built(path)
-    try:
-        return TypeAdapter(Choice).validate_json(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path}: not what a baseline chose; run the stage that makes it again") from error
+    return read_json(folder / CHOICE, Choice)

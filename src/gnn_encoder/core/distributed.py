@@ -75,6 +75,11 @@ def _group() -> Any:
     return dist if dist.is_initialized() else None
 
 
+def cores() -> int:
+    """How many cores this process may use, which in a container are often fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def rank() -> int:
     """This process's number in the group."""
     group = _group()

@@ -106,7 +106,7 @@ def read_scored_run(path: Path) -> pl.DataFrame:
 
 def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
     """Read a run; `rank` makes the column rank from what the file has there."""
-    data = _plain(path)
+    data = plain = _plain(path)
     if data.startswith((b" ", b"\n")) or any(one in data for one in UNEVEN):  # then line by line
         data = b"\n".join(b" ".join(line.split()) for line in data.split(b"\n") if line.strip())
     fields = pl.read_csv(
@@ -117,7 +117,7 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
     six = fields.select(pl.col("tag").is_not_null() & pl.col("more").is_null()).to_series()
     wrong = (~(six & frame.select(right.fill_null(False)).to_series())).arg_true()
     if len(wrong):
-        lines = ((number, line) for number, line in enumerate(_plain(path).split(b"\n"), 1) if line.strip())
+        lines = ((number, line) for number, line in enumerate(plain.split(b"\n"), 1) if line.strip())
         number, line = next(islice(lines, wrong[0], None))
         more = f" ({len(wrong) - 1} more lines are wrong)" if len(wrong) > 1 else ""
         raise UserError(f"{path}, line {number} is {shorten(line.decode())}; {FORM}; write the run again{more}")

@@ -6,6 +6,7 @@ import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -193,14 +194,13 @@ def require(folder: Path, *names: str) -> Path:
     return path
 
 
-def open_binary(path: Path) -> BinaryIO:
-    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes."""
+@contextmanager
+def open_binary(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes; once, since it may be a pipe."""
     check_file(path)
-    file = path.open("rb")
-    if path.suffix != ".gz" and not file.peek(2).startswith(GZIP):
-        return file
-    file.close()
-    return cast(BinaryIO, gzip.open(path, "rb"))
+    with path.open("rb") as file:
+        packed = path.suffix == ".gz" or file.peek(2).startswith(GZIP)
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
 
 
 def _decode(place: Place, line: bytes) -> str:

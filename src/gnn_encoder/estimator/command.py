@@ -120,7 +120,8 @@ def inform(
     Args:
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all vectors have length 1.
     """
-    if any(out.exists() and out.samefile(one) for one in (passages, queries, dev_queries, unlabelled) if one):
+    read = (passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
+    if any(out.exists() and one.exists() and out.samefile(one) for one in read if one):
         raise UserError(f"--out {out}: is read too; give another file")
     check_target(out, passages)
     given = Given.read(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)

@@ -39,6 +39,7 @@ def read_qrels(path: Path) -> pl.DataFrame:
     if len(again):
         fault = "query {0.qid!r} and passage {0.pid!r} were judged before; keep one line"
         refuse(partial(read_judged, path), dict.fromkeys(again, fault))
+        raise UserError(f"{path}: {len(again)} pairs were judged before; keep one line of each")  # a pipe is read once
     return table
 
 

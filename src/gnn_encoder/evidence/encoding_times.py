@@ -1,6 +1,5 @@
 """What informing passages by queries costs: ms to encode a passage (Table 4)."""
 
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.encoding.corpus import embed_passages, origin_of, transform_corpus
 from gnn_encoder.models.device import processor, working_dtype
@@ -33,7 +33,7 @@ def timed(params: Params, scratch: Path) -> dict[str, Any]:
     }
     machine = {
         "processor": processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "precision": "bf16" if working_dtype(params.encoder.precision) is torch.bfloat16 else "fp32",
         "passage_batch_tokens": params.encoder.batch_tokens,

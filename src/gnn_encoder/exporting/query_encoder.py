@@ -4,14 +4,14 @@ The names in the JSON files are those that sentence-transformers has written for
 newer versions read them still.
 """
 
-import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from tokenizers import normalizers
 from transformers import AutoConfig
 
-from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.atomic import read_json, write_json, write_text
 from gnn_encoder.core.storage.fingerprint import check_undamaged
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
@@ -55,7 +55,7 @@ def read_settings(encoder: Path) -> DualEncoderSettings:
     for name in FILES:
         present(encoder / name)
     check_undamaged(encoder)
-    return DualEncoderSettings(**json.loads((encoder / SETTINGS).read_text(encoding="utf-8")))
+    return read_json(encoder / SETTINGS, DualEncoderSettings)
 
 
 def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, *, prefixed: bool = False) -> None:
@@ -66,7 +66,7 @@ def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, 
     Args:
         prefixed: it also puts the prefix before a query. transformers makes some tokenizers anew and loses that.
     """
-    config = json.loads((encoder / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
+    config = read_json(encoder / TOKENIZER_CONFIG, dict[str, Any])
     config.pop("max_length", None)  # that of a call, which some models were saved with
     write_json(
         target / TOKENIZER_CONFIG, {**config, "model_max_length": settings.query_length, "padding_side": "right"}
@@ -109,7 +109,7 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
     prompts: dict[str, object] = {
         "prompts": {"query": prefix},
         "default_prompt_name": "query" if prefix else None,
-        "similarity_fn_name": "cosine" if is_cosine else "dot",
+        "similarity_fn_name": "dot",  # passages' vectors may have any length, which counts
     }
     write_json(folder / "modules.json", rows)
     write_json(folder / "1_Pooling" / "config.json", pooling)

@@ -13,7 +13,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
 from gnn_encoder.core.storage.fingerprint import check_undamaged
-from gnn_encoder.growing.versions import current
+from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex
 
@@ -24,20 +24,22 @@ IDS, MATRIX, TABLE = "ids.txt", "vectors.npy", "vectors.parquet"
 
 def export_npy(system: str, folder: Path) -> None:
     """`vectors.npy` (float32) and `ids.txt`: line i is the passage of row i. Of several views each has a row."""
-    shape = read_manifest(current(system).embeddings).shape
+    version = current(system).checked()
+    shape = read_manifest(version.embeddings).shape
     with (folder / MATRIX).open("wb") as file, (folder / IDS).open("w", encoding="utf-8") as ids:
         write_header(file, np.dtype(np.float32), shape)
-        for passages, vectors in passage_parts(system):
+        for passages, vectors in passage_parts(version):
             file.write(np.ascontiguousarray(vectors).data)
             ids.writelines(f"{pid}\n" for pid in passages["pid"].to_pylist())
 
 
 def export_parquet(system: str, folder: Path) -> None:
     """`vectors.parquet`: columns pid, title, text, vector (a list of float32 of fixed size)."""
-    columns = read_manifest(current(system).embeddings).shape[1]
+    version = current(system).checked()
+    columns = read_manifest(version.embeddings).shape[1]
     schema = pa.schema([*PASSAGES, ("vector", pa.list_(pa.float32(), columns))])
     with pq.ParquetWriter(folder / TABLE, schema) as writer:
-        for passages, vectors in passage_parts(system):
+        for passages, vectors in passage_parts(version):
             column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), columns)
             writer.write_table(pa.table([*passages.columns, column], schema=schema))
 
@@ -52,9 +54,8 @@ def export_faiss(system: str, folder: Path) -> None:
             ids.writelines(f"{pid}\n" for pid in batch["pid"].to_pylist() for _ in range(index.views))
 
 
-def passage_parts(system: str) -> Iterator[tuple[pa.Table, Vectors]]:
+def passage_parts(version: Version) -> Iterator[tuple[pa.Table, Vectors]]:
     """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
-    version = current(system).checked()
     for path in (version.embeddings, version.passages):
         check_undamaged(path)
     manifest, matrix, first = read_manifest(version.embeddings), open_matrix(version.embeddings), 0

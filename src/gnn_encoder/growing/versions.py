@@ -13,15 +13,15 @@ pipeline has built another one, that one is current.
 """
 
 import fcntl
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import read_json, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.pipeline import project
 
@@ -71,9 +71,9 @@ def current(system: str) -> Version:
     if not pointer.is_file() or not (built.index / MANIFEST).is_file():
         return built
     try:
-        fields = json.loads(pointer.read_text(encoding="utf-8"))
+        fields = read_json(pointer, dict[str, str])
         of, folder = fields["built"], pointer.parent / fields["version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (UserError, KeyError) as error:
         raise UserError(f"{pointer}: names no version; remove {pointer} to search the index that was built") from error
     if of != fingerprint_of(built.index, system):
         return built
@@ -84,10 +84,7 @@ def current(system: str) -> Version:
 
 def fingerprint_of(index: Path, system: str) -> str:
     """The fingerprint of an index of a system."""
-    path = index / MANIFEST
-    if not path.is_file():
-        raise not_built(path)
-    return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"])
+    return str(read_json(index / MANIFEST, dict[str, Any]).get("fingerprint"))
 
 
 @contextmanager

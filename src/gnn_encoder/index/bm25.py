@@ -7,7 +7,6 @@ What a word is says `core/words.py`. A passage d scores, for a query q (Kamphuis
 
 import json
 import logging
-import os
 from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from bm25s import stopwords
 from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
 
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
@@ -121,7 +121,7 @@ class BM25Index:
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
         asked = [self._asked(text) for text in texts]
-        threads = max(1, min(os.cpu_count() or 1, len(asked) // FEWEST))
+        threads = max(1, min(cores(), len(asked) // FEWEST))
         bar = tqdm(total=len(texts), desc="bm25: search", unit=" queries", delay=2)
 
         def search_some(first: int) -> None:

@@ -1,6 +1,5 @@
 """Searching passages: an index on disk, mapped rather than read, or a matrix of embeddings directly."""
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError, not_built
 from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.core.storage.atomic import read_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import search_views
@@ -97,12 +97,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     for name in (MANIFEST, build.INDEX, build.PIDS):
         if not (folder / name).is_file():
             raise not_built(folder / name)
-    try:
-        fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{folder / MANIFEST}: not valid JSON ({error}); build the index again") from error
+    fields = read_json(folder / MANIFEST, dict[str, Any])
     expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
-    if not isinstance(fields, dict) or set(fields) - {"content"} != expected:
+    if set(fields) - {"content"} != expected:
         raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
     return fields
 

@@ -71,22 +71,30 @@ def survey(
     Memory: the queries and judgements, 8 bytes a passage, and the samples.
     """
     used = read_stated(Model.of(encoder)).complete(encoder)
-    splits = {
-        split: _survey_split(source, split, tokenizer, used.query_prefix or "", sample_size, seed)
-        for split in source.queries
+    queries = {split: read_queries(rows) for split, rows in source.queries.items()}
+    finder = Finder(pl.concat(of.select("qid", "text", split=pl.lit(split)) for split, of in queries.items()))
+    passages = _survey_passages(source, tokenizer, Sample(sample_size, seed), used.passage_prefix or "", finder)
+    splits = {  # judgements come after the passages, since those of empty ones are left out
+        split: _survey_split(source, split, of, tokenizer, used.query_prefix or "", sample_size, seed)
+        for split, of in queries.items()
     }
-    asked = pl.concat(one.asked.select("qid", "text", split=pl.lit(split)) for split, one in splits.items())
+    asked = pl.concat(one.asked.select("qid", split=pl.lit(split)) for split, one in splits.items())
     positives = pl.concat(one.positives.with_columns(split=pl.lit(split)) for split, one in splits.items())
-    finder, sample = Finder(asked), Sample(sample_size, seed)
-    passages = _survey_passages(source, tokenizer, sample, used.passage_prefix or "", finder)
-    own = finder.own().join(positives, on=["split", "qid", "pid"], how="anti").select("split", "qid").n_unique()
-    return Survey(passages=passages, splits=splits, dropped=source.dropped(), own=own)
+    own = finder.own().join(asked, on=["split", "qid"], how="semi")
+    own = own.join(positives, on=["split", "qid", "pid"], how="anti").select("split", "qid")
+    return Survey(passages=passages, splits=splits, dropped=source.dropped(), own=own.n_unique())
 
 
 def _survey_split(
-    source: Source, split: str, tokenizer: PreTrainedTokenizerBase, prefix: str, sample_size: int, seed: int
+    source: Source,
+    split: str,
+    queries: pl.DataFrame,
+    tokenizer: PreTrainedTokenizerBase,
+    prefix: str,
+    sample_size: int,
+    seed: int,
 ) -> SplitSurvey:
-    by_answers, queries = split not in source.judgements, read_queries(source.queries[split])
+    by_answers = split not in source.judgements
     judged = read_judgements(split, source.judgements.get(split, lambda: iter(())))
     positives = judged.filter(pl.col("grade") > 0)
     chosen = queries if by_answers else queries.filter(pl.col("qid").is_in(positives["qid"].unique().implode()))

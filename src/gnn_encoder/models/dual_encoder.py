@@ -1,6 +1,5 @@
 """The dual-encoder E_Q, E_P (section 3.1): queries and passages become vectors whose dot product is the score."""
 
-import json
 import logging
 from collections.abc import Sequence
 from copy import deepcopy
@@ -16,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.core.storage.atomic import read_json, write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.models.batch import Batch, TextModel, embedding
 from gnn_encoder.models.device import autocast, device
@@ -117,7 +116,7 @@ class DualEncoder(TextModel):
         path = folder / SETTINGS
         if not path.is_file():
             raise UserError(f"{folder}: is not a dual-encoder: it has no {SETTINGS}; run the stage that trains it")
-        settings = DualEncoderSettings(**json.loads(path.read_text()))
+        settings = read_json(path, DualEncoderSettings)
         query = load_model(Source(str(folder)), dropout=dropout)
         return cls(
             query=query,
@@ -138,15 +137,10 @@ class DualEncoder(TextModel):
         write_json(folder / SETTINGS, self.settings.as_json())
 
     @staticmethod
-    def fingerprint(folder: Path) -> str:
-        """Hash of a saved dual-encoder's settings and weights. Equal hashes mean equal embeddings."""
-        return fingerprint(folder / SETTINGS, *sorted(folder.rglob("*.safetensors")))
-
-    @staticmethod
     def passage_fingerprint(folder: Path) -> str:
         """Hash of what a saved dual-encoder's passage embeddings depend on. Equal hashes mean equal embeddings."""
-        settings: dict[str, Any] = json.loads((folder / SETTINGS).read_bytes())
-        weights = folder if settings["shared"] else folder / "passage"
+        settings = read_json(folder / SETTINGS, dict[str, Any])
+        weights = folder if settings.get("shared") else folder / "passage"
         read = {name: value for name, value in settings.items() if name not in OF_QUERIES}
         return fingerprint(*sorted(weights.glob("*.safetensors")), **read)
 

@@ -3,7 +3,6 @@
 `onnx_graph.py` makes the graph of a saved dual-encoder once; it is kept under the model's fingerprint.
 """
 
-import json
 import logging
 import os
 import subprocess
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from gnn_encoder.core.errors import UserError, not_built
+from gnn_encoder.core.storage.atomic import read_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 
@@ -63,7 +63,7 @@ class QueryEncoder:
     @classmethod
     def open(cls, model: Path, cache: Path) -> Self:
         """Open a folder written by `DualEncoder.save`."""
-        prefix = json.loads(present(model / SETTINGS).read_text(encoding="utf-8")).get("query_prefix", "")
+        prefix = read_json(model / SETTINGS, dict[str, Any]).get("query_prefix", "")
         return cls(graph_of(model, cache), query_tokenizer(model), prefix=prefix)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -91,10 +91,9 @@ class QueryEncoder:
 
 def query_tokenizer(model: Path) -> Tokenizer:
     """The tokenizer of a saved dual-encoder, which cuts queries where training did, and pads a batch, by itself."""
-    length = json.loads(present(model / SETTINGS).read_text(encoding="utf-8"))["query_length"]
-    config = json.loads(present(model / TOKENIZER_CONFIG).read_text(encoding="utf-8"))
+    length = read_json(model / SETTINGS, dict[str, Any])["query_length"]
     tokenizer = Tokenizer.from_file(str(present(model / TOKENIZER)))
-    pad = config["pad_token"]
+    pad = read_json(model / TOKENIZER_CONFIG, dict[str, Any])["pad_token"]
     name = pad["content"] if isinstance(pad, dict) else pad
     tokenizer.enable_truncation(length)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(name), pad_token=name)

@@ -1,6 +1,6 @@
 """What the figures of PAIR and of Dual-Cross-Encoder are drawn from, where their artifacts lie."""
 
-import json
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,6 +10,7 @@ from gnn_encoder.core.judgements import relevant_pairs
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.runs import as_run, read_run
 from gnn_encoder.core.storage.arrays import gather, open_matrix
+from gnn_encoder.core.storage.atomic import read_json
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.dual_cross.quality import by_diversity
 from gnn_encoder.dual_cross.views import measure_views, pool_of
@@ -48,7 +49,7 @@ def views_curve(system: str, params: Params) -> pl.DataFrame:
     queries, pool = embed_table(system, asked, params.encoder), pool_of(params.dual_cross)
     identical, depth = Identical.read(project.IDENTICAL, "dev"), params.retrieve.depth
     curve = measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool)
-    quality = json.loads((project.GENERATED / "quality.json").read_text())["rouge_l"]
+    quality = read_json(project.GENERATED / "quality.json", dict[str, Any])["rouge_l"]
     quality = [None] * params.dual_cross.plain_view + quality  # the first view is then the passage alone
     of_views = pl.DataFrame({"views": range(1, len(quality) + 1), "ROUGE-L": quality})
     return curve.join(of_views, on="views", maintain_order="left").select("views", "pool", "ROUGE-L", *names)

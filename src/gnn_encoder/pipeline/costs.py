@@ -1,6 +1,5 @@
 """What the project's systems cost: it opens them for measuring, and adds up the times of the stages."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, w
 from gnn_encoder.baselines.rankings import Ranking, best
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix
+from gnn_encoder.core.storage.atomic import read_json
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.costs import DEPTH, Costs, LookUp, measure_costs
 from gnn_encoder.index.search import PassageIndex
@@ -89,7 +89,7 @@ def training_seconds(model: Path) -> float | None:
         record = next((file for name in names if (file := TIMES / f"{name}.json").is_file()), None)
         if record is None:
             return None
-        found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+        found = read_json(record, dict[str, Any])
         if found["seconds"] is None:
             return None
         if record not in taken:

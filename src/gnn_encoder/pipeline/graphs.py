@@ -31,7 +31,7 @@ class GraphArtifacts:
     """A graph that the stage build_graph wrote.
 
     Attributes:
-        name: a system of the group `graphs` of systems.yaml, or `widest`.
+        name: a system of kind `graph` in systems.yaml, or `widest`.
         k: keep only the first k passages of each query, in the order of `Graph.passages`; None: keep all.
     """
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.section import Count, Section, described
 from gnn_encoder.pipeline.params import parse_yaml
@@ -72,7 +73,7 @@ def _under_torchrun(processes: int, restarts: int) -> int:
 
     for name in ("agent.server.api", "multiprocessing.api"):  # what they tell of a failure is told below
         logging.getLogger(f"torch.distributed.elastic.{name}").setLevel(logging.CRITICAL)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // processes)))
     how: dict[str, Any] = {"min_nodes": 1, "max_nodes": 1, "nproc_per_node": processes, "max_restarts": 0}
     how |= {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "local_addr": "localhost", "run_id": "stage"}
     stage = Path(sys.argv[0]).stem

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from gnn_encoder.evaluation.measures import cutoff
 from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.models.batch import padded
 from gnn_encoder.pipeline.declared import Declared
@@ -230,7 +231,7 @@ class Chooser:
         depth, measures = wish[DEPTH], self.base.evaluate.measures
         if depth < self.base.retrieve.depth:
             yield Change(DEPTH, depth, "passages of a run; longer ones take minutes to write and read")
-            shown = [one for one in measures if int(one.partition("@")[2] or 0) <= depth]
+            shown = [one for one in measures if (cutoff(one, "evaluate.measures") or 0) <= depth]
             yield Change("evaluate.measures", shown, "those that such runs show")
 
     def _other_branches(self, wish: Wish) -> Iterator[Change]:

@@ -1,11 +1,11 @@
 """What a run of the main branch will take: for each stage its steps of each kind, times the seconds of a step here."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE
 from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.mgt.params import Passes, Phase
@@ -43,7 +43,7 @@ class Plan:
 def plan(params: Params, facts: Facts, machine: Machine, stages: Iterable[Declared]) -> Plan:
     """Plan these stages of the main branch."""
     at = Setting(params, facts, machine)
-    speeds = {**machine.speeds, "other": 1.0, "lexical": SCORED / (os.cpu_count() or 1)}
+    speeds = {**machine.speeds, "other": 1.0, "lexical": SCORED / cores()}
     found, needed, written = dict[str, float](), dict[str, Memory](), 0.0
     for stage in stages:
         steps = [("start", 1.0), *count(stage, at)]

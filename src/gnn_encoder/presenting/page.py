@@ -24,7 +24,7 @@ from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
 from gnn_encoder.presenting.quality import ceiling_table, results_table
 from gnn_encoder.presenting.slice_table import split_table
-from gnn_encoder.presenting.stored import read_choices, read_claim, read_json, read_record, read_results
+from gnn_encoder.presenting.stored import are_ours, read_choices, read_claim, read_record, read_results
 from gnn_encoder.presenting.tables import Table, table_of
 from gnn_encoder.presenting.won_and_lost import won_and_lost_table
 
@@ -45,7 +45,7 @@ class Section:
 def render(params: Params, path: Path = Path("params.yaml")) -> str:
     """The whole page as HTML. The same artifacts give the same text."""
     (tested,) = parse([params.evaluate.significance])
-    statistics = read_json(project.PREPARED / "statistics.json") or {}
+    statistics = read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
     compared = [won_and_lost_table(branch, tested, params.evaluate.by) for branch in registry().branches]
     sections = [
         *(results(tested), slices(), costs(), pair(), dual_cross(), evidence(tested)),
@@ -66,11 +66,12 @@ def results(tested: str) -> Section:
     claim, choices, figures = read_claim(), read_choices(), list[Path]()
     tables = [results_table(one, tested) for one in read_results()]
     for path in (project.METRICS / CEILING / "ceiling.json", project.METRICS / "ceiling.json"):
-        ceilings = read_record(path, dict[str, Ceiling]) or {}
+        ceilings = (read_record(path, dict[str, Ceiling]) if are_ours([CEILING]) else None) or {}
         tables += [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
     for name in ("systems.png", "recall.png"):
-        every = _drawn(project.PLOTS / name)  # after `compare`
-        figures += every or _drawn(*(project.PLOTS / branch / name for branch in registry().branches))
+        every = _drawn(project.PLOTS / name) if are_ours([], project.COMPARISON) else []
+        own = [branch for branch, of in registry().branches.items() if are_ours(of.systems)]
+        figures += every or _drawn(*(project.PLOTS / branch / name for branch in own))
     return Section(
         title="Results",
         command="dvc repro",
@@ -83,7 +84,7 @@ def results(tested: str) -> Section:
 def slices() -> Section:
     """The tables of each branch, test before dev."""
     tables = []
-    for branch in registry().branches:
+    for branch in [branch for branch, of in registry().branches.items() if are_ours(of.systems)]:
         sliced = read_record(project.METRICS / branch / "slices.json", dict[str, Sliced]) or {}
         tables += [split_table(branch, of, split) for split, of in reversed(sliced.items())]
     return Section(title="Slices", command="dvc repro", tables=tables)
@@ -91,15 +92,20 @@ def slices() -> Section:
 
 def costs() -> Section:
     """The costs of each system as `compare` measured them, quality against latency, and what reranking costs."""
-    measured = read_record(project.METRICS / "costs.json", dict[str, Costs])
-    tables = [costs_table(measured)] if measured else []
-    tables += _table(read_json(project.METRICS / CEILING / "latency.json"), title_of(CEILING))
-    return Section(title="Costs", command=COMPARISON, tables=tables, figures=_drawn(project.PLOTS / "costs.png"))
+    tables, figures = list[Table](), list[Path]()
+    if are_ours([], project.COMPARISON):
+        measured = read_record(project.METRICS / "costs.json", dict[str, Costs])
+        tables += [costs_table(measured)] if measured else []
+        figures += _drawn(project.PLOTS / "costs.png")
+    if are_ours([CEILING]):
+        latency = read_record(project.METRICS / CEILING / "latency.json", dict[str, Any])
+        tables += _table(latency, title_of(CEILING))
+    return Section(title="Costs", command=COMPARISON, tables=tables, figures=figures)
 
 
 def pair() -> Section:
     """PAIR's similarities and pseudo-labels."""
-    tables = _table(read_json(project.PAIR_LABELS / "statistics.json"), "Pseudo-labels")
+    tables = _table(read_record(project.PAIR_LABELS / "statistics.json", dict[str, Any]), "Pseudo-labels")
     figures = _drawn(project.PLOTS / "pair" / "similarity.png")
     return Section(title="PAIR", command="dvc repro pipelines/pair/dvc.yaml", tables=tables, figures=figures)
 
@@ -107,7 +113,7 @@ def pair() -> Section:
 def dual_cross() -> Section:
     """Dual-Cross-Encoder's generated queries and its views."""
     title = "Generated queries compared with the dev queries"
-    tables = _table(read_json(project.GENERATED / "quality.json"), title)
+    tables = _table(read_record(project.GENERATED / "quality.json", dict[str, Any]), title)
     for name, table in (("views", views_table), ("diversity", diversity_table)):
         files = (project.COMPARISON / system / f"{name}.csv" for system in registry().of_kind("views"))
         tables += [table(pl.read_csv(file)) for file in files if file.is_file()]
@@ -116,13 +122,14 @@ def dual_cross() -> Section:
 
 def evidence(tested: str) -> Section:
     """The GNN-encoder paper's tables and figures, in its order."""
-    tables, folder = list[Table](), project.EVIDENCE.name
-    for name in TITLES:
-        if value := read_json(project.METRICS / folder / f"{name}.json"):
-            tables += evidence_tables(name, value, tested)
-    if cases := read_json(project.EVIDENCE / "cases.json"):
+    tables, figures, folder = list[Table](), list[Path](), project.EVIDENCE.name
+    if are_ours([], project.EVIDENCE):
+        for name in TITLES:
+            if value := read_record(project.METRICS / folder / f"{name}.json", dict[str, Any]):
+                tables += evidence_tables(name, value, tested)
+        figures = _drawn(*sorted((project.PLOTS / folder).glob("*.png")))
+    if cases := read_record(project.EVIDENCE / "cases.json", list[dict[str, Any]]):
         tables.append(cases_table(cases))
-    figures = _drawn(*sorted((project.PLOTS / folder).glob("*.png")))
     return Section(title="Evidence", command="dvc repro pipelines/evidence/dvc.yaml", tables=tables, figures=figures)
 
 

@@ -8,13 +8,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.models.device import processor
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Params, parse_yaml
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.presenting.formats import NOTHING, seconds
-from gnn_encoder.presenting.stored import read_json
+from gnn_encoder.presenting.stored import read_record
 from gnn_encoder.presenting.tables import Table
 
 NAMED = "gnn-encoder torch transformers tokenizers numpy scipy polars faiss-cpu faiss-gpu bm25s ir-measures".split()
@@ -31,7 +30,7 @@ def facts(params: Params, statistics: dict[str, Any]) -> dict[str, str]:
         "Base model": params.encoder.model,
         "Seed": str(params.seed),
         "Code": code_revision(),
-        "Machine": f"{processor()}, {os.cpu_count()} cores, {round(memory / 2**30)} GiB",
+        "Machine": f"{processor()}, {cores()} cores, {round(memory / 2**30)} GiB",
     }
 
 
@@ -67,12 +66,12 @@ def stages_table() -> Table:
 def locked() -> Iterator[tuple[str, list[Path]]]:
     """The stages that DVC notes as run here, those of the root's pipeline first: address, what each has written."""
     for lock in [Path("dvc.lock"), *sorted(Path("pipelines").rglob("dvc.lock"))]:
-        text = lock.read_text(encoding="utf-8") if lock.is_file() else "stages: {}"
-        for address, run in yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["stages"].items():
+        text = lock.read_bytes() if lock.is_file() else b"stages: {}"
+        for address, run in (parse_yaml(text, lock) or {}).get("stages", {}).items():
             yield address, [Path(out["path"]) for out in run.get("outs", [])]  # all stages work in the root
 
 
 def _seconds(outs: list[Path]) -> float | None:
     """What a run took, as it wrote down beside its artifacts."""
-    records = (read_json(TIMES / f"{artifact_name(out)}.json") for out in outs)
+    records = (read_record(TIMES / f"{artifact_name(out)}.json", dict[str, Any]) for out in outs)
     return next((record["seconds"] for record in records if record), None)

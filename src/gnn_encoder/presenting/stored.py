@@ -1,14 +1,13 @@
 """What the stages measured, read back from metrics/ and data/. The other modules here take these as values."""
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import polars as pl
-from pydantic import TypeAdapter
 
 from gnn_encoder.baselines.choice import CHOICE, Choice, read_choice
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.atomic import Form, read_json
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.pipeline import project
@@ -16,28 +15,16 @@ from gnn_encoder.pipeline.systems import MAIN, registry, title_of
 from gnn_encoder.presenting.quality import Results, results_of
 
 SAME = 1e-9  # means of the same values differ by less
-Record = TypeVar("Record")
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file's content; None if there is no such file."""
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error}); run the stage that writes it again") from error
-
-
-def read_record(path: Path, form: type[Record]) -> Record | None:
-    """A JSON file's content, validated as `form`; None if there is no such file."""
-    value = read_json(path)
-    return None if value is None else TypeAdapter(form).validate_python(value)
+def read_record(path: Path, form: type[Form]) -> Form | None:
+    """A JSON file's content, checked as `form`; None if there is no such file."""
+    return read_json(path, form) if path.is_file() else None
 
 
 def read_claim() -> Claim | None:
     """The claim that `evaluate` wrote; None if it has not."""
-    return read_record(project.METRICS / MAIN / "claim.json", Claim)
+    return read_record(project.METRICS / MAIN / "claim.json", Claim) if are_ours([MAIN]) else None
 
 
 def read_choices() -> dict[str, Choice]:
@@ -69,6 +56,17 @@ def read_branch(branch: str) -> list[Results]:
     return _read(project.METRICS / branch, f"{title_of(branch)}, {of}", sampled=sampled)
 
 
+def are_ours(systems: Iterable[str] = (), *made: Path) -> bool:
+    """Whether figures of these systems, from these artifacts, are of the data that is prepared now.
+
+    Where nothing was measured in this clone, those that came with it count. Else they may be of other data.
+    """
+    known = registry().systems
+    if not any((project.measured(name) / project.VALUES).is_file() for name in known):
+        return True
+    return all(name in known and is_of_prepared(name) for name in systems) and all(path.exists() for path in made)
+
+
 def is_of_prepared(system: str) -> bool:
     """Whether a system has been measured, and on the test queries that are prepared now."""
     values = project.measured(system) / project.VALUES
@@ -80,18 +78,18 @@ def is_of_prepared(system: str) -> bool:
 
 
 def _read(folder: Path, title: str, *, sampled: bool = False) -> list[Results]:
-    """The tables of a folder of metrics/, but for those that are older than the tables of their systems' branches."""
-    means: dict[str, Means] = {split: read_json(folder / f"{split}.json") for split in reversed(project.JUDGED)}
-    means = {split: of for split, of in means.items() if of and (sampled or _is_current(of, split))}
+    """The tables of a folder of metrics/, but for those of other data, and those older than their branches' tables."""
+    found = {split: read_record(folder / f"{split}.json", Means) for split in reversed(project.JUDGED)}
+    shown = {split: of for split, of in found.items() if of and are_ours(of) and (sampled or _is_current(of, split))}
     tested = read_record(folder / "significance.json", dict[str, Comparisons]) or {}
     own = read_record(folder / "baselines.json", dict[str, Comparisons]) or tested
-    return results_of(title, means, tested, own, sampled=sampled)
+    return results_of(title, shown, tested, own, sampled=sampled)
 
 
 def _is_current(means: Means, split: str) -> bool:
     """Whether each system has the means that its own branch's table has, which `evaluate` may have written later."""
-    for branch in {registry().systems[system].branch for system in means}:
-        own: Means = read_json(project.METRICS / branch / f"{split}.json") or {}
+    for branch in {registry().systems[system].branch for system in means.keys() & registry().systems.keys()}:
+        own = read_record(project.METRICS / branch / f"{split}.json", Means) or {}
         for system in means.keys() & own.keys() & {*registry().branches[branch].systems}:
             if any(abs(own[system].get(name, mean) - mean) > SAME for name, mean in means[system].items()):
                 return False

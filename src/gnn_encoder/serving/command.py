@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from gnn_encoder.core.distributed import cores
 from gnn_encoder.core.errors import UserError
 
 CONNECTIONS = 1_000  # open at a time; one more is answered with status 503
@@ -21,7 +22,7 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
     """
     # Half of the cores for the encoder and FAISS: threads that wait for each other must not fill those that answer.
     # Read when FAISS is loaded, and so before that.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // 2)))
     _check_free(host, port)
     try:
         import uvicorn

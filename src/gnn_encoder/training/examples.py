@@ -210,7 +210,7 @@ def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataF
 
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
     """The EXAMPLES table of labelled pairs as positives and other candidates as negatives, columns query, passage."""
-    return examples_table(pairs, candidates.join(pairs, on=["query", "passage"], how="anti"))
+    return examples_table(pairs, candidates.join(pairs, on=["query", "passage"], how="anti", maintain_order="left"))
 
 
 def to_examples(

@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, not_built
+
+Form = TypeVar("Form")
 
 
 def publish(source: Path, target: Path) -> None:
@@ -91,3 +96,19 @@ def write_json(path: Path, value: object) -> None:
     """
     if distributed.is_first():
         write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n")
+
+
+def read_json(path: Path, form: type[Form]) -> Form:
+    """Read what `write_json` wrote, such as a dataclass or a dict.
+
+    Raises:
+        UserError: there is no such file, or it holds something else.
+    """
+    if not path.is_file():
+        raise not_built(path)
+    try:
+        return TypeAdapter(form).validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        told = ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
+        raise UserError(f"{path}: not what its stage writes ({told}); run the stage that makes it again") from error
