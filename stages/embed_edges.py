@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
-    """Embed the graph's edges; features of edges that the graph `around` (systems.yaml) has too are taken from it."""
+    """Embed the graph's edges; features of edges that the graph `around` (dvc.yaml) has too are taken from it."""
     params, source = stage.params, GraphArtifacts(name=stage.key)
     if params.mgt.edge_features != "cross_encoder":
         log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
