@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class Commands(typer.core.TyperGroup):
-    """Commands of which a value that cannot be taken is told as all mistakes are, in one line."""
+    """Commands that tell all mistakes in one line, also a value that cannot be taken."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            command = error.ctx.command_path if error.ctx else "gnn-encoder"
-            cure = f"give another one; `{command} --help` says which"
-            with report_errors():
+        with report_errors():
+            try:
+                return super().invoke(ctx)
+            except typer.BadParameter as error:
+                command = error.ctx.command_path if error.ctx else "gnn-encoder"
+                cure = f"give another one; `{command} --help` says which"
                 raise UserError(f"{error.format_message().rstrip('.')}; {cure}") from error
 
 
@@ -85,18 +85,17 @@ def search(
       gnn-encoder search "SR-22" --hybrid --top 3 --json
       gnn-encoder search --interactive < queries.txt
     """
-    with report_errors():
-        if query is None and not interactive:
-            raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
-        searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
-        for text in _queries(query, interactive):
-            began = time.perf_counter()
-            found = searcher.answer([text], top)[0]
-            milliseconds = 1000 * (time.perf_counter() - began)
-            if found.truncated and not as_json:
-                _warn("the query is longer than encoder.query_length: the encoder does not read its end")
-            _print_answer(text, found, milliseconds, as_json=as_json, timed=interactive)
-        _tell_other_data()
+    if query is None and not interactive:
+        raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
+    searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
+    for text in _queries(query, interactive):
+        began = time.perf_counter()
+        found = searcher.answer([text], top)[0]
+        milliseconds = 1000 * (time.perf_counter() - began)
+        if found.truncated and not as_json:
+            _warn("the query is longer than encoder.query_length: the encoder does not read its end")
+        _print_answer(text, found, milliseconds, as_json=as_json, timed=interactive)
+    _tell_other_data()
 
 
 def _system(wanted: str | None, hybrid: bool) -> str:
@@ -135,35 +134,34 @@ def init(
       gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
       gnn-encoder init --over mgt.beta=0.1
     """
-    with report_errors():
-        from gnn_encoder.pipeline import experiment
+    from gnn_encoder.pipeline import experiment
 
-        if data is not None:
-            if path is not None:
-                _check_there("--path", path)  # before torch is loaded, which takes seconds
-            from gnn_encoder.planning.command import fit, hurts, summary
+    if data is not None:
+        if path is not None:
+            _check_there("--path", path)  # before torch is loaded, which takes seconds
+        from gnn_encoder.planning.command import fit, hurts, summary
 
-            choice, changed = fit(data, path, minutes, arguments or [], over=over)
-            for line in (*changed, "", *summary(choice.plan)):
-                typer.echo(line)
-            for line in hurts(choice.plan, minutes):
-                _warn(line, err=False)
-            typer.echo("params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` tells more")
-            return
-        if path is not None or minutes is not None:
-            raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
-        named = {one.partition("=")[0] for one in arguments or []}
-        preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
-        if "data.path" in named and preview.data.path is not None:
-            _check_there("data.path", Path(preview.data.path))
-        told: list[str] = []
-        if "encoder.model" in named:
-            from gnn_encoder.planning.command import base_model
-
-            told = base_model(preview.encoder)
-        changed = experiment.init(arguments or [], over=over)
-        for line in (*(changed or ["params.yaml has these values already."]), *told):
+        choice, changed = fit(data, path, minutes, arguments or [], over=over)
+        for line in (*changed, "", *summary(choice.plan)):
             typer.echo(line)
+        for line in hurts(choice.plan, minutes):
+            _warn(line, err=False)
+        typer.echo("params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` tells more")
+        return
+    if path is not None or minutes is not None:
+        raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
+    named = {one.partition("=")[0] for one in arguments or []}
+    preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
+    if "data.path" in named and preview.data.path is not None:
+        _check_there("data.path", Path(preview.data.path))
+    told: list[str] = []
+    if "encoder.model" in named:
+        from gnn_encoder.planning.command import base_model
+
+        told = base_model(preview.encoder)
+    changed = experiment.init(arguments or [], over=over)
+    for line in (*(changed or ["params.yaml has these values already."]), *told):
+        typer.echo(line)
 
 
 @app.command()
@@ -184,28 +182,27 @@ def plan(
       gnn-encoder plan
       gnn-encoder plan configs/msmarco.yaml --gpu a100 --gpus 8
     """
-    with report_errors():
-        from gnn_encoder.pipeline.experiment import load_experiment
+    from gnn_encoder.pipeline.experiment import load_experiment
 
-        params = load_experiment(path)
-        if gpu is None and (gpus, passages, queries) != (1, None, None):
-            raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100 or l4")
-        if gpu is not None:
-            from gnn_encoder.pipeline.declared import read_stages
-            from gnn_encoder.planning import named
-            from gnn_encoder.planning.plan import main_branch
+    params = load_experiment(path)
+    if gpu is None and (gpus, passages, queries) != (1, None, None):
+        raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100 or l4")
+    if gpu is not None:
+        from gnn_encoder.pipeline.declared import read_stages
+        from gnn_encoder.planning import named
+        from gnn_encoder.planning.plan import main_branch
 
-            sizes = named.sizes_of(params.data, passages, queries)
-            for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
-                typer.echo(line)
-            return
-        from gnn_encoder.planning.command import hurts, plan_here, summary, table
-
-        found = plan_here(params)
-        for line in (*table(found), "", *summary(found)):
+        sizes = named.sizes_of(params.data, passages, queries)
+        for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
             typer.echo(line)
-        for line in hurts(found):
-            _warn(line, err=False)
+        return
+    from gnn_encoder.planning.command import hurts, plan_here, summary, table
+
+    found = plan_here(params)
+    for line in (*table(found), "", *summary(found)):
+        typer.echo(line)
+    for line in hurts(found):
+        _warn(line, err=False)
 
 
 def _check_there(name: str, path: Path) -> None:
@@ -227,21 +224,20 @@ def inspect(
       gnn-encoder inspect
       gnn-encoder inspect my-experiment.yaml --sample 1000
     """
-    with report_errors():
-        from gnn_encoder.pipeline.experiment import load_experiment
+    from gnn_encoder.pipeline.experiment import load_experiment
 
-        params = load_experiment(path)  # first, since a mistake in it is told before torch is loaded
-        from gnn_encoder.data.sources import open_source
-        from gnn_encoder.inspection.survey import survey
-        from gnn_encoder.inspection.text import render
-        from gnn_encoder.models.pretrained import Source, load_tokenizer
+    params = load_experiment(path)  # first, since a mistake in it is told before torch is loaded
+    from gnn_encoder.data.sources import open_source
+    from gnn_encoder.inspection.survey import survey
+    from gnn_encoder.inspection.text import render
+    from gnn_encoder.models.pretrained import Source, load_tokenizer
 
-        encoder = params.encoder
-        source = open_source(params.data)
-        tokenizer = load_tokenizer(Source.of(encoder))
-        found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
-        for line in render(params, source, found):
-            typer.echo(line)
+    encoder = params.encoder
+    source = open_source(params.data)
+    tokenizer = load_tokenizer(Source.of(encoder))
+    found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
+    for line in render(params, source, found):
+        typer.echo(line)
 
 
 @app.command()
@@ -258,25 +254,24 @@ def results(
       gnn-encoder results
       gnn-encoder results all
     """
-    with report_errors():
-        from gnn_encoder.evaluation.measures import parse
-        from gnn_encoder.pipeline.params import load_params
-        from gnn_encoder.presenting.conclusions import advice, claim_sentence
-        from gnn_encoder.presenting.quality import results_table
-        from gnn_encoder.presenting.stored import read_branch, read_claim, read_results
-        from gnn_encoder.presenting.tables import titled
+    from gnn_encoder.evaluation.measures import parse
+    from gnn_encoder.pipeline.params import load_params
+    from gnn_encoder.presenting.conclusions import advice, claim_sentence
+    from gnn_encoder.presenting.quality import results_table
+    from gnn_encoder.presenting.stored import read_branch, read_claim, read_results
+    from gnn_encoder.presenting.tables import titled
 
-        params = load_params()
-        (tested,) = parse([params.evaluate.significance])
-        found = read_results() if branch == ALL else read_branch(branch)
-        first = MAIN if branch == ALL else branch
-        if not found:
-            raise not_built(f"metrics/{first}")
-        _tell_other_figures(registry().branches[first].baseline, params)
-        for table in found:
-            typer.echo(titled(results_table(table, tested)) + "\n")
-        if first == MAIN and (claim := read_claim()):
-            typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
+    params = load_params()
+    (tested,) = parse([params.evaluate.significance])
+    found = read_results() if branch == ALL else read_branch(branch)
+    first = MAIN if branch == ALL else branch
+    if not found:
+        raise not_built(f"metrics/{first}")
+    _tell_other_figures(registry().branches[first].baseline, params)
+    for table in found:
+        typer.echo(titled(results_table(table, tested)) + "\n")
+    if first == MAIN and (claim := read_claim()):
+        typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
 
 
 @app.command()
@@ -287,14 +282,13 @@ def report() -> None:
     Examples:
       gnn-encoder report
     """
-    with report_errors():
-        from gnn_encoder.core.storage.atomic import write_text
-        from gnn_encoder.pipeline.params import load_params
-        from gnn_encoder.presenting.page import render
+    from gnn_encoder.core.storage.atomic import write_text
+    from gnn_encoder.pipeline.params import load_params
+    from gnn_encoder.presenting.page import render
 
-        page = render(load_params())
-        write_text(project.REPORT, page)
-        typer.echo(f"{project.REPORT}: {len(page.encode()) / 1e6:.1f} MB")
+    page = render(load_params())
+    write_text(project.REPORT, page)
+    typer.echo(f"{project.REPORT}: {len(page.encode()) / 1e6:.1f} MB")
 
 
 @app.command()
@@ -318,26 +312,25 @@ def evaluate(
       gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec -m nDCG@10 -m "R(rel=2)@1000"
       gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
     """
-    with report_errors():
-        from gnn_encoder.evaluation import runs_and_qrels
-        from gnn_encoder.presenting.quality import judged_table
-        from gnn_encoder.presenting.tables import markdown
+    from gnn_encoder.evaluation import runs_and_qrels
+    from gnn_encoder.presenting.quality import judged_table
+    from gnn_encoder.presenting.tables import markdown
 
-        if answers is not None and qrels is None:
-            judge, usual = runs_and_qrels.by_answers(answers, project.PASSAGES), runs_and_qrels.BY_ANSWERS
-        elif qrels is not None and answers is None:
-            judge, usual = runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
-        else:
-            raise UserError("give either QRELS, a file of judgements, or --answers, a queries table")
-        judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
-        for name, count in judged.missing.items():
-            if count:
-                typer.echo(f"{name}: {count} judged queries are not in it and count as 0", err=True)
-        if as_json:
-            typer.echo(judged.as_json())
-            return
-        means = {"value": judged.measures, "against": judged.against}
-        typer.echo(markdown(judged_table(means, judged.comparisons)))
+    if answers is not None and qrels is None:
+        judge, usual = runs_and_qrels.by_answers(answers, project.PASSAGES), runs_and_qrels.BY_ANSWERS
+    elif qrels is not None and answers is None:
+        judge, usual = runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
+    else:
+        raise UserError("give either QRELS, a file of judgements, or --answers, a queries table")
+    judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
+    for name, missing in judged.missing.items():
+        if missing:
+            typer.echo(f"{name}: {missing} judged queries are not in it and count as 0", err=True)
+    if as_json:
+        typer.echo(judged.as_json())
+        return
+    means = {"value": judged.measures, "against": judged.against}
+    typer.echo(markdown(judged_table(means, judged.comparisons)))
 
 
 @app.command()
@@ -364,11 +357,10 @@ def inform(
       gnn-encoder inform --passages p.npy --queries q.npy --qrels qrels.tsv
         --dev-queries dq.npy --dev-qrels dqrels.tsv --out informed.npy
     """
-    with report_errors():
-        from gnn_encoder.estimator import command
+    from gnn_encoder.estimator import command
 
-        for line in command.inform(passages, queries, qrels, dev_queries, dev_qrels, out, unlabelled, k=k, seed=seed):
-            typer.echo(line)
+    for line in command.inform(passages, queries, qrels, dev_queries, dev_qrels, out, unlabelled, k=k, seed=seed):
+        typer.echo(line)
 
 
 @app.command()
@@ -386,12 +378,11 @@ def export(
       gnn-encoder export --to sentence-transformers exported/model
       gnn-encoder export --to faiss --system dual_encoder exported/faiss
     """
-    with report_errors():
-        from gnn_encoder.exporting import command
+    from gnn_encoder.exporting import command
 
-        for path in command.export(system, to, folder):
-            typer.echo(path)
-        _tell_other_data()
+    for path in command.export(system, to, folder):
+        typer.echo(path)
+    _tell_other_data()
 
 
 @app.command()
@@ -407,11 +398,10 @@ def add(
     Examples:
       gnn-encoder add passages.jsonl
     """
-    with report_errors():
-        from gnn_encoder.growing import commands
+    from gnn_encoder.growing import commands
 
-        typer.echo(commands.add(system, passages))
-        _tell_other_data()
+    typer.echo(commands.add(system, passages))
+    _tell_other_data()
 
 
 @app.command()
@@ -427,11 +417,10 @@ def delete(
       gnn-encoder delete p17 p18
       gnn-encoder delete --file outdated.txt --system dual_encoder
     """
-    with report_errors():
-        from gnn_encoder.growing import commands
+    from gnn_encoder.growing import commands
 
-        typer.echo(commands.delete(system, pids or [], file))
-        _tell_other_data()
+    typer.echo(commands.delete(system, pids or [], file))
+    _tell_other_data()
 
 
 def _tell_other_figures(system: str, params: "Params") -> None:
@@ -479,12 +468,11 @@ def serve(
       gnn-encoder serve --system gnn_encoder --system pair --port 8080
       gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
     """
-    with report_errors():
-        from gnn_encoder.serving import command
+    from gnn_encoder.serving import command
 
-        _tell_other_data()
-        hosts = allow_host or []
-        command.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=hosts)
+    _tell_other_data()
+    hosts = allow_host or []
+    command.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=hosts)
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:

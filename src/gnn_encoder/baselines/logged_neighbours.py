@@ -17,9 +17,9 @@ import polars as pl
 from gnn_encoder.baselines.bonus import Bonus
 from gnn_encoder.baselines.choice import Setting, plainest_first
 from gnn_encoder.baselines.params import Baselines
-from gnn_encoder.baselines.rankings import Ranking, of_length_1, taken, union
+from gnn_encoder.baselines.rankings import Ranking, taken, union
 from gnn_encoder.core.errors import not_built
-from gnn_encoder.core.rows import Matrix, Rows, Scores, spans
+from gnn_encoder.core.rows import Matrix, Rows, Scores, of_length_1, spans
 from gnn_encoder.index.exact import block_top_k
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of this system

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.baselines.labelled import Asked
-from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.core.rows import Matrix, Rows, Scores, of_length_1
 from gnn_encoder.core.storage.arrays import array_blocks, gather
 
 GAMMAS = tuple(0.02 * step for step in range(25))  # the paper's grid for NUDGE-N
@@ -22,7 +22,7 @@ ENTRIES = 2**25  # scores of dev pairs that are held at a time
 
 def nudge_m(asked: Asked, gamma: float) -> Matrix:
     """h_p + gamma * c_p / ||c_p||, which is not brought to length 1. *Shape:* (l, d)."""
-    return asked.vectors + np.float32(gamma) * _unit(asked.sums)
+    return asked.vectors + np.float32(gamma) * of_length_1(asked.sums)
 
 
 def nudge_n(asked: Asked, gamma: float) -> Matrix:
@@ -36,9 +36,9 @@ def nudge_n(asked: Asked, gamma: float) -> Matrix:
     """
     if gamma == 0:
         return asked.vectors
-    h_p, direction = asked.vectors, _unit(asked.sums)
+    h_p, direction = asked.vectors, of_length_1(asked.sums)
     cosine = np.einsum("ij,ij->i", h_p, direction)[:, None]
-    z = _unit(direction - cosine * h_p)
+    z = of_length_1(direction - cosine * h_p)
     turned = np.float32(1 - gamma / 2) * h_p + np.float32(np.sqrt(gamma - gamma**2 / 4)) * z
     moved: Matrix = np.where(cosine >= 1 - gamma / 2, direction, turned)
     return np.where(cosine < 0, h_p, moved)
@@ -72,7 +72,7 @@ def _intervals(
     asked: Asked, passages: NDArray[Any], queries: Matrix, pairs: pl.DataFrame, others: Scores
 ) -> Iterator[tuple[Scores, Scores]]:
     """Where dev pairs are right: lower and upper ends, without pairs that nowhere are. *Shape:* (p,) each."""
-    direction, size = _unit(asked.sums), max(1, ENTRIES // (len(asked.passages) + 1))
+    direction, size = of_length_1(asked.sums), max(1, ENTRIES // (len(asked.passages) + 1))
     for first in range(0, len(pairs), size):
         query, own = (pairs[name].to_numpy()[first : first + size] for name in ("query", "passage"))
         q = queries[query]
@@ -103,9 +103,3 @@ def _best_of_others(passages: NDArray[Any], without: Rows, queries: Matrix) -> S
             part = slice(start, start + size)
             best[part] = np.maximum(best[part], (queries[part] @ others.T).max(axis=1, initial=-np.inf))
     return best
-
-
-def _unit(vectors: Matrix) -> Matrix:
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    found: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 1e-12)
-    return found

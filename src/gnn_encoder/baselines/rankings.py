@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.judgements import with_rows
-from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.core.rows import Rows, Scores
 from gnn_encoder.core.runs import as_matrices, read_run
 from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.index.keys import least, of_scores, unpack
@@ -70,10 +70,3 @@ def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
         return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
     found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
     return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)
-
-
-def of_length_1(vectors: Matrix) -> Matrix:
-    """Vectors divided by their length; a vector of length 0 stays. *Shape:* (n, d) -> (n, d)."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
-    return result

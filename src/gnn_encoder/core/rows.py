@@ -17,3 +17,10 @@ def spans(first: Rows, count: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64
     """
     run = np.repeat(np.arange(len(count)), count)
     return np.arange(len(run)) + np.repeat(first - (np.cumsum(count) - count), count), run
+
+
+def of_length_1(vectors: Matrix) -> Matrix:
+    """Vectors divided by their length; a vector of length 0 stays. *Shape:* (n, d) -> (n, d)."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
+    return result

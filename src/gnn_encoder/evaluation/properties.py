@@ -5,7 +5,7 @@ labelled    yes: at least one of its relevant passages is labelled for a trainin
 cut         yes: at least one of its relevant passages is longer than what the encoder reads
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +16,13 @@ from numpy.typing import NDArray
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.core.rows import Rows, of_length_1
 from gnn_encoder.core.storage.tables import count_rows, read_column
-from gnn_encoder.encoding.corpus import alone, embed_queries, iterate_queries
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About, Labels
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About
 
 THIRDS = ("lower third", "middle third", "upper third")
 DECIMALS = 3  # of a similarity: equal queries must not differ by the noise of the arithmetic
 PRODUCTS = 2**22  # similarities in memory at a time
-
-
-def label_splits(
-    encoder: DualEncoder,
-    training: TextTokens,
-    splits: Mapping[str, tuple[TextTokens, Path, Path | None]],
-    passages: tuple[TextTokens, Path],
-    *,
-    labelled: Rows,
-    batch_tokens: int,
-) -> Labels:
-    """Compare the queries of each split with the training queries, by an encoder, and label them.
-
-    Args:
-        training: the training queries.
-        splits: split -> its queries, their table and `relevant`, as of `label_queries`.
-        passages: the passages and their table.
-        labelled: as of `label_queries`.
-    """
-    asked = [embed_queries(encoder, tokens, batch_tokens) for tokens, *_ in splits.values()]
-    nearest = nearest_similarity(np.concatenate(asked), iterate_queries(encoder, training, batch_tokens))
-    ends, read, found = np.cumsum([len(one) for one in asked])[:-1], alone(encoder, passages[0]), {}
-    for (split, (_, queries, relevant)), similarities in zip(splits.items(), np.split(nearest, ends), strict=True):
-        found[split] = label_queries(
-            queries,
-            relevant,
-            passages[1],
-            labelled=labelled,
-            similarities=similarities,
-            is_cut=read.is_cut,
-            passage_length=read.single_length,
-        )
-    return found
 
 
 def label_queries(
@@ -109,9 +73,9 @@ def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np
 
     *Shape:* (n,).
     """
-    queries = _unit(queries)
+    queries = of_length_1(queries)
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)
-    for block in map(_unit, blocks):
+    for block in map(of_length_1, blocks):
         size = max(1, PRODUCTS // len(block))
         for first in range(0, len(queries), size):
             part = slice(first, first + size)
@@ -132,9 +96,3 @@ def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[f
     middle, upper = (float(ordered[min(last, -(-part * len(ordered) // 3))]) for part in (1, 2))
     names: NDArray[Any] = np.array(THIRDS)
     return names[(similarities >= middle).astype(int) + (similarities >= upper)], (middle, upper)
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors of length 1. *Shape:* (n, d) -> (n, d)."""
-    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit

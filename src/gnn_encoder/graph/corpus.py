@@ -62,29 +62,18 @@ class CorpusGNN:
         return informed.cpu().numpy()
 
     @torch.no_grad()
-    def attend(
-        self, passages: Rows, embeddings: NDArray[Any]
-    ) -> tuple[Subgraph, NDArray[np.float32], NDArray[np.float32]]:
-        """What `__call__` computes for some passages on its way.
-
-        Returns:
-            Their subgraph; the attention of its edges, then of the passages themselves, in each head *Shape:* (E + b,
-            heads); and the passages' gates *Shape:* (b,).
-        """
-        subgraph = self._near.around(passages)
-        attention, gate = self._near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
-        return subgraph, attention.cpu().numpy(), gate.cpu().numpy()
-
     def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
         """The attention, as the mean over heads, and the gates of some passages, as the `ATTENTION` table.
 
         *Shape:* passages (b,), embeddings (b, d).
         """
-        subgraph, attention, gate = self.attend(passages, embeddings)
+        subgraph = self._near.around(passages)
+        heads, gates = self._near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        attention, gate = heads.mean(dim=1).cpu().numpy(), gates.cpu().numpy()
         itself = np.full(len(passages), -1)
         query = np.concatenate([subgraph.queries[subgraph.edge_query], itself])
         target = np.concatenate([subgraph.edge_passage, np.arange(len(passages))])
-        columns = [query, passages[target], torch.from_numpy(attention).mean(dim=1).numpy(), gate[target]]
+        columns = [query, passages[target], attention, gate[target]]
         order = np.argsort(target, kind="stable")  # each passage: first its queries, then the passage itself
         return pa.table(
             [pa.array(column[order], field.type) for column, field in zip(columns, ATTENTION, strict=True)],

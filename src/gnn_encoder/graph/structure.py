@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.judgements import contains
 from gnn_encoder.core.rows import Rows, spans
 
 Bools = NDArray[np.bool_]
@@ -121,12 +122,7 @@ class Graph:
 
         *Shape:* (n * k,).
         """
-        if len(known_keys) == 0:
-            return np.zeros(self.n * self.k, dtype=bool)
-        keys = (np.arange(self.n, dtype=np.int64)[:, None] * self.m + self.passages).reshape(-1)
-        place = np.searchsorted(known_keys, keys).clip(max=len(known_keys) - 1)
-        labelled: Bools = known_keys[place] == keys
-        return labelled
+        return contains(known_keys, (np.arange(self.n, dtype=np.int64)[:, None] * self.m + self.passages).reshape(-1))
 
 
 class Labels:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.storage.arrays import gather, open_matrix, read_manifest, row_not_finite
+from gnn_encoder.core.storage.arrays import check_finite, gather, open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import check_room, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
 from gnn_encoder.core.storage.tables import count_rows, write_table
@@ -121,9 +121,5 @@ def _sample(embeddings_folder: Path, seed: int) -> NDArray[np.float32]:
     size = min(len(matrix), max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
     rows = np.sort(np.random.default_rng(seed).choice(len(matrix), size=size, replace=False))
     sample = np.ascontiguousarray(gather(matrix, rows), dtype=np.float32)
-    if (bad := row_not_finite(sample)) is not None:
-        raise UserError(
-            f"{embeddings_folder}: row {rows[bad]} holds NaN or an infinite value; embeddings must be finite: "
-            "train with a lower learning rate or in float32, then encode the passages again"
-        )
+    check_finite(sample, embeddings_folder, rows)
     return sample

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import array_blocks, read_manifest, row_not_finite
+from gnn_encoder.core.storage.arrays import array_blocks, check_finite, read_manifest
 from gnn_encoder.core.view_pool import BEST, Pool
 from gnn_encoder.index.keys import Keys, least, of_scores, once, pack, unpack
 from gnn_encoder.index.views import MERGE_ENTRIES, iterate_views
@@ -200,9 +200,5 @@ def check_queries(queries: NDArray[np.float32], dimension: int) -> NDArray[np.fl
             f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
             "both must come from one model; encode and index the passages again"
         )
-    if (row := row_not_finite(queries)) is not None:
-        raise UserError(
-            f"query embeddings: row {row} holds NaN or an infinite value; embeddings must be finite: "
-            "train with a lower learning rate or in float32"
-        )
+    check_finite(queries, "query embeddings")
     return np.ascontiguousarray(queries, dtype=np.float32)

@@ -1,5 +1,7 @@
 """What the project's systems cost: it opens them for measuring, and adds up the times of the stages."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.rows import Matrix
 from gnn_encoder.core.storage.atomic import read_json
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.evaluation.costs import DEPTH, Costs, LookUp, measure_costs
+from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder
@@ -21,20 +23,43 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, registry
 
+QUERIES = 200  # queries that are timed, one at a time
+WARM_UP = 20  # queries that are searched before these
+DEPTH = 100  # passages a query
+LookUp = Callable[[str, Matrix, Ranking], object]
+
 
 def costs_of(
     system: str, params: Params, *, depth: int = DEPTH, look_up: LookUp | None = None, look_up_bytes: int = 0
 ) -> Costs:
-    """Costs of a dense system, on the first dev queries; see `measure_costs`."""
-    model = project.encoder(system)
-    return measure_costs(
-        PassageIndex.open(project.index(system)),
-        load_encoder(model, params.encoder),
-        read_column(project.queries("dev"), "text").to_pylist(),
+    """Measure a dense system on the first dev queries.
+
+    Args:
+        depth: passages per query.
+        look_up: what is done for a query after the search, with its text, its vector and the passages found; None:
+            nothing.
+        look_up_bytes: size of what that needs.
+    """
+    model, seconds = project.encoder(system), []
+    index, encoder = PassageIndex.open(project.index(system)), load_encoder(model, params.encoder)
+    for text in read_column(project.queries("dev"), "text").slice(0, QUERIES + WARM_UP).to_pylist():
+        start = time.perf_counter()
+        vector = encoder.embed_queries([text])
+        encoded = time.perf_counter()
+        found = index.search(vector, min(depth, index.passages))
+        searched = time.perf_counter()
+        if look_up:
+            look_up(text, vector, found)
+        seconds.append((encoded - start, searched - encoded, time.perf_counter() - searched if look_up else 0.0))
+    warm = WARM_UP if len(seconds) > WARM_UP else 0
+    encode, search, second = 1000 * np.median(seconds[warm:], axis=0)
+    return Costs(
+        vectors_a_passage=index.index.ntotal / index.passages,
+        bytes_a_passage=(index.bytes + look_up_bytes) / index.passages,
+        search_ms=float(search),
+        encode_ms=float(encode),
+        lookup_ms=float(second),
         training_seconds=training_seconds(model),
-        depth=depth,
-        look_up=look_up,
-        look_up_bytes=look_up_bytes,
     )
 
 

@@ -6,10 +6,11 @@ import polars as pl
 
 from gnn_encoder.core.records import open_parquet
 from gnn_encoder.core.runs import read_run
-from gnn_encoder.evaluation.claim import Claim, measure_claim
+from gnn_encoder.evaluation.claim import Claim, Splits
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.params import Evaluate
+from gnn_encoder.evaluation.values import compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry
 
@@ -41,8 +42,29 @@ def read_values(systems: Iterable[str]) -> pl.DataFrame:
 
 
 def claim_of_main(values: pl.DataFrame, section: Evaluate) -> Claim:
-    """The main system against those with one vector per passage and no graph, and what simple ones are better."""
+    """The main system against the best on dev of those with one vector per passage and no graph.
+
+    Named are also the simple systems that are better than it on dev. p is that of a single comparison.
+
+    Args:
+        values: columns system, split, qid, measure, value.
+    """
     (measure,) = parse([section.significance])
-    rivals = [system for system in registry().one_vector if system not in registry().of_kind("graph")]
-    simple = (LEXICAL, UNTOUCHED, LOGGED)
-    return measure_claim(values, measure, system=MAIN, rivals=rivals, simple=simple, beside=[HYBRID])
+    found = means_by_system(values, [measure])
+    means = {split: {system: of[measure] for system, of in systems.items()} for split, systems in found.items()}
+
+    def compared(system: str, other: str) -> Splits:
+        return {split: of[system] for split, of in compare_with(values, measure, {system: other}).items()}
+
+    dev, graphs = means["dev"], registry().of_kind("graph")
+    best = max((one for one in registry().one_vector if one in dev and one not in graphs), key=lambda one: dev[one])
+    better = [one for one in (LEXICAL, UNTOUCHED, LOGGED) if one in dev and dev[one] > dev[MAIN]]
+    named = [one for one in dev if one in (MAIN, best, HYBRID, *better)]
+    return Claim(
+        system=MAIN,
+        measure=measure,
+        best=best,
+        means={split: {one: of[one] for one in named} for split, of in means.items()},
+        against=compared(MAIN, best),
+        better={one: compared(one, MAIN) for one in better},
+    )

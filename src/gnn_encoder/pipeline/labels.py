@@ -1,11 +1,14 @@
 """Labels of the judged queries, by which they are sliced."""
 
+import numpy as np
+
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.evaluation.properties import label_splits
+from gnn_encoder.encoding.corpus import alone, iterate_queries
+from gnn_encoder.evaluation.properties import label_queries, nearest_similarity
 from gnn_encoder.evaluation.slices import Labels
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import REFERENCE
 
@@ -15,11 +18,22 @@ def judged_labels(params: Params) -> Labels:
 
     Of queries that answers judge, the relevant passages are those of stage `bm25`, which knows the dev queries alone.
     """
-    encoder, test = load_encoder(project.encoder(REFERENCE), params.encoder), project.queries("test")
+    section, train, test = params.encoder, project.queries("train"), project.queries("test")
+    encoder = load_encoder(project.encoder(REFERENCE), section)
     relevant = {"dev": project.POSITIVES, "test": None if judged_by_answers(test) else project.qrels("test")}
-    tables = {split: project.queries(split) for split in project.JUDGED}
-    splits = {split: (open_queries(table, encoder), table, relevant[split]) for split, table in tables.items()}
-    training, passages = open_queries(project.queries("train"), encoder), (open_passages(encoder), project.PASSAGES)
-    known = {"labelled": relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()}
-    size = params.encoder.batch_tokens
-    return label_splits(encoder, training, splits, passages, **known, batch_tokens=size)
+    asked = [embed_rows(encoder, project.queries(split), section) for split in project.JUDGED]
+    logged = iterate_queries(encoder, open_queries(train, encoder), section.batch_tokens)
+    nearest = np.split(nearest_similarity(np.concatenate(asked), logged), np.cumsum([len(one) for one in asked])[:-1])
+    labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
+    read, found = alone(encoder, open_passages(encoder)), {}
+    for split, similarities in zip(project.JUDGED, nearest, strict=True):
+        found[split] = label_queries(
+            project.queries(split),
+            relevant[split],
+            project.PASSAGES,
+            labelled=labelled,
+            similarities=similarities,
+            is_cut=read.is_cut,
+            passage_length=read.single_length,
+        )
+    return found

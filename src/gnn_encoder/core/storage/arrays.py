@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.atomic import check_room, publish, write_json, write_text
 from gnn_encoder.core.storage.fingerprint import MANIFEST
 
 MATRIX = "embeddings.npy"
 READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
 READ_ROWS = 65_536  # most rows of such a block: arrays that are computed from it grow with its rows
+CURE = ": train with a lower learning rate or in float32, then make them again"
 GATHER_ROWS = 256  # rows that stay mapped at a time when they are picked one by one
 
 
@@ -220,14 +222,15 @@ def read_block(matrix: NDArray[Any], first: int, rows: int, *, name: str = "") -
     """Rows of a matrix from row `first` on, as float32; of a mapped one they do not stay mapped."""
     block = np.array(matrix[first : first + rows], dtype=np.float32, order="C")  # a copy, which may be changed
     release(matrix)
-    if (bad := row_not_finite(block)) is not None:
-        called = name or getattr(matrix, "filename", None) or "embeddings"
-        cure = "" if name else ": train with a lower learning rate or in float32, then make them again"
-        raise UserError(f"{called}: row {first + bad} holds NaN or an infinite value; embeddings must be finite{cure}")
+    called = name or getattr(matrix, "filename", None) or "embeddings"
+    check_finite(block, called, first, "" if name else CURE)
     return block
 
 
-def row_not_finite(block: NDArray[np.floating[Any]]) -> int | None:
-    """The first row with NaN or an infinite value. *Shape:* (n, d)."""
+def check_finite(block: NDArray[np.floating[Any]], name: object, rows: int | Rows = 0, cure: str = CURE) -> None:
+    """Refuse vectors with NaN or an infinite value; `rows`: the number of the first, or of each. *Shape:* (n, d)."""
     finite = np.isfinite(block).all(axis=1)
-    return None if finite.all() else int(np.argmin(finite))
+    if not finite.all():
+        at = int(np.argmin(finite))
+        row = rows + at if isinstance(rows, int) else rows[at]
+        raise UserError(f"{name}: row {row} holds NaN or an infinite value; embeddings must be finite{cure}")
