@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gnn_encoder.pipeline.experiment import init
 
 from .forks import ask
-from .project import DECLARED
+from .project import DECLARED, set_params
 
 ROOT = Path(__file__).parents[1]
 FORKS = Path(__file__).with_name("forks.py")
@@ -105,15 +104,7 @@ class Project:
 
     def set_params(self, **values: Any) -> None:
         """Change params.yaml: `mgt__beta=0.5`."""
-        path = self.folder / "params.yaml"
-        params = yaml.safe_load(path.read_text())
-        for name, value in values.items():
-            *sections, key = name.split("__")
-            section = params
-            for part in sections:
-                section = section[part]
-            section[key] = value
-        path.write_text(yaml.safe_dump(params))
+        set_params(self.folder, **values)
 
     def hashes(self, *folders: str) -> dict[str, str]:
         """Content of every file below some folders, by path."""

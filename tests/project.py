@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
+from gnn_encoder import cli
 from gnn_encoder.pipeline.stage import run
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +35,25 @@ def declare(folder: Path) -> None:
     for name in DECLARED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
+
+
+def set_params(folder: Path, **values: Any) -> None:
+    """Change its params.yaml: `mgt__beta=0.5`."""
+    path = folder / "params.yaml"
+    params = yaml.safe_load(path.read_text())
+    for name, value in values.items():
+        *sections, key = name.split("__")
+        section = params
+        for part in sections:
+            section = section[part]
+        section[key] = value
+    path.write_text(yaml.safe_dump(params))
+
+
+def call(*arguments: str, stdin: str | bytes = "") -> tuple[int, str, str]:
+    """Run `gnn-encoder` in this process: exit status, stdout, stderr."""
+    result = CliRunner().invoke(cli.app, list(arguments), input=stdin)
+    return result.exit_code, result.stdout, result.stderr
 
 
 def call_stage(name: str, *arguments: str, **replaced: Callable[..., Any]) -> None:

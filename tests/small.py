@@ -4,17 +4,21 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from gnn_encoder.baselines.choice import Choice, Tried, write_choice
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.growing.versions import current
+from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import PIDS, build
+from gnn_encoder.index.params import BM25
 from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -53,6 +57,16 @@ def make(folder: Path, texts: dict[str, str], factory: str = "Flat", views: int 
         writer.finish(ArrayManifest(shape=(len(of_views), D), dtype="float32", views=views, **marks))
     folders = project.embeddings(system), project.index(system)
     build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=load_params().seed)
+
+
+def make_hybrid(weight: float, depth: int, **facts: Any) -> None:
+    """Add BM25's index to the current project, and a fusion in which its scores have this weight."""
+    by_words = BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)
+    BM25Index.build(project.PASSAGES, by_words).save(project.index("bm25"))
+    chosen = Tried(setting={"by": "scores", "weight": weight}, value=0.5)
+    facts |= {"dense": SYSTEM, "depth": depth}
+    choice = Choice(measure="RR@10", queries=1, chosen=chosen, tried=[chosen], facts=facts)
+    write_choice(project.RUNS / "hybrid", choice)
 
 
 def jsonl(path: Path, texts: dict[str, str]) -> Path:

@@ -11,10 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from gnn_encoder import Searcher, cli
-from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
@@ -27,7 +25,9 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.systems import registry, title_of
 
-ROOT = Path(__file__).parents[1]
+from .project import ROOT, call
+from .small import make_hybrid
+
 TEXTS = ["Medicare pays for some things", "Whole life lasts " + "very " * 40 + "long", "Cars need cover"]
 VECTORS = np.array([[1, 0, 0], [0, 2, 0], [0, 0.5, 1]], dtype=np.float32)
 
@@ -55,11 +55,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
     build(folder, project.index("gnn_encoder"), factory="Flat", pids=project.PASSAGES, system="gnn_encoder", seed=0)
     return tmp_path
-
-
-def call(*arguments: str, stdin: str | bytes = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli.app, list(arguments), input=stdin)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_control_characters_of_passages_do_not_reach_the_terminal(root: Path) -> None:
@@ -176,12 +171,7 @@ def test_bytes_that_are_no_text_are_told(root: Path) -> None:
 @pytest.fixture
 def hybrid(root: Path) -> Path:
     """The project with BM25's index and a fusion: BM25 and gnn_encoder equally, each with all three passages."""
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
-        project.index("bm25")
-    )
-    half = Tried(setting={"by": "scores", "weight": 0.5}, value=0.5)
-    facts: Setting = {"dense": "gnn_encoder", "depth": 3}
-    write_choice(project.RUNS / "hybrid", Choice(measure="RR@10", queries=1, chosen=half, tried=[half], facts=facts))
+    make_hybrid(0.5, 3)
     return root
 
 
@@ -235,12 +225,17 @@ def test_values_that_cannot_be_taken_in_one_line(monkeypatch: pytest.MonkeyPatch
         assert err.endswith(f"{rule}; give another one; `gnn-encoder {arguments[0]} --help` says which\n")
 
 
-@pytest.mark.parametrize("pids", [["p0", "p1"], ["p0", "p2", "p1"]])
-def test_index_of_other_passages(root: Path, pids: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("pids", "told"),
+    [
+        (["p0", "p1"], "holds 3 passages, data/prepared/passages.parquet has 2; build the index again"),
+        (["p0", "p2", "p1"], "made of other passages than now; build it again"),
+    ],
+)
+def test_index_of_other_passages(root: Path, pids: list[str], told: str) -> None:
     columns = [pids, [""] * len(pids), TEXTS[: len(pids)]]
     write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
-    code, _, err = call("search", "life")
-    assert code == 2 and "build" in err and "again" in err
+    assert call("search", "life") == (2, "", f"error: data/indexes/gnn_encoder: {told} (`dvc repro`)\n")
 
 
 VALUES = pl.DataFrame({"system": "dual_encoder", "split": "test", "qid": ["q1", "q2"], "measure": "R@7", "value": 0.5})

@@ -25,6 +25,7 @@ LEVEL = {package: level for level, packages in enumerate(ORDER) for package in p
 
 def imported(package: str) -> set[str]:
     """The project's packages and modules that the files of a package import."""
+    assert (SOURCE / package).is_dir()
     modules = set()
     for file in (SOURCE / package).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -36,7 +37,7 @@ def imported(package: str) -> set[str]:
     return found - {package, "", "__version__"}
 
 
-@pytest.mark.parametrize("package", [package for package in LEVEL if (SOURCE / package).is_dir()])
+@pytest.mark.parametrize("package", LEVEL)
 def test_a_package_imports_only_those_before_it(package: str) -> None:
     before = {other for other, level in LEVEL.items() if level < LEVEL[package]}
     assert imported(package) - before == set()

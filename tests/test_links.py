@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from .project import ROOT
+
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(page for top in ("docs", "results", "benchmarks") for page in (ROOT / top).rglob("*.md"))]
 )

@@ -1,11 +1,12 @@
 """Texts made of a few words, and tables of them on disk."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gnn_encoder.core.records import PASSAGES, QUERIES
+from gnn_encoder.core.storage.tables import write_table
 
 WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
 
@@ -14,13 +15,15 @@ def text(number: int, size: int) -> str:
     return " ".join(WORDS[(number * 7 + i * (1 + number % 3)) % len(WORDS)] for i in range(size))
 
 
-def write_passages(path: Path, titles: list[str], texts: list[str]) -> Path:
-    rows = {"pid": [str(i) for i in range(len(texts))], "title": titles, "text": texts}
-    pq.write_table(pa.table(rows, schema=PASSAGES), path)
+def write(path: Path, schema: pa.Schema, *columns: Iterable[object]) -> Path:
+    """A table as stages write it."""
+    write_table(path, schema, [pa.table(list(map(list, columns)), schema=schema)])
     return path
+
+
+def write_passages(path: Path, titles: list[str], texts: list[str]) -> Path:
+    return write(path, PASSAGES, map(str, range(len(texts))), titles, texts)
 
 
 def write_queries(path: Path, texts: list[str]) -> Path:
-    rows = {"qid": [str(i) for i in range(len(texts))], "text": texts, "answers": [[] for _ in texts]}
-    pq.write_table(pa.table(rows, schema=QUERIES), path)
-    return path
+    return write(path, QUERIES, map(str, range(len(texts))), texts, [[]] * len(texts))

@@ -14,13 +14,13 @@ from gnn_encoder.answers.pairs import answered, best_answered, judged_by_answers
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 
+from ..texts import write
+
 WORDS = ["oven", "pan", "salt", "yeast", "flour", "steam", "dough"]
 
 
 def write_queries(path: Path, answers: list[list[str] | None]) -> Path:
-    rows = {"qid": [f"q{i}" for i in range(len(answers))], "text": ["why?"] * len(answers), "answers": answers}
-    pq.write_table(pa.table(rows, schema=QUERIES), path)
-    return path
+    return write(path, QUERIES, (f"q{i}" for i in range(len(answers))), ["why?"] * len(answers), answers)
 
 
 def write_passages(path: Path, texts: list[str], row_group: int = 3) -> Path:

@@ -33,11 +33,12 @@ def test_directions_by_hand() -> None:
     assert nudge_n(asked, 0.0) is asked.vectors
 
 
-def test_the_gamma_that_puts_most_first_by_hand() -> None:
+def test_the_gamma_that_puts_most_first_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.baselines.nudge.ENTRIES", 1)  # one pair at a time
     passages = np.array([[1, 0], [0, 1]], np.float32)
     asked = Asked.of(passages, pairs_of([[1]]), np.array([[1, 0]], np.float32))  # passage 1 moves along (1, 0)
-    dev = np.array([[1, 0.5], [1, -0.25]], np.float32)
-    # Query 0 finds passage 1 where 0.5 + gamma >= 1; query 1 does where -0.25 + gamma >= 1.
+    dev = np.array([[1, 0.5], [2, -0.5]], np.float32)
+    # Query 0 finds passage 1 where 0.5 + gamma >= 1; query 1 does where -0.5 + 2 gamma >= 2.
     assert best_gamma_m(asked, passages, dev, pairs_of([[1], []])) == pytest.approx(0.5)
     assert best_gamma_m(asked, passages, dev, pairs_of([[1], [1]])) == pytest.approx(1.25)
     assert best_gamma_m(asked, passages, dev, pairs_of([[1], [0]])) == pytest.approx(0.5)

@@ -1,7 +1,6 @@
 """The papers' experiments in configs/ say what the papers say; expected values are read off the papers."""
 
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT
+
 CONFIGS = ROOT / "configs"
 PAPERS = ("msmarco", "nq", "triviaqa")
 

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from gnn_encoder import cli
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.pipeline.experiment import Change
 from gnn_encoder.pipeline.experiment import init as write
 from gnn_encoder.pipeline.params import load_params
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT, call
+
 DEFAULT = (ROOT / "params.yaml").read_text()
 HEADER = "# Made by: gnn-encoder init "
 
@@ -26,11 +25,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def call(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli.app, list(arguments))
-    return result.exit_code, result.stdout, result.stderr
 
 
 def init(*arguments: str) -> list[str]:

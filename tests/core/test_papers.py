@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT
+
 HEADING = "## The papers and the default\n"
 
 

@@ -12,17 +12,20 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params, load_params
 
-ROOT = Path(__file__).parents[2]
+from ..project import ROOT
+
 EXPERIMENTS = [ROOT / "params.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
 def test_committed_experiments_load(path: Path) -> None:
-    params = load_experiment(path, ROOT / "params.yaml")
-    assert params.build_graph.k >= 1
+    load_experiment(path, ROOT / "params.yaml")
+
+
+def test_an_experiment_is_frozen() -> None:
     with pytest.raises(pydantic.ValidationError):
-        params.mgt.beta = 0.5  # type: ignore[misc]  # frozen
+        load_params(ROOT / "params.yaml").mgt.beta = 0.5  # type: ignore[misc]
 
 
 @pytest.fixture

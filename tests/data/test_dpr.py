@@ -1,7 +1,6 @@
 """DPR's files -> tables: quoted passages, positives of a streamed array, splits judged by answers; and bad files."""
 
 import json
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,7 @@ def test_passages_are_read_with_their_quotes(folder: Path, prepared: Prepared, r
     assert passages[5] == ("6", "Orient Express", '"Orient Express" is quoted here as the file quotes it.')
 
 
-def test_train_has_positives_and_no_answers(
-    folder: Path, prepared: Prepared, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_train_has_positives_and_no_answers(folder: Path, prepared: Prepared, rows: Rows) -> None:
     target = prepared(source="dpr", path=str(folder), name="nq")
     # Query 2 has no positive; query 1 names passage 2 twice.
     assert rows(target / "queries" / "train.parquet") == [

@@ -11,8 +11,9 @@ from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.tokens import TextTokens, single_batch
-from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
-from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+from ..encoders import dual_encoder
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
@@ -24,16 +25,10 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def encoder(tiny_model: Path) -> DualEncoder:
-    source = Source(str(tiny_model))
-    query, passage = load_model(source, dropout=0.0), load_model(source, dropout=0.0)
+    encoder = dual_encoder(tiny_model, shared=False, query_length=9)
     with torch.no_grad():
-        passage.encoder.layer[0].output.dense.weight.mul_(2.0)  # the two sides differ
-    settings = DualEncoderSettings(
-        pooling="mean", similarity="cosine", temperature=0.05, shared=False, query_length=9, passage_length=24
-    )
-    return DualEncoder(
-        query=query, passage=passage, tokenizer=load_tokenizer(source), settings=settings, precision="fp32"
-    ).for_inference()
+        encoder.passage.encoder.layer[0].output.dense.weight.mul_(2.0)  # the two sides differ
+    return encoder.for_inference()
 
 
 def one_by_one(encoder: DualEncoder, tokens: TextTokens, side: str, rows: np.ndarray) -> np.ndarray:

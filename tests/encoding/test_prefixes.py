@@ -20,7 +20,7 @@ from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 
-from ..models.test_dual_encoder import settings
+from ..encoders import settings
 from ..texts import write_queries
 from .conftest import QUERIES, TEXTS, TITLES
 

@@ -38,7 +38,10 @@ def table(told: str) -> dict[str, float]:
     return {name: float(line[28:41]) for line in told.splitlines() for name in ROWS if line.startswith(name + " ")}
 
 
-def test_row_numbers_and_ids_give_the_same(files: dict[str, str], tmp_path: Path) -> None:
+def test_row_numbers_and_ids_give_the_same(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gnn_encoder.estimator.files.ROWS_AT_A_TIME", 7)
     status, told = inform(files)
     assert status == 0, told
     found, informed = table(told), np.load(files["out"])

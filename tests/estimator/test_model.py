@@ -24,7 +24,8 @@ def fitted() -> GNNEncoder:
 
 
 def test_the_example_runs() -> None:
-    assert doctest.testmod(model).failed == 0
+    found = doctest.testmod(model)
+    assert found.attempted > 0 and found.failed == 0
 
 
 def test_it_learns_and_says_what_it_did(fitted: GNNEncoder) -> None:
@@ -77,7 +78,7 @@ def test_queries_without_labels_inform_too(fitted: GNNEncoder) -> None:
 
 @pytest.mark.parametrize("sums", [False, True])
 def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, sums: bool) -> None:
-    fitted = DATA.fit(sums=True, softmax="corpus") if sums else fitted
+    fitted = fitted if sums else DATA.fit(sums=False, softmax="batch")
     fitted.save(tmp_path / "gnn")
     fitted.save(tmp_path / "gnn")  # over what is there
     found = GNNEncoder.load(tmp_path / "gnn")
@@ -122,49 +123,45 @@ def test_passages_are_known_by_their_vectors(fitted: GNNEncoder, caplog: pytest.
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-def test_a_new_passage_has_the_queries_that_would_retrieve_it(labelled: bool) -> None:
-    gnn = DATA.fit(labelled=labelled, epochs=0, max_neighbours=6)
-    new = unit(np.stack([DATA.queries[5] + 0.05, DATA.passages[0] + 0.3, np.eye(D)[0]]))
-    subgraph = gnn._link_new(new)
-    for place, vector in enumerate(new):
-        scores = DATA.queries @ vector
-        last = gnn.graph_.score.reshape(N, 4)[:, -1]
-        asking = sorted(np.flatnonzero(scores > last), key=lambda query: -scores[query])[:6]
-        found = subgraph.queries[subgraph.edge_query[subgraph.edge_passage == place]]
-        assert found.tolist() == asking
-    h_q, h_q_prime = torch.from_numpy(gnn.queries_), torch.from_numpy(gnn._corpus.interactive)
-    edges = torch.from_numpy(subgraph.edge_query), torch.from_numpy(subgraph.edge_passage)
-    asked, types = torch.from_numpy(subgraph.queries), torch.zeros(len(edges[0])) if labelled else None
+def test_a_new_passage_is_informed_by_the_queries_that_would_retrieve_it(labelled: bool) -> None:
+    full = np.stack([np.zeros(4, int), np.arange(4)], axis=1)  # query 0 has no place for new passages
+    gnn = with_(labels=np.concatenate([full, DATA.labels[1:]])).fit(labelled=labelled, epochs=0, max_neighbours=6)
+    new = unit(np.stack([DATA.queries[0] + 0.05, DATA.passages[0] + 0.3, np.eye(D)[0]]))
+    least = gnn.graph_.score.reshape(N, 4)[:, -1].copy()
+    least[0] = np.inf if labelled else least[0]
+    asking = [[q for q in np.argsort(-row) if row[q] > least[q]][:6] for row in new @ DATA.queries.T]
+    query, passage = torch.tensor([(q, place) for place, some in enumerate(asking) for q in some]).T
+    assert (0 in asking[0]) != labelled
     with torch.no_grad():
-        inputs_ = (torch.from_numpy(new), h_q_prime[asked], *edges)
-        expected = gnn.gnn_.interactive_passages(*inputs_, h_q=h_q[asked], labelled=types)
+        h_q, neighbours = (torch.from_numpy(vectors) for vectors in (gnn.queries_, DATA.passages[gnn.graph_.passages]))
+        edges = (torch.from_numpy(new), gnn.gnn_.interactive_queries(h_q, neighbours), query, passage)
+        types = torch.zeros(len(query)) if labelled else None
+        expected = gnn.gnn_.interactive_passages(*edges, h_q=h_q, labelled=types)
     np.testing.assert_allclose(gnn.transform(new), expected.numpy(), atol=1e-6)
 
 
-def test_a_query_full_of_labels_has_no_place_for_new_passages() -> None:
-    asked = np.stack([np.zeros(4, int), np.arange(4)], axis=1)
-    gnn = with_(labels=np.concatenate([asked, DATA.labels[1:]])).fit(epochs=0)
-    assert 0 not in gnn._link_new(DATA.queries[:1]).queries and 1 in gnn._link_new(DATA.queries[1:2]).queries
+def test_features_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "EDGES_AT_A_TIME", 500)
+    asked = list[Rows]()
 
-
-def test_features_of_ones_own() -> None:
     def embed(query: Rows, passage: Rows) -> Matrix:
+        asked.append(np.stack([query, passage]))
         found: Matrix = np.stack([query % 7, passage % 5, query * 0 + 1], axis=1) / np.float32(7)
         return found
 
     gnn = DATA.into(GNNEncoder(**SMALL), edge_features=embed)
     assert gnn.gnn_.config.edge_features == "cross_encoder" and gnn.gnn_.config.edge_dimension == 3
-    assert gnn.transform(DATA.passages).shape == (M, D)
+    every = np.stack([np.arange(N).repeat(4), gnn.graph_.passages.reshape(-1)])
+    np.testing.assert_array_equal(np.concatenate(asked, axis=1), every)
+    gnn.save(tmp_path / "gnn")
+    arrays = load_file(tmp_path / "gnn" / model.ARRAYS)
+    save_file(arrays | {"features": arrays["features"][::-1].copy()}, tmp_path / "gnn" / model.ARRAYS)
+    others = GNNEncoder.load(tmp_path / "gnn").transform(DATA.passages)
+    assert not np.array_equal(others, gnn.transform(DATA.passages))
     with pytest.raises(UserError, match="some were not there in fit"):
         gnn.transform(-DATA.passages)
     with pytest.raises(UserError, match=r"edge_features: gave shape \(3, 2\)"):
         DATA.into(GNNEncoder(**SMALL), edge_features=lambda query, passage: np.ones((3, 2)))
-
-
-def test_a_query_that_trains_is_never_in_its_own_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.mgt.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
-    with pytest.raises(RuntimeError, match="masked queries can be reached"):
-        DATA.fit()
 
 
 def test_parameters_as_scikit_learn_has_them() -> None:

@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.judge import Judgements, best_passages, judged_documents
 from gnn_encoder.pipeline import project
+
+from ..texts import write
 
 RUN = pl.DataFrame(
     [
@@ -52,14 +53,9 @@ def values(by: str, names: list[str]) -> dict[tuple[str, str], float]:
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write(project.qrels("test"), QRELS, JUDGED)
-    write(project.queries("test"), QUERIES, [("q1", "?", []), ("q2", "?", [])])
+    write(project.qrels("test"), QRELS, *zip(*JUDGED, strict=True))
+    write(project.queries("test"), QUERIES, ["q1", "q2"], ["?", "?"], [[], []])
     return tmp_path
-
-
-def write(path: Path, schema: object, rows: list[tuple[object, ...]]) -> None:
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    write_table(path, schema, [pl.DataFrame(dict(zip(schema.names, columns, strict=True))).to_arrow()])  # type: ignore[attr-defined]
 
 
 def test_a_run_by_passage_and_by_document(prepared: Path) -> None:
@@ -73,9 +69,9 @@ def test_a_run_by_passage_and_by_document(prepared: Path) -> None:
 
 
 def test_answers_judge_a_documents_best_passage(prepared: Path) -> None:
-    write(project.queries("test"), QUERIES, [("q1", "?", ["yes"]), ("q2", "?", ["yes"])])
+    write(project.queries("test"), QUERIES, ["q1", "q2"], ["?", "?"], [["yes"], ["yes"]])
     texts = {"a#1": "no", "a#0": "yes", "b#2": "yes", "a#12": "no", "b#1#0": "no", "b#0": "no"}
-    write(project.PASSAGES, PASSAGES, [(pid, "", text) for pid, text in texts.items()])
+    write(project.PASSAGES, PASSAGES, texts, [""] * len(texts), texts.values())
     assert values("passage", ["RR@2"]) == {("q1", "RR@2"): 0.5, ("q2", "RR@2"): 0.0}  # a#0
     assert values("document", ["RR@2"]) == {("q1", "RR@2"): 0.5, ("q2", "RR@2"): 0.0}  # b#2, which was third
     assert values("document", ["Success@1"]) == {("q1", "Success@1"): 0.0, ("q2", "Success@1"): 0.0}

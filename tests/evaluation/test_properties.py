@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 import yaml
 
@@ -21,25 +20,24 @@ from gnn_encoder.pipeline.labels import judged_labels
 from gnn_encoder.pipeline.params import Params, load_params
 
 from ..project import call_stage, declare
+from ..texts import write
 
 WORDS = [3, 9, 3, 9]  # of passages p0 to p3; 5 words are read
 
 
 def write_queries(split: str, qids: list[str], answers: list[str] | None = None) -> None:
-    table = pa.table([qids, ["what?"] * len(qids), [answers or []] * len(qids)], schema=QUERIES)
-    write_table(project.queries(split), QUERIES, [table])
+    write(project.queries(split), QUERIES, qids, ["what?"] * len(qids), [answers or []] * len(qids))
 
 
 def write_qrels(path: Path, rows: list[tuple[str, str, int]]) -> None:
-    write_table(path, QRELS, [pa.table([list(column) for column in zip(*rows, strict=True)], schema=QRELS)])
+    write(path, QRELS, *zip(*rows, strict=True))
 
 
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """p1 and p2 are labelled in training, p0 is judged there as not relevant."""
     monkeypatch.chdir(tmp_path)
-    passages = pa.table([["p0", "p1", "p2", "p3"], [""] * 4, ["words"] * 4], schema=PASSAGES)
-    write_table(project.PASSAGES, PASSAGES, [passages])
+    write(project.PASSAGES, PASSAGES, ["p0", "p1", "p2", "p3"], [""] * 4, ["words"] * 4)
     write_queries("train", ["t0", "t1"])
     write_qrels(project.qrels("train"), [("t0", "p1", 1), ("t1", "p2", 2), ("t1", "p0", 0)])
 

@@ -9,17 +9,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-import yaml
 
 from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
 from gnn_encoder.core.runs import write_run
-from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.evaluation.slices import About, Labels
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.systems import registry
 
-from ..project import declare, end_stage
+from ..project import declare, end_stage, set_params
+from ..texts import write
 
 PIDS = pa.chunked_array([["p0", "p1", "p2"]])
 # Passage rows by query: q0's answer is p0, q1's p1, q2's p2.
@@ -52,8 +51,7 @@ def judged_labels(params: Params) -> Labels:
 
 def write_queries(root: Path, answers: list[list[str]]) -> None:
     for split in ("dev", "test"):
-        table = pa.table([["q0", "q1", "q2"], ["what?"] * 3, answers], schema=QUERIES)
-        write_table(root / project.queries(split), QUERIES, [table])
+        write(root / project.queries(split), QUERIES, ["q0", "q1", "q2"], ["what?"] * 3, answers)
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +59,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose systems have been measured, and what was told. Read only: `folder` is a copy of it."""
     root = tmp_path_factory.mktemp("measured")
     declare(root)
-    passages = pa.table([["p0", "p1", "p2"], [""] * 3, ["a hot oven", "a pan", "salt"]], schema=PASSAGES)
-    write_table(root / project.PASSAGES, PASSAGES, [passages])
+    write(root / project.PASSAGES, PASSAGES, ["p0", "p1", "p2"], [""] * 3, ["a hot oven", "a pan", "salt"])
     write_queries(root, [[], [], []])
     for split in ("dev", "test"):
-        table = pa.table([["q0", "q1", "q2"], ["p0", "p1", "p2"], [1, 1, 1]], schema=QRELS)
-        write_table(root / project.qrels(split), QRELS, [table])
+        write(root / project.qrels(split), QRELS, ["q0", "q1", "q2"], ["p0", "p1", "p2"], [1, 1, 1])
         for system, rows in RANKINGS.items():
             path = root / project.run_file(system, split)
             write_run(path, ["q0", "q1", "q2"], PIDS, np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3), system)
@@ -169,18 +165,12 @@ def answers(folder: Path) -> Path:
     """The same project, judged by answers: q0's is in p0 and p2, q1's nowhere, q2 has none."""
     write_queries(folder, [["Salt", "oven"], ["gas"], []])
     for split in ("dev", "test"):
-        write_table(folder / project.qrels(split), QRELS, [QRELS.empty_table()])
+        write(folder / project.qrels(split), QRELS, [], [], [])
     return folder
 
 
-def set_evaluate(folder: Path, **values: object) -> None:
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    params["evaluate"] |= values
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
-
-
 def test_a_split_judged_by_answers(answers: Path) -> None:
-    set_evaluate(answers, measures=["RR@10", "Success@1", "Success@3", "P@3"])
+    set_params(answers, evaluate__measures=["RR@10", "Success@1", "Success@3", "P@3"])
     expected = {"bm25": [1 / 2 / 3, 0, 1 / 3, 1 / 9], "dual_encoder": [1 / 3, 1 / 3, 1 / 3, 2 / 9]}
     assert evaluate(answers).returncode == 0
     metrics = json.loads((answers / "metrics" / "gnn_encoder" / "test.json").read_text())

@@ -5,19 +5,15 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder import Searcher
-from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
-from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.models.dual_encoder import DualEncoder
+
+from ..encoders import dual_encoder
 
 
 def save_encoder(folder: Path, model: Path, pooling: str = "mean", similarity: str = "cosine") -> DualEncoder:
     """Save the model as a dual-encoder that reads 16 tokens of a query."""
-    source = Source(str(model))
-    network = load_model(source, dropout=0.0)
-    settings = DualEncoderSettings(
-        pooling=pooling, similarity=similarity, temperature=1.0, shared=True, query_length=16, passage_length=32
-    )
-    tokenizer = load_tokenizer(source)
-    encoder = DualEncoder(query=network, passage=network, tokenizer=tokenizer, settings=settings, precision="fp32")
+    changes = {"pooling": pooling, "similarity": similarity, "query_length": 16, "passage_length": 32}
+    encoder = dual_encoder(model, **changes)
     encoder.save(folder)
     return encoder.for_inference()
 

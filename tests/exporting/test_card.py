@@ -7,15 +7,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import yaml
 from huggingface_hub import ModelCard
 
-from gnn_encoder.core.storage.atomic import write_json, write_text
+from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.exporting.query_encoder import read_settings
 from gnn_encoder.pipeline import project
 
-from ..project import ROOT
+from ..project import ROOT, set_params
 
 TINY = ROOT / "tests" / "tiny"
 
@@ -31,13 +30,6 @@ def own(built: Path, tmp_path: Path) -> Iterator[None]:
 
 def card(system: str = "gnn_encoder") -> str:
     return model_card(system, read_settings(project.encoder(system)), library="onnx", loading="CODE")
-
-
-def set_params(**changes: dict[str, object]) -> None:
-    params = yaml.safe_load(Path("params.yaml").read_text())
-    for section, values in changes.items():
-        params[section].update(values)
-    write_text(Path("params.yaml"), yaml.safe_dump(params))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +56,7 @@ def test_parameters_are_those_that_trained_it() -> None:
     """And not what params.yaml has been changed to since."""
     made = {"mgt": {"beta": 0.125}, "build_graph.k": 3, "encoder": {"model": str(TINY / "model")}}
     write_json(project.gnn("gnn_encoder") / "manifest.json", {"params": made})
-    set_params(mgt={"beta": 0.25}, build_graph={"k": 9})
+    set_params(Path(), mgt__beta=0.25, build_graph__k=9)
     text = card()
     assert ModelCard(text).data.to_dict() == {
         "library_name": "onnx",
@@ -90,5 +82,5 @@ def test_measures_are_those_of_the_branch_if_it_ran_on_these_data() -> None:
         *(("M_de", "12.5"), ("GNN-encoder", "25.0")),
         *(("M_de", "25.0"), ("GNN-encoder", "50.0")),
     ]
-    set_params(data={"train_queries": 5})
+    set_params(Path(), data__train_queries=5)
     assert "had not been evaluated on these data" in card()

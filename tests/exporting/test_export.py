@@ -124,7 +124,7 @@ def test_what_delete_leaves_of_a_sealed_artifact_is_exported(root: Path) -> None
             "error: systems.yaml/out: Not a directory; name a folder that can be made",
         ),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
-        (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair"),
+        (("--to", "npy", "--system", "pair", "out"), "error: data/indexes/pair"),
         (
             ("--to", "sentence-transformers", "out"),
             "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built yet",

@@ -2,19 +2,16 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from gnn_encoder.graph.attention import GraphAttention
+
+from .oracle import assert_same, gat, random
 
 D, HEADS, D_E = 6, 3, 4
 # A small literal graph: 3 targets, 4 sources. Target 1 has no edges.
 SOURCE = torch.tensor([0, 2, 3, 1, 3])
 TARGET = torch.tensor([0, 0, 0, 2, 2])
-
-
-def random(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
 def layer(edge_dimension: int | None = D_E, *, typed: bool = False) -> GraphAttention:
@@ -25,53 +22,25 @@ def layer(edge_dimension: int | None = D_E, *, typed: bool = False) -> GraphAtte
     return module
 
 
-def gat(module: GraphAttention, h_i: Tensor, neighbours: list[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """Eq. 3-5 as they stand, unfolded, for one node: concatenate, multiply by a, softmax, sum. One head at a time."""
-    outputs = []
-    width = D // HEADS
-    for head in range(HEADS):
-        rows = slice(head * width, (head + 1) * width)
-        a = module.a[head].reshape(-1)
-        e = []
-        for h_j, h_ij in neighbours:
-            parts = [module.W_t[rows] @ h_i, module.W_s[rows] @ h_j]
-            if module.W_e is not None:
-                parts.append(module.W_e[rows] @ h_ij)
-            e.append(a @ torch.cat(parts))
-        exponentials = [torch.exp(F.leaky_relu(value, 0.2)) for value in e]
-        alpha = [value / sum(exponentials) for value in exponentials]
-        outputs.append(sum(w * (module.W_s[rows] @ h_j) for w, (h_j, _) in zip(alpha, neighbours, strict=True)))
-    return torch.cat(outputs)
-
-
-def assert_same(ours: Tensor, oracle: Tensor, leaves: list[Tensor]) -> None:
-    """Values and gradients, 1e-9; an input that plays no part has none on both sides."""
-    torch.testing.assert_close(ours, oracle, rtol=0, atol=1e-9)
-    upstream = torch.cos(torch.arange(ours.numel(), dtype=torch.float64)).view(ours.shape)
-    for one, other in zip(
-        torch.autograd.grad(ours, leaves, upstream, allow_unused=True, materialize_grads=True),
-        torch.autograd.grad(oracle, leaves, upstream, allow_unused=True, materialize_grads=True),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
-
-
 def row(features: Tensor | None, *place: int) -> Tensor | None:
     return None if features is None else features[place]
 
 
 @pytest.mark.parametrize("edge_dimension", [D_E, None])
-def test_ragged_equals_a_loop(edge_dimension: int | None) -> None:
-    module, target, sources = layer(edge_dimension), random(3, D, seed=1), random(4, D, seed=2)
+@pytest.mark.parametrize("typed", [False, True])
+def test_ragged_equals_a_loop(edge_dimension: int | None, typed: bool) -> None:
+    module, target, sources = layer(edge_dimension, typed=typed), random(3, D, seed=1), random(4, D, seed=2)
     edges = random(5, D_E, seed=3) if edge_dimension else None
     loops = random(3, D_E, seed=4) if edge_dimension else None
+    types = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0], dtype=torch.float64) if typed else torch.zeros(5)
     oracle = []
     for i in range(3):
         mine = [e for e in range(5) if TARGET[e] == i]
         neighbours = [(sources[SOURCE[e]], row(edges, e)) for e in mine] + [(target[i], row(loops, i))]
-        oracle.append(gat(module, target[i], neighbours))
+        oracle.append(gat(module, target[i], neighbours, [*(bool(types[e]) for e in mine), False]))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
-    assert_same(module.ragged(target, sources, SOURCE, TARGET, edges, loops), torch.stack(oracle), leaves)
+    ours = module.ragged(target, sources, SOURCE, TARGET, edges, loops, types if typed else None)
+    assert_same(ours, torch.stack(oracle), leaves)
 
 
 @pytest.mark.parametrize("edge_dimension", [D_E, None])
@@ -88,31 +57,6 @@ def test_dense_equals_a_loop(edge_dimension: int | None, masked: bool) -> None:
         oracle.append(gat(module, target[i], neighbours))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
     assert_same(module.dense(target, sources, edges, loops, keep), torch.stack(oracle), leaves)
-
-
-def test_labelled_edges_add_a_learned_number_to_eq_3() -> None:
-    module, target, sources = layer(None, typed=True), random(3, D, seed=1), random(4, D, seed=2)
-    labelled = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0], dtype=torch.float64)
-    assert module.b_l is not None
-    rows = []
-    for i in range(3):
-        ends = [sources[SOURCE[e]] for e in range(5) if TARGET[e] == i] + [target[i]]
-        types = [labelled[e] for e in range(5) if TARGET[e] == i] + [0.0]
-        heads = []
-        for head in range(HEADS):
-            part = slice(head * D // HEADS, (head + 1) * D // HEADS)
-            a_t, a_s = module.a[head]
-            e = torch.stack(
-                [
-                    a_t @ (module.W_t[part] @ target[i]) + a_s @ (module.W_s[part] @ h) + kind * module.b_l[head]
-                    for h, kind in zip(ends, types, strict=True)
-                ]
-            )
-            alpha = torch.softmax(F.leaky_relu(e, 0.2), dim=0)
-            heads.append(sum(w * (module.W_s[part] @ h) for w, h in zip(alpha, ends, strict=True)))
-        rows.append(torch.cat(heads))
-    leaves = [*module.parameters(), target, sources]
-    assert_same(module.ragged(target, sources, SOURCE, TARGET, labelled=labelled), torch.stack(rows), leaves)
 
 
 def test_types_are_for_layers_that_have_them() -> None:

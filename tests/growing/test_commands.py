@@ -6,26 +6,17 @@ import shutil
 from pathlib import Path
 
 import faiss
-import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from gnn_encoder import Searcher, cli
-from gnn_encoder.baselines.choice import Choice, Setting, Tried, write_choice
+from gnn_encoder import Searcher
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries
-from gnn_encoder.growing.versions import CURRENT, Version, current, folder_of
-from gnn_encoder.index.bm25 import BM25Index
-from gnn_encoder.index.params import BM25
+from gnn_encoder.growing.versions import CURRENT, current, folder_of
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 
-from ..small import BUILT, SYSTEM, contents, jsonl, make, vector
-
-
-def call(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli.app, list(arguments))
-    return result.exit_code, result.stdout, result.stderr
+from ..project import call
+from ..small import BUILT, SYSTEM, contents, jsonl, make, make_hybrid, vector
 
 
 def best(text: str, *options: str) -> dict[str, object]:
@@ -59,7 +50,7 @@ def test_add_delete_and_search(root: Path) -> None:
     assert len(Searcher.open(root / "data" / "indexes" / SYSTEM).search("back again", k=50)) == 20
 
 
-def test_the_same_bytes_and_untouched_artifacts(root: Path, tmp_path: Path) -> None:
+def test_the_same_bytes_and_untouched_artifacts(root: Path) -> None:
     """The same commands give the same files, and nothing of the pipeline changes."""
 
     def files() -> dict[str, bytes]:
@@ -190,12 +181,7 @@ def test_a_damaged_version(root: Path) -> None:
 
 def test_hybrid(root: Path) -> None:
     """BM25's index is of the built passages: deleted ones do not come back; added ones come by their vectors."""
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
-        project.index("bm25")
-    )
-    half = Tried(setting={"by": "scores", "weight": 0.5}, value=0.5)
-    facts: Setting = {"dense": SYSTEM, "depth": 5}
-    write_choice(project.RUNS / "hybrid", Choice(measure="RR@10", queries=1, chosen=half, tried=[half], facts=facts))
+    make_hybrid(0.5, 5)
     assert best("text 11", "--hybrid")["pid"] == "p11"
     call("delete", "p11", "p0")
     call("add", str(jsonl(root / "a.jsonl", {"n1": "zebra"})))
@@ -206,27 +192,10 @@ def test_hybrid(root: Path) -> None:
 
 def test_a_hybrid_that_asks_the_log(root: Path) -> None:
     """The labels of the log name built passages: deleted ones do not come back."""
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
-        project.index("bm25")
-    )
-    alone = Tried(setting={"by": "scores", "weight": 0.0}, value=0.5)
-    facts: Setting = {"dense": SYSTEM, "depth": 5, "log_weight": 100.0, "log_neighbours": 1, "log_temperature": 1.0}
-    choice = Choice(measure="RR@10", queries=1, chosen=alone, tried=[alone], facts=facts | {"log_unit": 1.0})
-    write_choice(project.RUNS / "hybrid", choice)
+    make_hybrid(0.0, 5, log_weight=100.0, log_neighbours=1, log_temperature=1.0, log_unit=1.0)
     asked = Searcher.open(project.index(SYSTEM)).encoder.embed_queries(["zebra"])
     labels = pl.DataFrame({"query": [0, 0], "passage": [12, 13]})
     LabelledQueries.of(labels, asked).save(project.RUNS / "hybrid" / LABELLED)
     assert {best("zebra", "--hybrid")["pid"], best("text 3", "--hybrid")["pid"]} <= {"p12", "p13"}
     call("delete", "p12", "p0")
     assert best("zebra", "--hybrid")["pid"] == "p13"
-
-
-def test_an_export_has_the_current_version(root: Path) -> None:
-    call("delete", "p1")
-    call("add", str(jsonl(root / "a.jsonl", {"n1": "one"})))
-    code, _, err = call("export", "--to", "npy", "out")
-    assert code == 0, err
-    pids = Path("out/ids.txt").read_text().split()
-    assert pids == [*(pid for pid in BUILT if pid != "p1"), "n1"]
-    np.testing.assert_array_equal(np.load("out/vectors.npy")[-1], vector("one"))
-    assert Version.at(folder_of(SYSTEM) / "000002") == current(SYSTEM)

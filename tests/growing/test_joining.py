@@ -40,8 +40,11 @@ def vectors(system: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_passages_that_are_added_again_are_as_in_the_build(kind: str, project_of: Projects) -> None:
+def test_passages_that_are_added_again_are_as_in_the_build(
+    kind: str, project_of: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their vectors and their edges."""
+    monkeypatch.setattr(commands, "AT_A_TIME", 7)
     params, passages, expected = project_of(kind), pl.read_parquet(project.PASSAGES), vectors(SYSTEM)
     some, edges = passages[::2], pl.read_parquet(project.graph(SYSTEM) / "edges.parquet")
     edges = edges.filter(pl.col("passage") % 2 == 0)
@@ -75,7 +78,10 @@ def test_new_passages(project_of: Projects) -> None:
         for passage in range(len(NEW))
         if asked[query] @ h_p[passage] > needed and query not in closed
     }
-    assert set(joiner.edges_of(joiner.built(new["pid"]), h_p).select("query", "passage").iter_rows()) == expected and expected
+    assert (
+        set(joiner.edges_of(joiner.built(new["pid"]), h_p).select("query", "passage").iter_rows()) == expected
+        and expected
+    )
     commands.add(BASE, write(NEW))
     found = encoder.embed_queries([NEW[1]["text"]])[0]  # both sides are shared, the text is short enough for both
     np.testing.assert_allclose(vectors(BASE)["n2"], found, atol=1e-5)

@@ -2,12 +2,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
-from gnn_encoder.core.storage.tables import write_table
+
+from ..texts import write
 
 SaveMatrix = Callable[..., Path]
 
@@ -41,9 +41,7 @@ def save_passages(tmp_path: Path) -> Callable[[int], Path]:
     """Saves a passages table with ids p0, p1, ..."""
 
     def save(count: int) -> Path:
-        columns = [[f"p{i}" for i in range(count)], [""] * count, [f"text {i}" for i in range(count)]]
-        path = tmp_path / "passages.parquet"
-        write_table(path, PASSAGES, [pa.table(columns, schema=PASSAGES)])
-        return path
+        ids, texts = ([f"{start}{i}" for i in range(count)] for start in ("p", "text "))
+        return write(tmp_path / "passages.parquet", PASSAGES, ids, [""] * count, texts)
 
     return save

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.tables import write_table
 from gnn_encoder.index.bm25 import BM25Index, top, word_tokenizer
 from gnn_encoder.index.params import BM25
+
+from ..texts import write
 
 TEXTS = [
     ("Ash", "The ash is a tree with black buds and grey bark"),
@@ -34,9 +34,7 @@ def passages(tmp_path: Path) -> Path:
 
 
 def write_passages(path: Path, texts: list[tuple[str, str]]) -> Path:
-    columns = [[f"p{i}" for i in range(len(texts))], *map(list, zip(*texts, strict=True))]
-    write_table(path, PASSAGES, [pa.record_batch(columns, PASSAGES)])
-    return path
+    return write(path, PASSAGES, (f"p{i}" for i in range(len(texts))), *zip(*texts, strict=True))
 
 
 def words(text: str) -> list[str]:

@@ -36,17 +36,22 @@ def test_the_estimated_sum_is_right_on_average() -> None:
 
 
 def test_copies_of_positives_and_the_query_itself_are_not_in_the_sum() -> None:
-    """Query 0 asks for passage 1, of which 3 is a copy; query 1 for 0, and it is passage 2 itself."""
+    """Query 0 asks for passage 1, of which 3 is a copy; query 1 for 0, and it is passage 2 itself.
+
+    In the sum of query 0, passage 2 stands for three.
+    """
     own = pl.DataFrame({"query": [1], "passage": [2]})
     same = Identical(copies=np.array([3]), firsts=np.array([1]), own=own)
     table = pl.DataFrame({"query": [0, 1], "positives": [[1], [0]], "negatives": [[0], [1]]})
     queries, passages = torch.eye(2, requires_grad=True), torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
-    pool = Pool(np.arange(4), np.zeros(4, dtype=np.float32))
+    pool = Pool(np.arange(4), np.log(np.array([1, 1, 3, 1], dtype=np.float32)))
     loss = corpus_loss(queries, passages, pool, np.array([0, 1]), to_examples(table, 4, identical=same), 1.0, of=2)
     # The scores of query 0 are 0, 1, 2, 4, of which the last is left out; of query 1: 1, 0, 3, 5 without the third.
-    expected = (np.log(np.exp([0, 1, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
+    expected = (np.log(np.exp([0, 1, 2, 2, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
     assert loss.item() == pytest.approx(expected)
     loss.backward()
-    assert queries.grad is not None and queries.grad.isfinite().all()
+    assert queries.grad is not None
+    share = torch.tensor([0.0, 1.0, 2.0, 2.0, 2.0]).softmax(dim=0)
+    torch.testing.assert_close(queries.grad[0], (share @ passages[[0, 1, 2, 2, 2]] - passages[1]) / 2)
     part = Pool(np.array([0, 1, 2]), np.zeros(3, dtype=np.float32))
     assert part.spared(np.array([0, 1]), to_examples(table, 4, identical=same))[1].tolist() == [2]

@@ -13,32 +13,15 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, resolve
 
+from ..encoders import settings
+
 ROWS = np.arange(6)
-
-
-def settings(model: Path, **changes: object) -> Encoder:
-    values: dict[str, object] = {
-        "model": str(model),
-        "revision": None,
-        "trust_remote_code": False,
-        "pooling": "mean",
-        "similarity": "cosine",
-        "temperature": 0.05,
-        "shared": True,
-        "query_length": 10,
-        "passage_length": 24,
-        "dropout": 0.0,
-        "frozen_layers": 0,
-        "precision": "fp32",
-        "batch_tokens": 512,
-    }
-    return Encoder.model_validate(values | changes)
 
 
 def new(model: Path, **changes: object) -> DualEncoder:
@@ -84,11 +67,11 @@ def test_the_fingerprint_is_of_the_weights(tiny_model: Path, tmp_path: Path) -> 
     encoder = new(tiny_model)
     encoder.save(tmp_path / "one")
     DualEncoder.load(tmp_path / "one", precision="fp32").save(tmp_path / "two")
-    assert DualEncoder.fingerprint(tmp_path / "one") == DualEncoder.fingerprint(tmp_path / "two")
+    assert DualEncoder.passage_fingerprint(tmp_path / "one") == DualEncoder.passage_fingerprint(tmp_path / "two")
     with torch.no_grad():
         encoder.query.embeddings.word_embeddings.weight[5, 5] += 1
     encoder.save(tmp_path / "three")
-    assert DualEncoder.fingerprint(tmp_path / "one") != DualEncoder.fingerprint(tmp_path / "three")
+    assert DualEncoder.passage_fingerprint(tmp_path / "one") != DualEncoder.passage_fingerprint(tmp_path / "three")
 
 
 def test_fixed_passages_keep_their_fingerprint(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
@@ -105,7 +88,6 @@ def test_fixed_passages_keep_their_fingerprint(tiny_model: Path, passages: TextT
     assert not torch.equal(loaded.encode_queries(batch), before)
     one, two = (DualEncoder.passage_fingerprint(tmp_path / name) for name in ("one", "two"))
     assert one == two
-    assert DualEncoder.fingerprint(tmp_path / "one") != DualEncoder.fingerprint(tmp_path / "two")
 
 
 def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
@@ -122,6 +104,20 @@ def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
 def test_more_frozen_layers_than_there_are(tiny_model: Path) -> None:
     with pytest.raises(UserError, match=r"^encoder.frozen_layers is 3: the model has 2 layers; lower it$"):
         new(tiny_model).freeze_lower(3)
+
+
+def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: TextTokens) -> None:
+    narrow, expected = new(tiny_model, precision="bf16"), embed(new(tiny_model), passages)
+    batch = single_batch(passages, ROWS, narrow.template, 10)
+    narrow.encode_queries(batch).sum().backward()
+    learnt = [(weight.dtype, weight.grad.dtype) for weight in narrow.parameters() if weight.grad is not None]
+    assert set(learnt) == {(torch.float32, torch.float32)}
+    for _ in range(2):
+        for one, other in zip(embed(narrow, passages), expected, strict=True):
+            assert one.dtype == torch.float32 and not torch.allclose(one, other, atol=1e-5)
+            torch.testing.assert_close(one, other, rtol=0, atol=2e-2)
+        narrow.for_inference()
+    assert {weight.dtype for weight in narrow.parameters()} == {torch.bfloat16}
 
 
 # --- cross-encoder ----------------------------------------------------------------------------------------------------
@@ -253,7 +249,7 @@ def test_what_says_how_to_convert_a_pickle(tiny_model: Path, tmp_path: Path) -> 
     with pytest.raises(UserError, match="its weights are a pickle") as caught:
         new(folder)
     exec(str(caught.value).split('"')[1])
-    assert DualEncoder.fingerprint(folder) == DualEncoder.fingerprint(tiny_model)
+    assert fingerprint(folder / "model.safetensors") == fingerprint(tiny_model / "model.safetensors")
 
 
 def test_tokens_without_an_embedding(tiny_model: Path, tmp_path: Path) -> None:

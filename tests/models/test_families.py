@@ -22,8 +22,8 @@ from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
 
+from ..encoders import settings
 from .families import FAMILIES, READ_PADDING, TEXTS, save_family
-from .test_dual_encoder import settings
 
 ROWS = np.arange(len(TEXTS))
 

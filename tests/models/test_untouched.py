@@ -17,7 +17,7 @@ from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.stated import POOLING, read_stated
 
-from .test_dual_encoder import settings
+from ..encoders import settings
 
 ALL = Untouched(query_length=None, passage_length=None)
 TEXTS = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest " * 9]

@@ -3,7 +3,9 @@
 import polars as pl
 import pytest
 
-from gnn_encoder.pair.labelling import accuracy, pseudo_label
+from gnn_encoder.core.errors import UserError
+from gnn_encoder.pair.labelling import accuracy, label_labelled, label_unlabelled, pseudo_label
+from gnn_encoder.pair.params import Pair
 
 SCORED = pl.DataFrame(
     [
@@ -20,7 +22,7 @@ SCORED = pl.DataFrame(
     orient="row",
 )
 PAIRS = pl.DataFrame(
-    [(0, 10), (0, 13), (1, 10), (2, 99)], schema={"query": pl.Int32, "passage": pl.Int32}, orient="row"
+    [(0, 10), (0, 13), (1, 10), (2, 99), (3, 98)], schema={"query": pl.Int32, "passage": pl.Int32}, orient="row"
 )
 
 
@@ -43,3 +45,40 @@ def test_accuracy_by_hand() -> None:
     none = accuracy(SCORED, PAIRS, s_pos=0.995, s_neg=0.001)
     assert (none["positives"], none["negatives"]) == (0, 0)
     assert none["accuracy_of_positives"] is None and none["accuracy_of_negatives"] is None
+
+
+def section(*, pseudo_labels: bool = True, s_pos: float = 0.85) -> Pair:
+    return Pair.model_construct(pseudo_labels=pseudo_labels, s_pos=s_pos, s_neg=0.1, depth=4, candidates=4)
+
+
+def candidates(pairs: pl.DataFrame) -> pl.DataFrame:
+    return pairs.select("query", "passage", rank=pl.int_range(pl.len(), dtype=pl.Int16).over("query"))
+
+
+def score(lists: pl.DataFrame) -> pl.DataFrame:
+    """SCORED, and 0.2 for the labelled passages that were not retrieved."""
+    scored = lists.join(SCORED, on=["query", "passage"], how="left", maintain_order="left")
+    assert scored.filter(pl.col("listed") != pl.col("score").is_not_null()).is_empty()
+    return scored.with_columns(pl.col("score").fill_null(0.2))
+
+
+def test_labelled_queries_by_hand() -> None:
+    """Above the threshold (0, 11) and (2, 15) are positives; 0 and 2 have their lowest candidate as a negative."""
+    found, counts = label_labelled(candidates(SCORED), PAIRS, section(), score)
+    assert found.rows() == [(0, [10, 11, 13], [12]), (1, [10], [14]), (2, [15, 99], [16]), (3, [98], [])]
+    assert (counts["denoised_positives"], counts["hard_negatives"]) == (2, 1)
+    plain, counts = label_labelled(candidates(SCORED), PAIRS, section(pseudo_labels=False), score)
+    assert plain.rows() == [(0, [10, 13], [11, 12]), (1, [10], [14]), (2, [99], [15, 16]), (3, [98], [])]
+    assert counts == {}
+
+
+def test_unlabelled_queries_by_hand() -> None:
+    """Their quality is of the queries whose labels are hidden, here query 0, and first at the thresholds that count."""
+    found, counts = label_unlabelled(candidates(SCORED), PAIRS[:2], section(), score)
+    assert found.rows() == [(0, [10, 11], [13]), (1, [10], [14]), (2, [15], [])]
+    quality = counts.pop("quality")
+    assert list(counts.values()) == [3, 3, 4, 2]
+    assert quality[0] == accuracy(SCORED[:4], PAIRS, s_pos=0.85, s_neg=0.1)
+    assert [row["s_pos"] for row in quality] == [0.85, 0.9, 0.8, 0.7, 0.6]
+    with pytest.raises(UserError, match="no candidate of 3 unlabelled queries .* the highest score is 0.99"):
+        label_unlabelled(candidates(SCORED), PAIRS, section(s_pos=0.995), score)

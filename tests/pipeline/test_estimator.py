@@ -1,13 +1,11 @@
 """The estimator is what the pipeline runs: the same vectors and labels give the same graph, weights and embeddings."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
-import yaml
 
 from gnn_encoder import GNNEncoder
 from gnn_encoder.core.judgements import relevant_pairs
@@ -36,12 +34,9 @@ def test_against_train_mgt_and_encode_corpus(
 ) -> None:
     """As in the paper, and with what the estimator adds by default."""
     monkeypatch.chdir(stages.folder)
-
-    def changed(params: dict[str, Any]) -> None:
-        params["mgt"] |= {"edge_features": "product", "sums": added["sums"]}
-        params["mgt"]["alone"]["softmax"], params["mgt"]["joint"]["epochs"] = added["softmax"], 0
-
-    change(changed)
+    softmax = added["softmax"]
+    stages.set_params(mgt__edge_features="product", mgt__sums=added["sums"])
+    stages.set_params(mgt__alone__softmax=softmax, mgt__joint__epochs=0)
     params = load_params()
     passages, pairs = open_matrix(project.embeddings(BASE)), {split: labels(split) for split in ("train", "dev")}
     encoder = DualEncoder.load(project.encoder(BASE), precision=params.encoder.precision).for_inference()
@@ -79,12 +74,3 @@ def test_against_train_mgt_and_encode_corpus(
 
 def labels(split: str) -> pl.DataFrame:
     return relevant_pairs(project.queries(split), project.qrels(split), project.PASSAGES)
-
-
-def change(by: Callable[[dict[str, Any]], object]) -> None:
-    """Change params.yaml of the current folder."""
-    with open("params.yaml") as file:
-        params = yaml.safe_load(file)
-    by(params)
-    with open("params.yaml", "w") as file:
-        yaml.safe_dump(params, file)

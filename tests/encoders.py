@@ -1,0 +1,30 @@
+"""Small dual-encoders, which start from a folder with a base model."""
+
+from pathlib import Path
+
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.params import Encoder
+
+
+def settings(model: Path, **changes: object) -> Encoder:
+    values: dict[str, object] = {
+        "model": str(model),
+        "revision": None,
+        "trust_remote_code": False,
+        "pooling": "mean",
+        "similarity": "cosine",
+        "temperature": 0.05,
+        "shared": True,
+        "query_length": 10,
+        "passage_length": 24,
+        "dropout": 0.0,
+        "frozen_layers": 0,
+        "precision": "fp32",
+        "batch_tokens": 512,
+    }
+    return Encoder.model_validate(values | changes)
+
+
+def dual_encoder(model: Path, **changes: object) -> DualEncoder:
+    """On CPU."""
+    return DualEncoder.from_pretrained(settings(model, **changes)).cpu()
