@@ -110,3 +110,11 @@ def test_a_damaged_graph_is_made_again(tmp_path: Path) -> None:
     whole = graph.read_bytes()
     graph.write_bytes(whole[:1000])
     assert graph_of(tmp_path / "model", tmp_path / "graphs").read_bytes() == whole
+
+
+def test_settings_without_a_length_are_told_before_a_graph_is_made(tmp_path: Path) -> None:
+    save_encoder(tmp_path / "model", "mean", "cosine")
+    (tmp_path / "model" / query_encoder.SETTINGS).write_text("{}")
+    with pytest.raises(UserError, match="dual_encoder.json: not what its stage writes .query_length: Field required"):
+        QueryEncoder.open(tmp_path / "model", tmp_path / "graphs")
+    assert not (tmp_path / "graphs").exists()

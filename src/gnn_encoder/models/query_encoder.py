@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -28,6 +29,14 @@ FILES = (SETTINGS, CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG)  # of a saved d
 GRAPH = "query_encoder.onnx"
 TOGETHER = 8  # queries of one call of the graph, of like lengths, since all are padded to the longest
 FIELDS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}  # of tokenizers
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a saved dual-encoder's settings say of how it reads a query."""
+
+    query_length: int
+    query_prefix: str = ""
 
 
 class Asked(NamedTuple):
@@ -63,7 +72,7 @@ class QueryEncoder:
     @classmethod
     def open(cls, model: Path, cache: Path) -> Self:
         """Open a folder written by `DualEncoder.save`."""
-        prefix = read_json(model / SETTINGS, dict[str, Any]).get("query_prefix", "")
+        prefix = read_json(model / SETTINGS, Reading).query_prefix
         return cls(graph_of(model, cache), query_tokenizer(model), prefix=prefix)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -91,7 +100,7 @@ class QueryEncoder:
 
 def query_tokenizer(model: Path) -> Tokenizer:
     """The tokenizer of a saved dual-encoder, which cuts queries where training did, and pads a batch, by itself."""
-    length = read_json(model / SETTINGS, dict[str, Any])["query_length"]
+    length = read_json(model / SETTINGS, Reading).query_length
     tokenizer = Tokenizer.from_file(str(present(model / TOKENIZER)))
     pad = read_json(model / TOKENIZER_CONFIG, dict[str, Any])["pad_token"]
     name = pad["content"] if isinstance(pad, dict) else pad
