@@ -81,7 +81,7 @@ def check_system(system: str, *, takes_passages: bool) -> None:
     if takes_passages and system in made_of:
         raise UserError(
             f"--system is {system!r}: its passages' vectors are made of {made_of[system]} queries, which new passages "
-            "do not have; put them into the data and run `dvc repro`"
+            "do not have; put them into the data and run `dvc repro -f prepare`, then `dvc repro`"
         )
 
 
