@@ -20,7 +20,7 @@ def spans(first: Rows, count: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def of_length_1(vectors: Matrix) -> Matrix:
-    """Vectors divided by their length; a vector of length 0 stays. *Shape:* (n, d) -> (n, d)."""
+    """Vectors divided by their length; one of hardly any length becomes 0. *Shape:* (n, d) -> (n, d)."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 0)
+    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 1e-12)
     return result

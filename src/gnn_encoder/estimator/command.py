@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from gnn_encoder.baselines.choice import shown
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.shifting import FAMILY, MEAN, NUDGE_M, NUDGE_N, shifts
-from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.judgements import contains, pair_keys
 from gnn_encoder.core.rows import Matrix, Rows
 from gnn_encoder.core.storage.arrays import array_blocks
@@ -120,10 +119,7 @@ def inform(
     Args:
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all vectors have length 1.
     """
-    read = (passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
-    if any(out.exists() and one.exists() and out.samefile(one) for one in read if one):
-        raise UserError(f"--out {out}: is read too; give another file")
-    check_target(out, passages)
+    check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
     given = Given.read(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
     matrix, dev, unit_length = given.passages.matrix, given.dev, given.odd is None
     gnn = GNNEncoder(

@@ -1,6 +1,6 @@
 """Vectors and judgements in files, as `gnn-encoder inform` reads and writes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +76,15 @@ def read_pairs(path: Path, queries: Vectors, passages: Vectors) -> Rows:
     return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
 
 
-def check_target(path: Path, passages: Path) -> None:
+def check_target(path: Path, passages: Path, others: Iterable[Path | None]) -> None:
     """Refuse a file that `writing` cannot write, before any work.
 
     Raises:
-        UserError: it is neither `.npy` nor, for passages with ids, `.parquet`; or no file can be there.
+        UserError: it is the passages or another file that is read; it is neither `.npy` nor, for passages with ids,
+            `.parquet`; or no file can be there.
     """
+    if path.exists() and any(one.exists() and path.samefile(one) for one in (passages, *others) if one):
+        raise UserError(f"--out {path}: is read too; give another file")
     if path.suffix == ".parquet" and passages.suffix != ".parquet":
         raise UserError(f"--out {path}: the passages have no ids; read them from Parquet, or write .npy")
     if path.suffix not in (".npy", ".parquet"):

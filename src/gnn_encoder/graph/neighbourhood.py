@@ -179,9 +179,7 @@ class Neighbourhood:
             query, passage = (
                 torch.from_numpy(rows).to(self.device) for rows in (subgraph.label_query, subgraph.label_passage)
             )
-            ones = h_q.new_ones(len(query), 1)
-            total = segment_weighted_sum(ones, h_q.unsqueeze(1), query, passage, len(h_p)).squeeze(1)
-            sums = total, torch.bincount(passage, minlength=len(h_p))
+            sums = summed(h_q, query, passage, len(h_p))
         return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled, sums=sums)
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
@@ -221,3 +219,12 @@ class Neighbourhood:
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).float()
+
+
+def summed(h_q: Tensor, query: Tensor, passage: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Of each of `n` passages the sum of its labelled queries, and how many these are, as `mgt.sums` has them.
+
+    *Shape:* h_q (u, d); query, passage (L,), the rows that each label joins -> (n, d), (n,).
+    """
+    total = segment_weighted_sum(h_q.new_ones(len(query), 1), h_q.unsqueeze(1), query, passage, n).squeeze(1)
+    return total, torch.bincount(passage, minlength=n)

@@ -22,7 +22,9 @@ from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.encoding.corpus import embed_queries, same_encoder
 from gnn_encoder.graph.linking import Reach, link, nearest
+from gnn_encoder.graph.neighbourhood import summed
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.graph.structure import Labels
 from gnn_encoder.growing.encoding import Matrix, check_model, embed_new, embed_new_pairs, passage_texts
 from gnn_encoder.growing.reading import rows_of
 from gnn_encoder.growing.versions import QUERIES, fingerprint_of, folder_of
@@ -54,7 +56,7 @@ class GraphJoiner:
             self._m_ce = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
         self._dtype = read_manifest(matrix).dtype
         self._open_graph()
-        built = fingerprint_of(project.index(system), system)
+        built = fingerprint_of(project.index(system))
         self._queries = self._open_queries(folder_of(system) / f"{QUERIES}{built}")
 
     @torch.no_grad()
@@ -104,7 +106,8 @@ class GraphJoiner:
         """
         edges, at = self._graph.passage_edges(built["row"].to_numpy())
         before = np.stack([edges // self._graph.k, built["place"].to_numpy()[at]], axis=1)
-        labels = self._labels_of(built)
+        labels = self._labels.join(built, left_on="passage", right_on="row")
+        labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
         found = link(self._queries["m_de"], self._reach, cached, labelled=labels.to_numpy(), before=before)
         found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
         found = found.with_columns(labelled=pl.col("known").fill_null(False) & (pl.col("query") < self._training))
@@ -114,19 +117,13 @@ class GraphJoiner:
             found = found.clear()
         return nearest(found, self._params.mgt.max_neighbours).drop("known")
 
-    def _labels_of(self, built: pl.DataFrame) -> pl.DataFrame:
-        """The labels of new passages: columns query, passage."""
-        labels = self._labels.join(built, left_on="passage", right_on="row")
-        return labels.select(pl.col("query").cast(pl.Int64), passage="place")
-
     def _sums(self, built: pl.DataFrame, n: int) -> tuple[Tensor, Tensor] | None:
-        """Of each of `n` new passages the sum of its labelled queries, and their number. *Shape:* (n, d), (n,)."""
-        if not self._gnn.config.sums or not self._params.encode_corpus.labelled_edges:
+        """The labelled queries of `n` new passages, summed up as in the build. *Shape:* (n, d), (n,)."""
+        if self._summed is None:
             return None
-        labels = self._labels_of(built).filter(pl.col("query") < self._training).sort("passage", "query")
-        h_q = _tensor(self._queries["h_q"][labels["query"].to_numpy()])
-        place = torch.from_numpy(labels["passage"].to_numpy(writable=True)).to(device())
-        return h_q.new_zeros(n, h_q.shape[1]).index_add(0, place, h_q), torch.bincount(place, minlength=n)
+        queries, at = self._summed.of_passages(built["row"].to_numpy())
+        h_q, passage = _tensor(self._queries["h_q"][queries]), torch.from_numpy(built["place"].to_numpy()[at])
+        return summed(h_q, torch.arange(len(h_q), device=h_q.device), passage.to(h_q.device), n)
 
     def _features(
         self, passages: pl.DataFrame, queries: Rows, edge_query: Rows, edge_passage: Rows
@@ -146,6 +143,8 @@ class GraphJoiner:
         pairs = relevant_pairs(*project.tables("train"))
         self._graph, self._training = graph, nodes.training
         self._labels = nodes.labelled_pairs(pairs)
+        asked = Labels(pairs.filter(pl.col("query") < nodes.training), graph.m)
+        self._summed = asked if self._gnn.config.sums and self._params.encode_corpus.labelled_edges else None
         labels_first = self._params.build_graph.labelled
         self._reach = Reach.of(graph, graph.labelled_edges(pair_keys(self._labels, graph.m)) if labels_first else None)
 

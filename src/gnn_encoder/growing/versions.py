@@ -75,15 +75,15 @@ def current(system: str) -> Version:
         of, folder = fields["built"], pointer.parent / fields["version"]
     except (UserError, KeyError) as error:
         raise UserError(f"{pointer}: names no version; remove {pointer} to search the index that was built") from error
-    if of != fingerprint_of(built.index, system):
+    if of != fingerprint_of(built.index):
         return built
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder, which {pointer} names; remove {pointer} to search the built index")
     return Version.at(folder)
 
 
-def fingerprint_of(index: Path, system: str) -> str:
-    """The fingerprint of an index of a system."""
+def fingerprint_of(index: Path) -> str:
+    """The fingerprint of an index."""
     return str(read_json(index / MANIFEST, dict[str, Any]).get("fingerprint"))
 
 
@@ -94,7 +94,7 @@ def next_version(system: str) -> Iterator[Path]:
     What an earlier command left is removed, but for the version that counts: whoever has just opened that one, or is
     about to, finds it until the next command.
     """
-    built, home = fingerprint_of(project.index(system), system), folder_of(system)
+    built, home = fingerprint_of(project.index(system)), folder_of(system)
     home.mkdir(parents=True, exist_ok=True)
     with (home / LOCK).open("a") as lock:
         try:

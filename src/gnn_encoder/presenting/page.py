@@ -24,7 +24,15 @@ from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
 from gnn_encoder.presenting.quality import ceiling_table, results_table
 from gnn_encoder.presenting.slice_table import split_table
-from gnn_encoder.presenting.stored import are_ours, read_choices, read_claim, read_record, read_results
+from gnn_encoder.presenting.stored import (
+    are_ours,
+    is_ours,
+    our_branches,
+    read_choices,
+    read_claim,
+    read_record,
+    read_results,
+)
 from gnn_encoder.presenting.tables import Table, table_of
 from gnn_encoder.presenting.won_and_lost import won_and_lost_table
 
@@ -65,12 +73,13 @@ def results(tested: str) -> Section:
     """The tables of systems, the claim, the ways to the ceiling, what was chosen on dev, and the figures."""
     claim, choices, figures = read_claim(), read_choices(), list[Path]()
     tables = [results_table(one, tested) for one in read_results()]
-    for path in (project.METRICS / CEILING / "ceiling.json", project.METRICS / "ceiling.json"):
-        ceilings = (read_record(path, dict[str, Ceiling]) if are_ours([CEILING]) else None) or {}
+    of_ceiling = (project.METRICS / CEILING / "ceiling.json", project.METRICS / "ceiling.json")
+    for path in of_ceiling if are_ours([CEILING]) else ():
+        ceilings = read_record(path, dict[str, Ceiling]) or {}
         tables += [ceiling_table(one, split) for split, one in reversed(ceilings.items())]
+    compared, own = is_ours(project.COMPARISON), our_branches()
     for name in ("systems.png", "recall.png"):
-        every = _drawn(project.PLOTS / name) if are_ours([], project.COMPARISON) else []
-        own = [branch for branch, of in registry().branches.items() if are_ours(of.systems)]
+        every = _drawn(project.PLOTS / name) if compared else []
         figures += every or _drawn(*(project.PLOTS / branch / name for branch in own))
     return Section(
         title="Results",
@@ -84,7 +93,7 @@ def results(tested: str) -> Section:
 def slices() -> Section:
     """The tables of each branch, test before dev."""
     tables = []
-    for branch in [branch for branch, of in registry().branches.items() if are_ours(of.systems)]:
+    for branch in our_branches():
         sliced = read_record(project.METRICS / branch / "slices.json", dict[str, Sliced]) or {}
         tables += [split_table(branch, of, split) for split, of in reversed(sliced.items())]
     return Section(title="Slices", command="dvc repro", tables=tables)
@@ -93,7 +102,7 @@ def slices() -> Section:
 def costs() -> Section:
     """The costs of each system as `compare` measured them, quality against latency, and what reranking costs."""
     tables, figures = list[Table](), list[Path]()
-    if are_ours([], project.COMPARISON):
+    if is_ours(project.COMPARISON):
         measured = read_record(project.METRICS / "costs.json", dict[str, Costs])
         tables += [costs_table(measured)] if measured else []
         figures += _drawn(project.PLOTS / "costs.png")
@@ -123,7 +132,7 @@ def dual_cross() -> Section:
 def evidence(tested: str) -> Section:
     """The GNN-encoder paper's tables and figures, in its order."""
     tables, figures, folder = list[Table](), list[Path](), project.EVIDENCE.name
-    if are_ours([], project.EVIDENCE):
+    if is_ours(project.EVIDENCE):
         for name in TITLES:
             if value := read_record(project.METRICS / folder / f"{name}.json", dict[str, Any]):
                 tables += evidence_tables(name, value, tested)

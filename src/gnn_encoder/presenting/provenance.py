@@ -66,7 +66,7 @@ def stages_table() -> Table:
 def locked() -> Iterator[tuple[str, list[Path]]]:
     """The stages that DVC notes as run here, those of the root's pipeline first: address, what each has written."""
     for lock in [Path("dvc.lock"), *sorted(Path("pipelines").rglob("dvc.lock"))]:
-        text = lock.read_bytes() if lock.is_file() else b"stages: {}"
+        text = lock.read_bytes() if lock.is_file() else b""
         for address, run in (parse_yaml(text, lock) or {}).get("stages", {}).items():
             yield address, [Path(out["path"]) for out in run.get("outs", [])]  # all stages work in the root
 

@@ -56,15 +56,27 @@ def read_branch(branch: str) -> list[Results]:
     return _read(project.METRICS / branch, f"{title_of(branch)}, {of}", sampled=sampled)
 
 
-def are_ours(systems: Iterable[str] = (), *made: Path) -> bool:
-    """Whether figures of these systems, from these artifacts, are of the data that is prepared now.
+def are_ours(systems: Iterable[str]) -> bool:
+    """Whether the figures of these systems are of the data that is prepared now.
 
     Where nothing was measured in this clone, those that came with it count. Else they may be of other data.
     """
-    known = registry().systems
-    if not any((project.measured(name) / project.VALUES).is_file() for name in known):
-        return True
-    return all(name in known and is_of_prepared(name) for name in systems) and all(path.exists() for path in made)
+    return _is_as_it_came() or all(name in registry().systems and is_of_prepared(name) for name in systems)
+
+
+def is_ours(made: Path) -> bool:
+    """As `are_ours`, of the figures that come with an artifact."""
+    return _is_as_it_came() or made.exists()
+
+
+def our_branches() -> list[str]:
+    """The branches whose systems' figures `are_ours`."""
+    return [name for name, branch in registry().branches.items() if are_ours(branch.systems)]
+
+
+def _is_as_it_came() -> bool:
+    """Whether nothing was measured in this clone."""
+    return not any((project.measured(name) / project.VALUES).is_file() for name in registry().systems)
 
 
 def is_of_prepared(system: str) -> bool:
