@@ -2,9 +2,9 @@
 
 Same model, texts and length, from texts to vectors: ours reads a passages table, tokenises it, encodes it in the
 working precision and writes the matrix. The peers get a list of texts in memory, and encode batches of like length: of
-32, the default of sentence-transformers, and of 1,024 on a GPU. Both run in float32, and in bf16 if the processor has it. OpenVINO runs
-the graph that `gnn-encoder export --to onnx` writes. Requirement: at least 1.2 times the fastest peer, the number
-format being anybody's choice.
+32, the default of sentence-transformers, and of 1,024 on a GPU. Both run in float32, and in bf16 if the processor has
+it. OpenVINO runs the graph that `gnn-encoder export --to onnx` writes. Requirement: at least 1.2 times the fastest
+peer, the number format being anybody's choice.
 
     pip install openvino    # optional
     python benchmarks/encode_passages.py
@@ -88,7 +88,8 @@ class Peer:
         return harness.seconds(self._encode)
 
     def _encode(self) -> None:
-        self.embeddings = self._model.encode(self._texts, batch_size=BATCH, convert_to_tensor=True).float().cpu().numpy()
+        found = self._model.encode(self._texts, batch_size=BATCH, convert_to_tensor=True)
+        self.embeddings = found.float().cpu().numpy()
 
 
 class OpenVINO:

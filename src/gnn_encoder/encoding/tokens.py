@@ -21,8 +21,9 @@ from gnn_encoder.core.storage.arrays import release, write_header
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.scratch import cached
 from gnn_encoder.core.storage.tables import count_rows, iterate_texts
-from gnn_encoder.models.batch import Batch, Template, TextModel, padded
+from gnn_encoder.models.batch import Batch, Template, padded
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.models.text_model import TextModel
 
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
 

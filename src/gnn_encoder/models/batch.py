@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.models.device import working_dtype
+from gnn_encoder.models.device import send
 
 Length = TypeVar("Length", int, NDArray[np.int64])
 
@@ -51,7 +51,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        return Batch(self.input_ids.to(device), self.attention_mask.to(device), self.token_type_ids.to(device))
+        return Batch(*(send(field, device) for field in (self.input_ids, self.attention_mask, self.token_type_ids)))
 
     def arguments(self, model: nn.Module) -> dict[str, Tensor]:
         """Keyword arguments to call `model` with, on its device.
@@ -86,23 +86,6 @@ class Template:
                 "its tokenizer_config.json"
             )
         self.pad = int(tokenizer.pad_token_id)
-
-
-class TextModel(nn.Module):
-    """A transformer, or two, with the tokenizer of its texts. `precision` is one of `encoder.precision`."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
-        super().__init__()
-        self.tokenizer = tokenizer
-        self.template = Template(tokenizer)
-        self.dtype = working_dtype(precision)
-
-    def for_inference(self) -> Self:
-        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them.
-
-        In bf16 the weights also take half the memory.
-        """
-        return self.eval().requires_grad_(False).to(self.dtype)
 
 
 def _span(sequence_ids: list[int | None], number: int) -> slice:

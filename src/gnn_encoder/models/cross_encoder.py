@@ -11,11 +11,13 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 
 from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
-from gnn_encoder.models.batch import Batch, TextModel, pool
+from gnn_encoder.models.batch import Batch, pool
 from gnn_encoder.models.device import autocast, device
+from gnn_encoder.models.packing import states
 from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.structure import check_padding, check_vocabulary
+from gnn_encoder.models.text_model import TextModel
 
 HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
 HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them
@@ -96,7 +98,6 @@ class CrossEncoder(TextModel):
 
     def embed(self, batch: Batch) -> Tensor:
         """Edge features h_{x-y} (section 3.2): pairs' [CLS] states or means. *Shape:* (n, tokens) -> (n, d_e)."""
-        arguments = batch.arguments(self.model)
         with autocast(self.dtype):
-            states: Tensor = self.model.base_model(**arguments).last_hidden_state  # type: ignore[operator]
-        return pool(states, arguments["attention_mask"], "cls" if self.head is None else "mean")
+            found, mask = states(self.model.base_model, batch)
+        return pool(found, mask, "cls" if self.head is None else "mean")

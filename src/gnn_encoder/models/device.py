@@ -45,6 +45,11 @@ def autocast(dtype: torch.dtype) -> AbstractContextManager[object]:
     return torch.autocast(device().type, dtype=dtype, enabled=dtype is not torch.float32)
 
 
+def send(tensor: torch.Tensor, place: torch.device) -> torch.Tensor:
+    """A tensor of the CPU on another device. A GPU is not waited for: what is pinned is copied while it computes."""
+    return tensor.pin_memory().to(place, non_blocking=True) if place.type == "cuda" else tensor.to(place)
+
+
 def attention_implementation() -> str | None:
     """Plain attention on a CPU, where SDPA's backward pass took 45% of a training step; on a GPU transformers' choice.
 

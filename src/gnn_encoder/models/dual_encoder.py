@@ -17,12 +17,14 @@ from gnn_encoder.core import distributed
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.storage.atomic import read_json, write_json
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.models.batch import Batch, TextModel, embedding
+from gnn_encoder.models.batch import Batch, embedding
 from gnn_encoder.models.device import autocast, device
+from gnn_encoder.models.packing import states
 from gnn_encoder.models.params import Encoder, Untouched
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.stated import read_stated, readable
 from gnn_encoder.models.structure import allow_length, check_letters, check_padding, check_vocabulary, freeze_lower
+from gnn_encoder.models.text_model import TextModel
 
 log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"
@@ -163,11 +165,9 @@ class DualEncoder(TextModel):
         return self._encode(self.passage, batch)
 
     def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
-        arguments = batch.arguments(model)
         with autocast(self.dtype):
-            states = model(**arguments).last_hidden_state
-        s = self.settings
-        return embedding(states, arguments["attention_mask"], pooling=s.pooling, similarity=s.similarity)
+            found, mask = states(model, batch)
+        return embedding(found, mask, pooling=self.settings.pooling, similarity=self.settings.similarity)
 
     def freeze_lower(self, layers: int) -> None:
         """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen."""
