@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
 from torch import Tensor
 
@@ -64,6 +65,14 @@ def test_values_of_the_user_win_and_a_second_init_needs_over() -> None:
     assert code == 2 and "a second init would mix two experiments" in err
     initialised("--over", "data.train_queries=50")
     assert load_params().data.train_queries == 50
+
+
+def test_a_gpu_reads_many_texts_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "device", lambda: torch.device("cuda"))
+    initialised("--minutes", "15")
+    assert load_params().encoder.batch_tokens == 65_536
+    initialised("--over", "encoder.batch_tokens=4096")
+    assert load_params().encoder.batch_tokens == 4_096
 
 
 def test_all_queries_that_the_user_asks_for_are_planned_with() -> None:

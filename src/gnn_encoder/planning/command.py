@@ -10,6 +10,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
+from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.onnx_graph import check_graph
 from gnn_encoder.models.params import Encoder
@@ -27,6 +28,7 @@ from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
 
 FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
+GPU_TOKENS = "encoder.batch_tokens=65536"  # no result depends on it
 UNKNOWN = 0.01  # share of unknown tokens from which the base model is said not to read the language
 CHUNKED = ("train_retriever", "train_dual_encoder", "mgt.joint")
 FEW_QUERIES, FEW_DEV = 300, 50  # training and dev queries
@@ -60,6 +62,8 @@ def fit(
         *([] if path is None else [f"data.path={experiment.shown(str(path))}"]),
         *settings,
     ]
+    if device().type == "cuda":
+        given.insert(0, GPU_TOKENS)  # a setting of the user's own, behind it, wins
     fixed = {setting.partition("=")[0] for setting in given}
     every = [] if "data.train_queries" in fixed else ["data.train_queries=null"]
     base = experiment.preview([*given, *every], over=over)
