@@ -28,7 +28,7 @@ from gnn_encoder.planning import named
 from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.formats import difference, points
-from gnn_encoder.presenting.quality import results_table
+from gnn_encoder.presenting.quality import HOW_TO_READ, results_table
 from gnn_encoder.presenting.stored import (
     read_choices,
     read_claim,
@@ -53,11 +53,6 @@ SETS = {
     "Dictionary": Path("results/dictionary/metrics"),
 }
 FULL_SIZE = {"MS MARCO": "msmarco", "Natural Questions": "nq"}
-HOW_TO_READ = (
-    "A difference is a mean with its 95% interval; p is that of a paired t-test over queries after Holm's correction "
-    "over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries, with the "
-    "seed held fixed."
-)
 
 
 def overview() -> Table:

@@ -188,7 +188,8 @@ def test_hybrid_search(hybrid: Path) -> None:
 @pytest.mark.parametrize("missing", ["data/indexes/bm25/params.index.json", "data/runs/hybrid/choice.json"])
 def test_what_is_not_built_is_told_with_one_cure(root: Path, hybrid: Path, missing: str) -> None:
     Path(missing).unlink()
-    cure = "not built yet; `bash scripts/reproduce.sh` builds the main branch, `dvc repro -P` everything\n"
+    others = "`dvc repro pipelines/NAME/dvc.yaml` another, `dvc repro -P` all"
+    cure = f"not built yet; `bash scripts/reproduce.sh` builds the main branch, {others}\n"
     assert call("search", "life", "--hybrid") == (2, "", f"error: {missing}: {cure}")
 
 
@@ -222,7 +223,25 @@ def test_values_that_cannot_be_taken_in_one_line(monkeypatch: pytest.MonkeyPatch
     ):
         code, out, err = call(*arguments)
         assert (code, out) == (2, "") and err.startswith(f"error: Invalid value for {name}: ")
-        assert err.endswith(f"{rule}; give another one; `gnn-encoder {arguments[0]} --help` says which\n")
+        assert err.endswith(f"{rule}; `gnn-encoder {arguments[0]} --help` says what it takes\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["search", "two", "words"], "Got unexpected extra argument(s) (words); `gnn-encoder search --help`"),
+        (
+            ["search", "x", "--sytem", "no_gnn"],
+            "No such option: --sytem (Possible options: --system); `gnn-encoder search --help`",
+        ),
+        (["evaluate"], "Missing argument 'run'; `gnn-encoder evaluate --help`"),
+        (["serach"], "No such command 'serach'"),
+    ],
+)
+def test_what_a_command_does_not_take_in_one_line(arguments: list[str], told: str) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {told}") and err.endswith(" says what it takes\n") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 from gnn_encoder.core.errors import UserError, not_built, report_errors, without_controls
 from gnn_encoder.core.marks import is_empty, without_marks
@@ -31,17 +32,16 @@ if TYPE_CHECKING:
 
 
 class Commands(typer.core.TyperGroup):
-    """Commands that tell all mistakes in one line, also a value that cannot be taken."""
+    """Commands that tell all mistakes in one line, also an option that there is not or a value that cannot be taken."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         with report_errors():
             try:
                 return super().invoke(ctx)
-            except typer.BadParameter as error:
-                command = error.ctx.command_path if error.ctx else "gnn-encoder"
-                cure = f"give another one; `{command} --help` says which"
-                raise UserError(f"{error.format_message().rstrip('.')}; {cure}") from error
+            except TyperException as error:  # all of click's are
+                told, at = error.format_message().rstrip("."), getattr(error, "ctx", None) or ctx
+                raise UserError(f"{told}; `{at.command_path} --help` says what it takes") from error
 
 
 app = typer.Typer(
@@ -257,7 +257,7 @@ def results(
     from gnn_encoder.evaluation.measures import parse
     from gnn_encoder.pipeline.params import load_params
     from gnn_encoder.presenting.conclusions import advice, claim_sentence
-    from gnn_encoder.presenting.quality import results_table
+    from gnn_encoder.presenting.quality import HOW_TO_READ, results_table
     from gnn_encoder.presenting.stored import read_branch, read_claim, read_results
     from gnn_encoder.presenting.tables import titled
 
@@ -266,10 +266,13 @@ def results(
     found = read_results() if branch == ALL else read_branch(branch)
     first = MAIN if branch == ALL else branch
     if not found:
-        raise not_built(f"metrics/{first}")
+        folder = project.METRICS / first
+        hidden = f"{folder}: came with this clone, in which other systems were measured since; measure this branch anew"
+        raise UserError(f"{hidden} (`dvc repro`, or -P)") if folder.is_dir() else not_built(folder)
     _tell_other_figures(registry().branches[first].baseline, params)
     for table in found:
         typer.echo(titled(results_table(table, tested)) + "\n")
+    typer.echo(f"{HOW_TO_READ}\n")
     if first == MAIN and (claim := read_claim()):
         typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
 

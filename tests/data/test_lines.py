@@ -136,3 +136,10 @@ def test_another_header_of_qrels(tmp_path: Path, header: str) -> None:
     path = write(tmp_path / "a.tsv", f"{header}\nq p 1\n".encode())
     cure = "looks like a header; write `query-id corpus-id score`, or remove the line"
     assert told(read_judged(path)) == f"{path}, line 1: {shorten(header)} {cure}"
+
+
+@pytest.mark.parametrize("line", ["#", "\u2028"])
+def test_a_wrong_first_line_of_qrels_makes_no_other_wrong(line: str, tmp_path: Path) -> None:
+    (path := tmp_path / "qrels.tsv").write_text(f"{line}\nquery-id\tcorpus-id\tscore\nq1\tp1\t1\nq2\tp2\t0\n")
+    with pytest.raises(UserError, match=r"line 1: [01] fields; .*the same in the whole file$"):
+        list(read_judged(path))

@@ -93,8 +93,8 @@ def lines(*rows: Any) -> bytes:
 
 
 def plain_lines(content: bytes) -> list[bytes]:
-    """The lines of a text file that are not blank."""
-    return [one for one in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if one.strip()]
+    """The lines of a text file that are not blank, without byte order marks, of which joined files have some inside."""
+    return [line for line in (re.sub(rb"^(\xef\xbb\xbf)+", b"", one) for one in content.split(b"\n")) if line.strip()]
 
 
 CORPUS = lines(

@@ -30,7 +30,9 @@ def test_add_delete_and_search(root: Path) -> None:
     path = root / "new.jsonl"
     path.write_text('{"_id": "n1", "title": "Cats", "text": "a cat"}\n{"_id": "p3", "text": "text 3, changed"}\n')
     code, out, _ = call("add", str(path))
-    told = "added 2 passages, 1 of them in place of others; gnn_encoder now has 21\n"
+    told = (
+        "added 2 passages, 1 of them in place of others; gnn_encoder now has 21, and other systems are as they were\n"
+    )
     assert code == 0 and out == told
     found = best("a cat")
     assert (found["pid"], found["title"], found["text"]) == ("n1", "Cats", "a cat")
@@ -38,7 +40,7 @@ def test_add_delete_and_search(root: Path) -> None:
     before = Searcher.open("data/indexes/gnn_encoder").search("text 5", k=21)
     (root / "pids.txt").write_text(" p7\t\r\n\n")
     code, out, _ = call("delete", "n1", "p7", "--file", "pids.txt")
-    assert code == 0 and out == "deleted 2 passages; gnn_encoder now has 19\n"
+    assert code == 0 and out == "deleted 2 passages; gnn_encoder now has 19, and other systems are as they were\n"
     after = Searcher.open("data/indexes/gnn_encoder").search("text 5", k=50)
     kept = [hit for hit in before if hit.pid not in ("n1", "p7")]
     assert [(hit.pid, hit.score) for hit in after] == [(hit.pid, hit.score) for hit in kept]

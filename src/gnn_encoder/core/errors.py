@@ -29,7 +29,8 @@ class UserError(ValueError):
 
 def not_built(path: Path | str) -> UserError:
     """The error for an artifact that is missing; every command and stage names the same cure."""
-    cure = "`bash scripts/reproduce.sh` builds the main branch, `dvc repro -P` everything"
+    others = "`dvc repro pipelines/NAME/dvc.yaml` another, `dvc repro -P` all"
+    cure = f"`bash scripts/reproduce.sh` builds the main branch, {others}"
     return UserError(f"{path}: not built yet; {cure}")
 
 

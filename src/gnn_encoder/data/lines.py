@@ -106,8 +106,10 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
         fields = line.split()
         if not width and fields in (QRELS_HEADER, QRELS_HEADER[:2]):
             return None
-        first, width = not width, width or len(fields)
-        if len(fields) != width or width not in (2, 3, 4):
+        first = not width
+        if first and len(fields) in (2, 3, 4):  # else the others would be wrong too
+            width = len(fields)
+        if not width or len(fields) != width:
             raise UserError(f"{place}: {len(fields)} fields; {QRELS_FORMS}, the same in the whole file")
         qid, pid, grade = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
         if first and any(map(str.isalpha, grade)):

@@ -11,7 +11,7 @@ from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.systems import registry
-from gnn_encoder.presenting.quality import results_table
+from gnn_encoder.presenting.quality import HOW_TO_READ, results_table
 from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
 
@@ -91,13 +91,14 @@ def _passages(system: str, settings: DualEncoderSettings) -> str:
 def _parameters(system: str, settings: DualEncoderSettings) -> str:
     """As the system's artifacts say of themselves, since params.yaml may have changed."""
     shown = {name: value for name, value in asdict(settings).items() if value is not None}
+    asked = {f"encoder.{name}" for name in shown}  # of which these settings are what came out
     base = registry().dense[system].base or system
     for folder in (project.encoder(base), project.encoder(system), project.graph(system), project.gnn(system)):
         for name, value in recorded_params(folder).items():
             shown |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
     if Path(str(shown.get("encoder.model", ""))).is_dir():
         shown["encoder.model"] = "a folder on the machine that trained it"
-    rows = (f"| `{name}` | `{json.dumps(value)}` |" for name, value in sorted(shown.items()))
+    rows = (f"| `{name}` | `{json.dumps(shown[name])}` |" for name in sorted(shown.keys() - asked))
     return "\n".join(["| parameter | value |", "|---|---|", *rows])
 
 
@@ -108,5 +109,4 @@ def _measures(system: str, params: Params) -> str:
         return "The system had not been evaluated on these data when this was exported."
     (tested,) = parse([params.evaluate.significance])
     tables = [titled(results_table(table, tested)) for table in read_branch(branch)]
-    note = "A difference is a mean with its 95% interval; p is that of a paired t-test after Holm's correction."
-    return "\n\n".join([*tables, note])
+    return "\n\n".join([*tables, HOW_TO_READ])

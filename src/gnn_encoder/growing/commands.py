@@ -24,6 +24,7 @@ from gnn_encoder.index.views import iterate_views
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.presenting.formats import counted
 
 AT_A_TIME = 1_024  # passages that are encoded together: what is in memory grows with the queries that retrieve them
 
@@ -50,7 +51,7 @@ def add(system: str, path: Path) -> str:
         _write(system, folder, before, replaced, table)
         table.unlink()
     replacing = f", {len(replaced):,} of them in place of others" if len(replaced) else ""
-    return f"added {added:,} passages{replacing}; {_holds(system)}"
+    return f"added {counted(added, 'passage')}{replacing}; {_holds(system)}"
 
 
 def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
@@ -69,7 +70,7 @@ def delete(system: str, pids: Iterable[str], path: Path | None = None) -> str:
         if len(found) == count_rows(before.passages):
             raise UserError(f"these are all passages of {system}; nothing is deleted: an index needs one passage")
         _write(system, folder, before, found["row"].to_numpy())
-    return f"deleted {len(found):,} passages; {_holds(system)}"
+    return f"deleted {counted(len(found), 'passage')}; {_holds(system)}"
 
 
 def check_system(system: str, *, takes_passages: bool) -> None:
@@ -103,7 +104,7 @@ def open_encoder(system: str) -> Encode:
 
 
 def _holds(system: str) -> str:
-    return f"{system} now has {count_rows(current(system).passages):,}"
+    return f"{system} now has {count_rows(current(system).passages):,}, and other systems are as they were"
 
 
 def _write(system: str, folder: Path, before: Version, gone: Rows, added: Path | None = None) -> None:

@@ -20,7 +20,7 @@ from gnn_encoder.core.storage.arrays import read_manifest
 from gnn_encoder.core.storage.atomic import replacing
 from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.core.storage.tables import read_column
-from gnn_encoder.encoding.corpus import embed_queries, same_encoder
+from gnn_encoder.encoding.corpus import iterate_queries, same_encoder
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import summed
 from gnn_encoder.graph.network import QueryPassageGNN
@@ -161,7 +161,8 @@ class GraphJoiner:
     @torch.no_grad()
     def _write_queries(self, folder: Path) -> None:
         def embedded(encoder: DualEncoder) -> Matrix:
-            return embed_queries(encoder, open_queries(self._source.queries, encoder), batch_tokens)
+            asked = open_queries(self._source.queries, encoder)
+            return np.concatenate(list(iterate_queries(encoder, asked, batch_tokens)))
 
         batch_tokens = self._params.encoder.batch_tokens
         asked = embedded(self._m_de)

@@ -56,6 +56,11 @@ def named_counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in found.items())
 
 
+def counted(number: int, name: str) -> str:
+    """A number of things, whose name gets an s where there is not one of them."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 def size(number: int | None) -> str:
     """A number of bytes, in B, KiB, MiB, GiB or TiB."""
     if number is None:

@@ -78,6 +78,13 @@ def results_of(
     ]
 
 
+HOW_TO_READ = (
+    "A difference is a mean of unrounded values with its 95% interval; p is that of a paired t-test over queries after "
+    "Holm's correction over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries, "
+    "with the seed held fixed."
+)
+
+
 def results_table(found: Results, tested: str) -> Table:
     """One row per system. The comparisons are of the measure `tested`; a column without comparisons is left out.
 
