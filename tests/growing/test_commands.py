@@ -136,6 +136,11 @@ WRONG = [
         2 * '{"_id": "a", "text": "b"}\n',
         "line 2, _id: 'a' is also the id in line 1; give each row its own",
     ),
+    (
+        "add.jsonl",
+        '{"_id": "a", "title": ""}\n{"_id": "b", "text": " "}\n{',
+        "line 1, text: missing; add it or remove the row (2 more: line 2, text: there is none",
+    ),
     ("add.jsonl", "", "is empty; write one passage a line"),
     ("pids.txt", "p1\n\np 2\n", "line 3, pid: 'p 2' has white space"),
 ]

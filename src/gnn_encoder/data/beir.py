@@ -26,18 +26,14 @@ def open_beir(folder: Path) -> Source:
     qrels = {split: path for split, path in found.items() if path}
     return Source(
         files=[corpus, texts, *qrels.values()],
-        passages=partial(read_corpus, corpus),
+        passages=partial(read_json_lines, corpus, passage_of),
         queries=dict.fromkeys(qrels, partial(_queries, texts)),
         judgements={split: partial(read_judged, path) for split, path in qrels.items()},
     )
 
 
-def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
-    """The passages of a corpus.jsonl; a title may be missing, null or empty, and so may the text beside a title."""
-    return read_json_lines(path, _passage)
-
-
-def _passage(place: Place, row: dict[str, Any]) -> Passage:
+def passage_of(place: Place, row: dict[str, Any]) -> Passage:
+    """A line of a corpus.jsonl; a title may be missing, null or empty, and so may the text beside a title."""
     pid, title, text = check_id(place, "_id", row.get("_id")), row.get("title"), row.get("text")
     title = "" if title is None else check_string(place, "title", title)
     return Passage(pid, title, "" if text is None and title.strip() else check_given(place, "text", text))

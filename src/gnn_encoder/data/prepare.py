@@ -16,7 +16,7 @@ from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, U
 from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.core.storage.tables import batched, write_table
 from gnn_encoder.data.identical import write_identical
-from gnn_encoder.data.lines import as_it_is, read_lines, read_parquet
+from gnn_encoder.data.lines import read_lines, read_parquet
 from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
 from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, checked, refuse, unique
@@ -258,10 +258,10 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
 def read_texts(path: Path) -> Iterator[str]:
     """Stream a user's queries, checking each."""
     if path.suffix == ".parquet":
-        rows = ((place, row["text"]) for place, row in read_parquet(path, ["text"]))
+        rows = checked(read_parquet(path, ["text"]), lambda place, row: check_text(place, "query", row["text"]))
     else:
-        rows = ((place, " ".join(line.split())) for place, line in read_lines(path, as_it_is))
-    return (text for _, text in checked(rows, lambda place, text: check_text(place, "query", text)))
+        rows = read_lines(path, lambda place, line: check_text(place, "query", " ".join(line.split())))
+    return (text for _, text in rows)
 
 
 def _keys(texts: pl.Series) -> pl.Series:

@@ -23,7 +23,7 @@ from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import SPLITS
 from gnn_encoder.core.storage.tables import batched
-from gnn_encoder.data.beir import read_corpus
+from gnn_encoder.data.beir import passage_of
 from gnn_encoder.data.identical import one_form, without_case
 from gnn_encoder.data.lines import (
     as_it_is,
@@ -78,7 +78,7 @@ def open_log(folder: Path, data: Data) -> Source:
     labels = cache(partial(read_labels, path, corpus, data))
     return Source(
         files=[corpus, path],
-        passages=partial(read_corpus, corpus),
+        passages=partial(read_json_lines, corpus, passage_of),
         queries={name: partial(_queries, path, labels, name) for name in SPLITS},
         judgements={name: partial(_judgements, path, labels, name) for name in SPLITS},
         dropped=lambda: labels()[1],
@@ -134,7 +134,7 @@ def _usable(path: Path, corpus: Path, *, timed: bool) -> Labels:
     if not parts:
         raise UserError(f"{path}: no rows; add some with a query and the id of the passage that was chosen")
     found = _added(pl.concat(parts), "text", "pid")
-    batches = batched(row.pid for _, row in read_corpus(corpus))
+    batches = batched(row.pid for _, row in read_json_lines(corpus, passage_of))
     pids = pl.concat([pl.Series(dtype=pl.String), *(pl.Series(batch, dtype=pl.String) for batch in batches)])
     unknown, found = _parted(found, ~pl.col("pid").is_in(pids.implode()))
     if found.is_empty():

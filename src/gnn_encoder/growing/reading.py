@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -10,14 +11,14 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.tables import batched, count_rows, write_table
-from gnn_encoder.data.beir import read_corpus
-from gnn_encoder.data.lines import read_lines
-from gnn_encoder.data.rows import Passage, Place, check_id, checked, unique
+from gnn_encoder.data.beir import passage_of
+from gnn_encoder.data.lines import read_json_lines, read_lines
+from gnn_encoder.data.rows import Passage, Place, check_id, unique
 
 
 def write_passages(path: Path, target: Path) -> None:
     """Check a file of passages, as in a BEIR corpus, and write it as a passages table; rows are streamed."""
-    found = unique(lambda: checked(read_corpus(path), _with_text), "_id")
+    found = unique(lambda: read_json_lines(path, _with_text), "_id")
     rows = tqdm(found, desc=f"read {path.name}", unit=" passages")
     batches = batched(passage for _, passage in rows)
     tables = (pa.table([[*column] for column in zip(*batch, strict=True)], schema=PASSAGES) for batch in batches)
@@ -42,8 +43,8 @@ def rows_of(passages: Path, pids: pl.Series) -> pl.DataFrame:
     return table.filter(pl.col("pid").is_in(pids.implode())).collect(engine="streaming").sort("row")
 
 
-def _with_text(place: Place, passage: Passage) -> Passage:
-    found = passage.with_text()
+def _with_text(place: Place, row: dict[str, Any]) -> Passage:
+    found = passage_of(place, row).with_text()
     if found is None:
         raise UserError(f"{place}, text: there is none, nor a title; give it one or remove the row")
     return found
