@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gnn_encoder import Searcher, cli
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, report_errors
 from gnn_encoder.core.records import PASSAGES
 from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
 from gnn_encoder.core.storage.tables import write_table
@@ -242,6 +242,14 @@ def test_what_a_command_does_not_take_in_one_line(arguments: list[str], told: st
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {told}") and err.endswith(" says what it takes\n") and err.count("\n") == 1
+
+
+def test_of_a_long_error_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), report_errors():
+        raise UserError(f"qrels.tsv, line 1: {'9' * 5000!r} has white space; remove it")
+    err = capsys.readouterr().err
+    assert err.startswith("error: qrels.tsv, line 1: '999") and err.endswith("9' has white space; remove it\n")
+    assert len(err) < 1_800 and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

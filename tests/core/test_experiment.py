@@ -150,7 +150,9 @@ def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
         (["seed=1", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
         (["mgt..beta=1"], "'mgt..beta=1': must be KEY=VALUE"),
         (["data.path="], "'data.path=': must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"),
-        (["mgt.beta=[1"], "mgt.beta=[1: not valid YAML: "),
+        (["mgt.beta=[1"], "'mgt.beta=[1': not valid YAML: "),
+        (["seed=9999-99-99"], "'seed=9999-99-99': not valid YAML: month must be in 1..12; correct it"),
+        ([f"seed={{a: {'9' * 5000}}}"], "999...: not valid YAML: Exceeds the limit (4300 digits)"),
         (["mgt.betta=0.1"], "mgt.betta=0.1: mgt.betta is not a parameter (value 0.1); remove it or correct its name"),
         (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than or equal to 0.5"),
         (["mgt=2"], "mgt=2: mgt is 2: must be lines of `key: value`; "),
@@ -173,6 +175,7 @@ def test_mistakes_in_arguments(arguments: list[str], message: str) -> None:
     [
         ("mgt:\n  betta: 0.1\n", "c.yaml: mgt.betta is not a parameter (value 0.1)"),
         ("mgt:\n  beta: 0.1\n  beta: 0.2\n", "c.yaml: not valid YAML: "),
+        (f"seed: {'9' * 5000}\n", "c.yaml: not valid YAML: Exceeds the limit"),
         ("seed: !!python/name:os.system\n", "c.yaml: not valid YAML"),
         ("", "c.yaml: is None: must be lines of `key: value`"),
     ],

@@ -117,6 +117,9 @@ def test_a_missing_key(values: dict[str, Any], tmp_path: Path) -> None:
 def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
     assert message("", tmp_path).startswith("the file is None: must be lines of `key: value`")
     assert message(values | {"mgt": None}, tmp_path).startswith("mgt is None: must be lines of `key: value`")
+    assert message(f"seed: {'9' * 5000}\n", tmp_path).startswith("not valid YAML in UTF-8: Exceeds the limit")
+    long = message(values | {"mgt": "9" * 5000}, tmp_path)
+    assert "999...: must be lines of `key: value`" in long and len(long) < 500
     assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
     twice = "seed: 1\nmgt:\n  beta: 0.1\n  gate: 0.2\n  beta: 0.1\n"
     assert message(twice, tmp_path) == "not valid YAML in UTF-8: key beta stands in lines 3 and 5; keep one of them"

@@ -50,7 +50,7 @@ def test_queries_of_the_data_and_repeated_ones_are_left_out(tmp_path: Path, capl
         (
             "own.txt",
             b"\xff\none?\n\xc2\x85\n",
-            "own.txt, line 1, byte 1: 0xff is not UTF-8 (invalid start byte); convert the file to UTF-8 (1 more: line 3, query: '' is empty",
+            "own.txt, line 1, byte 1: 0xff is not UTF-8 (invalid start byte); convert the file to UTF-8 (1 more: line ",
         ),
         ("own.txt", b"one?\n\xff\n", "own.txt, line 2, byte 1: 0xff is not UTF-8"),
         ("own.parquet", b"PAR", "own.parquet: not a readable Parquet file"),

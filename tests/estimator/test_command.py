@@ -106,6 +106,7 @@ def test_vectors_of_any_length(files: dict[str, str], name: str, vectors: Matrix
         ("qrels", "0\t80\n", "passage '80' is not in"),
         ("qrels", "0\tp1\n", "passage 'p1' is not in"),
         ("dev-qrels", "0 0 1 0\n", "no pair"),
+        ("queries", "\x93NUMPY\x01\x00\x10\x00{'descr': (((((((\n", "must be .npy (not .npz), or .parquet"),
         ("queries", "text", "must be .npy (not .npz), or .parquet with columns `id` and `vector`"),
         ("out", None, "must end in .npy or .parquet"),
     ],

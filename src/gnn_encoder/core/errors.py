@@ -17,6 +17,7 @@ CURES = {
     errno.EISDIR: "a file must be there",
     errno.ENOTDIR: "a folder must be there",
 }
+BEGINNING, END = 1_200, 500  # characters of a long error
 
 
 class UserError(ValueError):
@@ -74,7 +75,11 @@ def report_errors() -> Iterator[None]:
         with suppress(FileExistsError):
             if mark:
                 mark.touch(exist_ok=False)
-            sys.stderr.write(f"error: {without_controls(str(told))}\n")
+            line = without_controls(str(told))
+            middle = (
+                f"{line[:BEGINNING]} ... {line[-END:]}"  # an id or a cell of thousands of characters fills no screen
+            )
+            sys.stderr.write(f"error: {line if len(line) <= len(middle) else middle}\n")
         sys.exit(2)
 
 

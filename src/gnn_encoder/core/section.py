@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gnn_encoder.core.errors import shorten
+
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
@@ -58,17 +60,17 @@ def _described(error: Any) -> str:
     """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not obvious, the cure."""
     # For a union, pydantic also names the member that failed (literal['learned'], constrained-float): leave that out.
     name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
-    kind = error["type"]
+    kind, given = error["type"], shorten(error["input"], 200)
     if kind == "value_error":  # raised by one of our validators, whose message names the parameters
         return str(error["ctx"]["error"])
     if kind == "extra_forbidden":
-        return f"{name} is not a parameter (value {error['input']!r}); remove it or correct its name"
+        return f"{name} is not a parameter (value {given}); remove it or correct its name"
     if kind == "missing":
         return f"{name} is missing; {DEFAULTS}"
     if kind == "model_type":
-        return f"{name or 'the file'} is {error['input']!r}: must be lines of `key: value`; {DEFAULTS}"
+        return f"{name or 'the file'} is {given}: must be lines of `key: value`; {DEFAULTS}"
     if kind == "float_type" and isinstance(error["input"], str):
-        return f"{name} is the text {error['input']!r}: must be a number such as 5e-5, without quotes"
+        return f"{name} is the text {given}: must be a number such as 5e-5, without quotes"
     if kind == "string_type" and isinstance(error["input"], dict):  # YAML reads a text with a colon as a mapping
-        return f"{name} is {error['input']!r}: must be a text; in a shell '{name}=\"TEXT\"', in both kinds of quotes"
-    return f"{name} is {error['input']!r}: {error['msg'][0].lower() + error['msg'][1:]}"
+        return f"{name} is {given}: must be a text; in a shell '{name}=\"TEXT\"', in both kinds of quotes"
+    return f"{name} is {given}: {error['msg'][0].lower() + error['msg'][1:]}"

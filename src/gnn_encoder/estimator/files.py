@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +46,7 @@ class Vectors:
             if path.suffix == ".parquet":
                 return cls(path, *_read_parquet(path))
             return cls(path, open_memmap(path, mode="r"), None)
-        except (ValueError, EOFError, pa.ArrowException) as error:
+        except (ValueError, EOFError, SyntaxError, TokenError, pa.ArrowException) as error:  # NumPy parses a header
             raise UserError(f"{path}: must be .npy (not .npz), or .parquet with {COLUMNS} ({error})") from error
 
     def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:

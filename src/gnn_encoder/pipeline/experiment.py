@@ -18,7 +18,7 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import CommentMark, YAMLError
 from ruamel.yaml.tokens import CommentToken
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.core.errors import UserError, shorten
 from gnn_encoder.core.section import described
 from gnn_encoder.core.storage.atomic import write_text
 from gnn_encoder.pipeline.declared import lookup
@@ -121,10 +121,10 @@ def _given(arguments: Sequence[str]) -> Iterator[Change]:
         if number == 0 and not equals:
             yield from _leaves("", _read_config(Path(argument)))
         elif all(name.split(".")) and value.strip():
-            yield from _leaves(name, _parse(value, argument))
+            yield from _leaves(name, _parse(value, shorten(argument, 200)))
         else:
             rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
-            raise UserError(f"{argument!r}: {rule}; correct it (only the first argument can be a config)")
+            raise UserError(f"{shorten(argument, 200)}: {rule}; correct it (only the first argument can be a config)")
 
 
 def _read_config(path: Path) -> CommentedMap:
@@ -182,5 +182,6 @@ def _yaml() -> YAML:
 def _parse(text: str | bytes, source: str | Path) -> Any:
     try:
         return _yaml().load(text)
-    except YAMLError as error:
-        raise UserError(f"{source}: not valid YAML: {' '.join(str(error).split())}; correct it") from error
+    except (YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits, an odd date
+        told = " ".join(str(error).split())
+        raise UserError(f"{source}: not valid YAML: {told}; correct it") from error

@@ -164,5 +164,5 @@ def parse_yaml(content: bytes, source: str | Path) -> Any:
     """Parse YAML, as every stage reads it."""
     try:
         return yaml.load(content.decode("utf-8"), _Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, a number of thousands of digits, an odd date
         raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
