@@ -17,7 +17,7 @@ CURES = {
     errno.EISDIR: "a file must be there",
     errno.ENOTDIR: "a folder must be there",
 }
-BEGINNING, END = 1_200, 500  # characters of a long error
+BEGINNING, END = 1_200, 500  # characters of an error that holds an id or a cell of thousands
 
 
 class UserError(ValueError):
@@ -76,9 +76,7 @@ def report_errors() -> Iterator[None]:
             if mark:
                 mark.touch(exist_ok=False)
             line = without_controls(str(told))
-            middle = (
-                f"{line[:BEGINNING]} ... {line[-END:]}"  # an id or a cell of thousands of characters fills no screen
-            )
+            middle = f"{line[:BEGINNING]} ... {line[-END:]}"
             sys.stderr.write(f"error: {line if len(line) <= len(middle) else middle}\n")
         sys.exit(2)
 
