@@ -1,6 +1,7 @@
 """How long it is tried: some examples, the same each time; with `--long` thousands of new ones."""
 
 import os
+import sys
 from datetime import timedelta
 
 from hypothesis import HealthCheck, Phase, settings
@@ -14,4 +15,5 @@ settings.register_profile(
     "short", max_examples=15, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], **FIXED
 )
 settings.register_profile("long", max_examples=4000, **FIXED)
-settings.load_profile("long" if os.environ.get(LONG) else "short")
+# Where this folder alone is run, in one process, this is read before the option is.
+settings.load_profile("long" if os.environ.get(LONG) or "--long" in sys.argv else "short")
