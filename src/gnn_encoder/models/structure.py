@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.models.batch import Batch, embedding
+from gnn_encoder.models.packing import states
 from gnn_encoder.models.pretrained import explained
 
 ROUNDING = 1e-3  # most difference of two vectors of length 1 that are the same but for rounding
@@ -36,9 +37,8 @@ def check_padding(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokeni
     vectors = []
     with explained(name):  # it reads a text for the first time
         for texts in (["a"], ["a", "a " * 8]):
-            arguments = Batch.of(tokenizer, texts, length=10).arguments(model)
-            states = model.base_model(**arguments).last_hidden_state
-            vectors.append(embedding(states, arguments["attention_mask"], pooling="mean", similarity="cosine")[0])
+            found, mask = states(model.base_model, Batch.of(tokenizer, texts, length=10))
+            vectors.append(embedding(found, mask, pooling="mean", similarity="cosine")[0])
     off = float((vectors[0] - vectors[1]).norm())
     if not off <= ROUNDING:  # also where it is NaN
         raise UserError(
