@@ -35,7 +35,7 @@ from transformers import (
 WORDS = ["[CLS]", "[PAD]", "[UNK]", "[SEP]", "does", "medicare", "cover", "aids", "life", "?", ","]
 TEXTS = ["does medicare cover aids", "life", "", "cover " * 40, "Ünknown wörds, aids?"] * 2
 CLS, PAD, SEP = (WORDS.index(name) for name in ("[CLS]", "[PAD]", "[SEP]"))
-SIZE: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 24}
+SIZE: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
 ONE_LAYER = SIZE | {"num_hidden_layers": 1}
 IDS: dict[str, Any] = {"vocab_size": len(WORDS), "pad_token_id": PAD}
 BERT = BertConfig(**IDS, **SIZE, max_position_embeddings=32)

@@ -15,11 +15,15 @@ from gnn_encoder.models.device import send
 PACKED = "packed"  # what transformers' registry of attentions calls it
 KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read the numbers of positions they are given
 AMPERE = (8, 0)  # the first GPUs that the kernel runs on
+HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: the kernel reads multiples of eight
 
 
 def pack_where_possible(model: nn.Module) -> None:
     """Have `states` pack a model's texts from now on, if it, its number format and its GPU can."""
-    if not isinstance(model, PreTrainedModel) or model.config.model_type not in KINDS or not _has_kernel(model):
+    if not isinstance(model, PreTrainedModel) or model.config.model_type not in KINDS:
+        return
+    head = model.config.hidden_size // model.config.num_attention_heads
+    if head % HEAD_STEP or head > WIDEST_HEAD or not _has_kernel(model):
         return
     AttentionInterface.register(PACKED, _attend)
     AttentionMaskInterface.register(PACKED, _mask)
