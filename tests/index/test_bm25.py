@@ -86,6 +86,28 @@ def test_top_equals_a_full_sort() -> None:
         assert values.tolist() == scores[expected[:depth]].tolist()
 
 
+@pytest.mark.parametrize("depth", [1, 5, 60])
+def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int) -> None:
+    """To the last bit, of words by Zipf's law, with ties and words that come twice."""
+    generator = np.random.default_rng(3)
+    sizes = [*generator.integers(3, 9, size=3000), *generator.integers(1, 6, size=60)]
+    drawn = [" ".join(f"w{number}" for number in generator.zipf(1.3, size=size) % 300) for size in sizes]
+    texts, queries = drawn[:3000], drawn[3000:]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", [("", text) for text in texts]), SECTION)
+    data, indices, ends = (index.index.scores[name] for name in ("data", "indices", "indptr"))
+    for query, found, values in zip(queries, *index.search(queries, depth), strict=True):
+        expected = np.zeros(len(texts), dtype=np.float32)
+        for word in query.split():
+            number = index.tokenizer.word_to_id.get(word)
+            if number is not None:
+                part = slice(ends[number], ends[number + 1])
+                expected[indices[part]] += data[part]
+        best = np.lexsort((np.arange(len(texts)), -expected))[:depth]
+        best = best[expected[best] > 0]
+        assert found.tolist() == [*best.tolist(), *[-1] * (depth - len(best))]
+        assert values[: len(best)].tolist() == expected[best].tolist()
+
+
 def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
     built = BM25Index.build(passages, SECTION)
     built.save(tmp_path / "index")
