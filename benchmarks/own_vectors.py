@@ -37,7 +37,7 @@ GNN, UNTOUCHED = "GNN-encoder", "as they came"
 def read(model: SentenceTransformer, table: Path, rows: Rows) -> Matrix:
     """Vectors of length 1 of some texts of a table. *Shape:* rows (n,) -> (n, d)."""
     texts = pl.read_parquet(table, columns=["text"])["text"].gather(rows).to_list()
-    return np.asarray(model.encode(texts, normalize_embeddings=True), dtype=np.float32)
+    return np.asarray(model.encode(texts, normalize_embeddings=True, show_progress_bar=True), dtype=np.float32)
 
 
 def judged(vectors: Matrix, queries: Dev) -> Floats:
