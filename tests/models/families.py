@@ -66,12 +66,15 @@ WITHOUT_GRAPH: dict[str, PretrainedConfig] = {  # it computes with as many windo
         **IDS, **ONE_LAYER, attention_window=4, max_position_embeddings=34, sep_token_id=SEP, type_vocab_size=1
     ),
 }
+NARROW_HEADS: dict[str, PretrainedConfig] = {  # of 4 columns, which FlashAttention cannot read
+    "narrow heads": BertConfig(**IDS, **SIZE | {"num_attention_heads": 4}, max_position_embeddings=32),
+}
 
 
 def save_family(folder: Path, kind: str, seed: int = 0) -> Path:
     """Save a model of a few layers with weights so large that every part matters, and its tokenizer."""
     torch.manual_seed(seed)
-    model = AutoModel.from_config((FAMILIES | READ_PADDING | WITHOUT_GRAPH)[kind])
+    model = AutoModel.from_config((FAMILIES | READ_PADDING | WITHOUT_GRAPH | NARROW_HEADS)[kind])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))

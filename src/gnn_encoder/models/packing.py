@@ -15,7 +15,7 @@ from gnn_encoder.models.device import send
 PACKED = "packed"  # what transformers' registry of attentions calls it
 KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read the numbers of positions they are given
 AMPERE = (8, 0)  # the first GPUs that the kernel runs on
-HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: the kernel reads multiples of eight
+HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: multiples of the first, up to the second
 
 
 def pack_where_possible(model: nn.Module) -> None:
