@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,30 @@ def test_a_process_that_died_or_takes_too_long_is_started_again(monkeypatch: pyt
         one.close()
         process.join(10)
         assert not process.is_alive()
+
+    asyncio.run(main())
+
+
+def hang(system: str, pid: str) -> None:
+    """Never answers."""
+    time.sleep(3600)
+
+
+def test_a_process_that_hangs_is_ended_after_it_was_retired_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explainer, "SECONDS", 1)
+
+    async def main() -> None:
+        one = Explainer(hang)
+        asked = asyncio.create_task(one.explain("gnn_encoder", "a"))
+        while not multiprocessing.active_children():
+            await asyncio.sleep(0.01)
+        one.retire()
+        processes = multiprocessing.active_children()
+        with pytest.raises(HTTPException, match="503"):
+            await asked
+        for process in processes:
+            process.join(10)
+        assert not any(process.is_alive() for process in processes)
 
     asyncio.run(main())
 

@@ -69,7 +69,8 @@ class Explainer:
         except UserError as error:
             raise HTTPException(409, str(error)) from error
         except (BrokenProcessPool, TimeoutError) as error:
-            if self._pool is pool:
+            # Of a process that died all who wait learn, when a new one may be at work. One that hangs may be retired.
+            if self._pool is pool or isinstance(error, TimeoutError):
                 self.close()
             told = "the process that explains died or took too long: try again; the server's log may say why"
             raise HTTPException(503, told, {"Retry-After": "5"}) from error
