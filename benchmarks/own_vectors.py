@@ -86,7 +86,7 @@ def main() -> None:
     for difference in above.items():
         print(f"GNN-encoder, mean of {len(seeds)} seeds, against", *difference)
     met = above[best]["low"] > 0
-    verdict = harness.requirement("significantly above the best without a graph", met, options.quick)
+    verdict = harness.requirement("significantly above the best closed form", met, options.quick)
     record = {
         "verdict": verdict,
         "model": options.model,

@@ -110,7 +110,7 @@ def own_vectors(record: Record) -> str:
     test = ", ".join(f"{name} {100 * value:.1f}" for name, value in record["test"].items())
     above = record["above"][record["best_without_a_graph"]]
     low, high = (f"{100 * above[end]:+.1f}" for end in ("low", "high"))
-    return f"RR@10 on test: {test}; {100 * above['difference']:+.1f} [{low}, {high}] above the best without a graph"
+    return f"RR@10 on test: {test}; {100 * above['difference']:+.1f} [{low}, {high}] above the best closed form"
 
 
 DESCRIBE: dict[str, Callable[[Record], str]] = {
