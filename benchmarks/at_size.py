@@ -32,7 +32,8 @@ STAGES = [
     "build_index gnn_encoder",
 ]
 SEARCHES = 1_000
-STEPS, BATCH, FOLDS = 300, 500, 20
+STEPS, FOLDS = 300, 20
+BATCH = {"alone": 500, "joint": 100}  # queries; a joint step encodes their passages and neighbours too
 PASSAGE_WORDS, QUERY_WORDS, COMMON = 30, 6, 33  # Zipf's law without its first words, which are stop words
 HIDDEN, PART = 384, 10_000
 DEV, TEST = 500, SEARCHES
@@ -51,7 +52,6 @@ def write_project(folder: Path, n_passages: int) -> None:
         shutil.copy(harness.ROOT / name, folder)
     _write_model(folder / "model", params["encoder"]["model"])
     _write_data(folder / "source", n_passages)
-    passes = STEPS / (FOLDS * max(1, round(n_passages / 10 / FOLDS / BATCH)))
     changes = {
         "data": {"source": "beir", "path": "source", "train_queries": None},
         "encoder": {"model": "model", "query_length": 8, "passage_length": 16, "frozen_layers": 0},
@@ -65,10 +65,12 @@ def write_project(folder: Path, n_passages: int) -> None:
     }
     for section, values in changes.items():
         params[section] |= values
-    phases = {"epochs": passes, "batch_size": BATCH, "evaluate_every": STEPS // 3, "patience": STEPS}
     params["mgt"] |= {"beta": 1 / FOLDS, "max_neighbours": 8}
-    params["mgt"]["alone"] |= {"softmax": "batch", **phases}
-    params["mgt"]["joint"] |= phases
+    params["mgt"]["alone"] |= {"softmax": "batch"}
+    for phase, batch in BATCH.items():
+        passes = STEPS / (FOLDS * max(1, round(n_passages / 10 / FOLDS / batch)))
+        steps = {"evaluate_every": STEPS // 3, "patience": STEPS}
+        params["mgt"][phase] |= {"epochs": passes, "batch_size": batch, **steps}
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
