@@ -148,7 +148,7 @@ def row(name: str) -> list[str]:
 def hardware(machine: Record) -> str:
     """Where it ran."""
     formats = [name for name in ("amx", "bf16") if machine[name]]
-    parts = [f"{machine['cores']} x {machine['cpu']}", f"{machine['torch_threads']} threads", *formats]
+    parts = [f"{machine['cores']} cores of {machine['cpu']}", f"{machine['torch_threads']} threads", *formats]
     return ", ".join([*parts, machine["gpu"]] if machine["gpu"] else parts)
 
 
