@@ -74,6 +74,11 @@ def test_bad_names(name: str, message: str) -> None:
         parse(["RR@10", name])
 
 
+def test_all_bad_names_are_told_at_once() -> None:
+    with pytest.raises(UserError, match=r"^it has 'RRR@10': no .* ir-measures; also 'R@0': the .* from 1; take one"):
+        parse(["RRR@10", "RR@10", "R@0"], "it")
+
+
 def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of docs/extending.md: a relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
 

@@ -24,8 +24,17 @@ PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
 
 def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
     """ir-measures' objects by the names that it gives them (`RR@10` for `MRR@10`), in the order given, each once."""
-    measures = [_parse_one(name, parameter) for name in names]
-    return {str(measure): measure for measure in measures}
+    measures, faults = {}, []
+    for name in names:
+        try:
+            measure = _parse_one(name)
+        except UserError as error:
+            faults.append(str(error))
+        else:
+            measures[str(measure)] = measure
+    if faults:
+        raise UserError(f"{parameter} has {'; also '.join(faults)}; {EXAMPLES}")
+    return measures
 
 
 def per_query(
@@ -93,19 +102,19 @@ def _nested(table: pl.DataFrame, value: pl.Expr) -> dict[str, dict[str, Any]]:
     return {qid: dict(zip(pids, values, strict=True)) for qid, pids, values in grouped.iter_rows()}
 
 
-def _parse_one(name: str, parameter: str) -> Any:
+def _parse_one(name: str) -> Any:
     try:
         measure = ir_measures.parse_measure(name)
     except (NameError, ValueError) as error:
-        raise UserError(f"{parameter} has {name!r}: no measure of ir-measures; {EXAMPLES}") from error
+        raise UserError(f"{name!r}: no measure of ir-measures") from error
     cutoff = measure.params.get("cutoff", 1)
     # trec_eval ends the whole process on a cutoff below 1.
     if not isinstance(cutoff, int) or cutoff < 1:
-        raise UserError(f"{parameter} has {name!r}: the cutoff after @ must be a whole number from 1; {EXAMPLES}")
+        raise UserError(f"{name!r}: the cutoff after @ must be a whole number from 1")
     try:
         supported = PROVIDER.supports(measure)
     except AssertionError as error:  # ir-measures' own check of what a measure needs
-        raise UserError(f"{parameter} has {name!r}: a cutoff is missing or a setting is wrong; {EXAMPLES}") from error
+        raise UserError(f"{name!r}: a cutoff is missing or a setting is wrong") from error
     if not supported:
-        raise UserError(f"{parameter} has {name!r}: none of {', '.join(PROVIDERS)} computes it; {EXAMPLES}")
+        raise UserError(f"{name!r}: none of {', '.join(PROVIDERS)} computes it")
     return measure
