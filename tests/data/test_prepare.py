@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.core.errors import UserError
@@ -318,6 +319,13 @@ def test_batches_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyP
     parts = run(TINY, tmp_path / "parts")
     for path in whole.rglob("*.parquet"):
         assert rows(path) == rows(parts / path.relative_to(whole))
+
+
+def test_passages_lie_in_small_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each hit a search decodes a whole row group."""
+    monkeypatch.setattr("gnn_encoder.data.prepare.PICKED", 7)
+    passages = pq.ParquetFile(run(TINY, tmp_path) / "passages.parquet")
+    assert passages.metadata.row_group(0).num_rows == 7
 
 
 def write_insuranceqa(folder: Path) -> Path:

@@ -75,3 +75,13 @@ def test_table_rows_across_row_groups(tmp_path: Path) -> None:
     table = TableRows(path, schema)
     assert len(table) == 10
     assert [row["pid"] for row in table.take(np.array([9, 0, 3, 2, 0]))] == ["p9", "p0", "p3", "p2", "p0"]
+
+
+def test_ids_lie_in_small_row_groups(
+    save_matrix: Save, save_passages: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each hit a search decodes a whole row group."""
+    monkeypatch.setattr("gnn_encoder.index.build.PICKED", 7)
+    matrix = save_matrix(np.ones((30, 4), dtype=np.float32))
+    build(matrix, tmp_path / "index", factory="Flat", pids=save_passages(30), system="mine", seed=0)
+    assert pq.ParquetFile(tmp_path / "index" / PIDS).metadata.row_group(0).num_rows == 7

@@ -14,7 +14,7 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.progress import tqdm
 from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
 from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import batched, write_table
+from gnn_encoder.core.storage.tables import PICKED, batched, write_table
 from gnn_encoder.data.identical import write_identical
 from gnn_encoder.data.lines import read_lines, read_parquet
 from gnn_encoder.data.params import Data
@@ -150,7 +150,7 @@ def _write_passages(source: Source, path: Path) -> pl.Series:
         for batch in batched(row for _, row in rows):
             yield pa.record_batch([list(column) for column in zip(*batch, strict=True)], PASSAGES)
 
-    write_table(path, PASSAGES, batches())
+    write_table(path, PASSAGES, batches(), PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
     check_count(next(iter(source.files), "data.name"), len(pids))
     return pids

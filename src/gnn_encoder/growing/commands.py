@@ -15,7 +15,7 @@ from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.rows import Rows
 from gnn_encoder.core.storage.arrays import ArrayWriter, read_manifest
 from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, read_column, write_table
+from gnn_encoder.core.storage.tables import PICKED, ROW_GROUP, count_rows, read_column, write_table
 from gnn_encoder.growing.reading import read_pids, rows_of, write_passages
 from gnn_encoder.growing.versions import Version, current, next_version
 from gnn_encoder.index.build import build
@@ -119,7 +119,7 @@ def _write(system: str, folder: Path, before: Version, gone: Rows, added: Path |
     """
     new, keep = Version.at(folder), np.ones(count_rows(before.passages), dtype=bool)
     keep[gone] = False
-    write_table(new.passages, PASSAGES, _passages(before, keep, added))
+    write_table(new.passages, PASSAGES, _passages(before, keep, added), PICKED)
     rows = np.arange(len(keep)) if before.rows is None else np.load(before.rows, mmap_mode="r")
     assert new.rows is not None
     np.save(new.rows, np.concatenate([rows[keep], np.full(count_rows(new.passages) - keep.sum(), -1)]))

@@ -15,7 +15,7 @@ from gnn_encoder.core.records import PASSAGES, open_table
 from gnn_encoder.core.storage.arrays import check_finite, gather, open_matrix, read_manifest
 from gnn_encoder.core.storage.atomic import check_room, write_json
 from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
-from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.core.storage.tables import PICKED, count_rows, write_table
 from gnn_encoder.index.views import iterate_views
 
 INDEX = "index.faiss"
@@ -50,7 +50,7 @@ def build(
         _write_flat(embeddings_folder, folder / INDEX)
     else:
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
-    write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]))
+    write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
     manifest: dict[str, object] = {
         "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
         "factory": factory,

@@ -18,7 +18,7 @@ from gnn_encoder.core.storage.fingerprint import MANIFEST
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import search_views
 
-GROUPS_KEPT = 8  # row groups of a table that stay in memory between queries
+GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
 
 
 @dataclass(frozen=True, kw_only=True)

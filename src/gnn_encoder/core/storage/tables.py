@@ -13,26 +13,27 @@ from numpy.typing import NDArray
 from gnn_encoder.core import distributed
 from gnn_encoder.core.records import CANDIDATES, open_parquet, open_table
 
-ROW_GROUP = 16_384
+ROW_GROUP = 16_384  # rows
+PICKED = 1_024  # the same, of a table of which a search picks rows: it reads a whole row group for each
 Row = TypeVar("Row")
 
 
 Batches = Iterable[pa.RecordBatch | pa.Table]
 
 
-def write_table(path: Path, schema: pa.Schema, batches: Batches) -> None:
+def write_table(path: Path, schema: pa.Schema, batches: Batches, row_group: int = ROW_GROUP) -> None:
     """Write `batches` as one Parquet file of `schema`, one at a time. Of several ranks the first one writes."""
     if distributed.is_first():
-        write_part(path, schema, batches)
+        write_part(path, schema, batches, row_group)
 
 
-def write_part(path: Path, schema: pa.Schema, batches: Batches) -> None:
+def write_part(path: Path, schema: pa.Schema, batches: Batches, row_group: int = ROW_GROUP) -> None:
     """Write `batches` as a Parquet file of this rank's own; `write_table` writes one file for all ranks."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-            writer.write_table(table.cast(schema), row_group_size=ROW_GROUP)
+            writer.write_table(table.cast(schema), row_group_size=row_group)
 
 
 def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
