@@ -3,9 +3,10 @@
 Passages have 30 words, drawn by Zipf's law. 100,000 training queries, at each size, have six words of a passage. The
 base model has one layer of 384 columns and random weights: what is measured is the pipeline around a model. So
 trainings of encoders take a step at most, and Masked Graph Training takes 300 of each phase. Each stage runs as users
-run it, a process of its own. Requirement: from the second largest size to the largest, the memory of no stage but bm25
-grows by more than 10%, and the time of none by more than 1.3 times as much as the passages. Memory is anonymous: what
-is mapped of files, which the kernel drops when it needs to, stands beside it.
+run it, a process of its own. Requirement: from the second largest size to the largest, the memory of no stage grows by
+more than 10%, but for prepare, which holds all ids, and bm25, which holds all postings; and the time of none grows by
+more than 1.3 times as much as the passages. Memory is anonymous: what is mapped of files, which the kernel drops when
+it needs to, stands beside it.
 
     python benchmarks/at_size.py            # goes on where it was killed, with what it left in `--folder`
 """
@@ -30,6 +31,7 @@ STAGES = [
     *("build_graph gnn_encoder", "embed_edges gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"),
     "build_index gnn_encoder",
 ]
+GROWING = ("prepare", "bm25")
 QUERIES, SEARCHES = 100_000, 1_000
 STEPS, FOLDS = 300, 20
 BATCH = {"alone": 500, "joint": 100}  # queries; a joint step encodes their passages and neighbours too
@@ -170,9 +172,10 @@ def main() -> None:
     (before, after), more = uses[-2:], sizes[-1] / sizes[-2]
     growth = {name: after[name].anonymous_mib / before[name].anonymous_mib - 1 for name in after}
     slowness = {name: after[name].seconds / before[name].seconds / more for name in after}
-    flat = max(value for name, value in growth.items() if name != "bm25") <= ALLOWED_GROWTH
+    flat = max(value for name, value in growth.items() if name not in GROWING) <= ALLOWED_GROWTH
     met = flat and max(slowness.values()) <= ALLOWED_SLOWNESS
-    verdict = harness.requirement("memory but bm25's grows by at most 10%, times as the passages", met, options.quick)
+    required = f"memory grows by at most 10% except in {' and '.join(GROWING)}, times as the passages"
+    verdict = harness.requirement(required, met, options.quick)
     stages = {name: [asdict(use[name]) for use in uses] for name in uses[0]}
     record = {"sizes": sizes, "queries": n_queries, "stages": stages, "growth": growth, "slowness": slowness}
     record["verdict"] = verdict

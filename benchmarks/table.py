@@ -97,7 +97,7 @@ def bm25(record: Record) -> str:
 
 
 def at_size(record: Record) -> str:
-    last = {name: uses[-1] for name, uses in record["stages"].items()}
+    last = {name: uses[-1] for name, uses in record["stages"].items() if uses[-1]["seconds"] >= 60}
     each = [f"{name} {use['seconds'] / 60:.1f} min, {use['anonymous_mib']:.0f} MiB" for name, use in last.items()]
     return f"{record['sizes'][-1]:,} passages: {'; '.join(each)}"
 
