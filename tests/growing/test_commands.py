@@ -7,6 +7,7 @@ from pathlib import Path
 
 import faiss
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder import Searcher
@@ -50,6 +51,14 @@ def test_add_delete_and_search(root: Path) -> None:
     assert best("back again")["pid"] == "p7" and len(contents(SYSTEM)) == 20
     os.chdir("/")  # from Python, in another folder
     assert len(Searcher.open(root / "data" / "indexes" / SYSTEM).search("back again", k=50)) == 20
+
+
+def test_a_grown_table_of_passages_lies_in_small_row_groups(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.growing.commands.PICKED", 7)
+    (root / "new.jsonl").write_text('{"_id": "n1", "text": "a cat"}\n')
+    assert call("add", "new.jsonl")[0] == 0
+    version = current(SYSTEM)
+    assert version is not None and pq.ParquetFile(version.passages).metadata.row_group(0).num_rows == 7
 
 
 def test_the_same_bytes_and_untouched_artifacts(root: Path) -> None:
