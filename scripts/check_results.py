@@ -3,9 +3,9 @@
     python scripts/check_results.py .                                        # the default experiment
     python scripts/check_results.py results/bible --path /path/to/bible      # one on data of your own folder
 
-It runs the main branch in a clone beside this one; killed, it goes on there when it is run again. On the same kind of
-processor the scores are the same to the last digit. Others round otherwise: then the largest difference is told, and
-more than --tolerance points are an error.
+It runs the main branch in a clone beside this one, with an environment of its own (2 GB); killed, it goes on there when
+it is run again. On the same kind of processor the scores are the same to the last digit. Others round otherwise: then
+the largest difference is told, and more than --tolerance points are an error.
 """
 
 import argparse
@@ -28,10 +28,18 @@ FOLDER = "FOLDER"  # stands in a kept params.yaml for the folder of the data
 def run_again(kept: Path, clone: Path, path: Path | None) -> None:
     """Reproduce the main branch of a kept experiment in a clone of this repository."""
     text = (kept / "params.yaml").read_text(encoding="utf-8")
-    if FOLDER in text:
-        if path is None:
-            raise UserError(f"{kept}/params.yaml is of data in a folder of your own; name it with --path")
-        text = text.replace(FOLDER, str(path.resolve()))
+    for split in project.JUDGED:
+        if not (scores := kept / project.METRICS / MAIN / f"{split}.json").is_file():
+            raise UserError(f"{scores}: no such file: no scores of the main branch are kept here that could be checked")
+    own = load_params(kept / "params.yaml").data.path == FOLDER
+    if own != (path is not None):
+        rule = "is of data in a folder of your own; name it with --path" if path is None else "has no folder for --path"
+        raise UserError(f"{kept}/params.yaml {rule}")
+    if path is not None:
+        if not path.is_dir():
+            raise UserError(f"--path is {path}: no such folder; correct it")
+        text = text.replace(f"path: {FOLDER}", f"path: {json.dumps(str(path.resolve()))}")
+    print(f"running it in {clone}, with an environment of its own: 2 GB, and about the minutes of {kept}/README.md")
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", ".", str(clone)], check=True)
     (clone / "params.yaml").write_text(text, encoding="utf-8")

@@ -57,8 +57,9 @@ def read(clone: Path) -> tuple[dict[str, tuple[str, str]], dict[tuple[str, str],
         if captions:
             passages.setdefault(pid, (title, text))
         queries |= {(pid, caption): held_out.get(hashed(pid, caption), "train") for caption in captions}
-    if not queries:
-        raise UserError(f"{clone}: has no pages/*/*.md; give a clone of https://github.com/tldr-pages/tldr")
+    if not {"dev", "test"} <= set(queries.values()):
+        rule = "pages/*/*.md have none of our dev or test captions; give a clone of https://github.com/tldr-pages/tldr"
+        raise UserError(f"{clone}: {rule}")
     return passages, queries
 
 

@@ -38,7 +38,7 @@ def main() -> None:
         params, lock = (text.replace(str(data), FOLDER) for text in (params, lock))
     commands = [f"`{line.removeprefix(MADE)}`" for line in params.splitlines() if line.startswith(MADE)]
     how = ", ".join([*(commands or ["the default `params.yaml`"]), "`bash scripts/reproduce.sh`"])
-    again = f"`python scripts/check_results.py {given.folder}{f' --path {FOLDER}' if FOLDER in params else ''}`"
+    again = f"`python scripts/check_results.py {given.folder}{'' if data is None else f' --path {FOLDER}'}`"
     code = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
     made = f"Made by {how}, with the code of commit {code.strip()}"
     told = f"# {given.folder.name}\n\n{made}. {again} runs it again and compares the scores.\n\n"

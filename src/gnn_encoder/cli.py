@@ -152,8 +152,9 @@ def init(
         raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
     named = {one.partition("=")[0] for one in arguments or []}
     preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
-    if "data.path" in named and preview.data.path is not None:
-        _check_there("data.path", Path(preview.data.path))
+    at = preview.data.path
+    if "data.path" in named and at is not None:
+        _check_there("data.path", Path(at))
     told: list[str] = []
     if "encoder.model" in named:
         from gnn_encoder.planning.command import base_model
@@ -162,12 +163,16 @@ def init(
     changed = experiment.init(arguments or [], over=over)
     for line in (*(changed or ["params.yaml has these values already."]), *told):
         typer.echo(line)
+    if at is not None and not Path(at).expanduser().exists():
+        _warn(
+            f"data.path is {at}, which is not there: name yours, `gnn-encoder init --over data.path=FOLDER`", err=False
+        )
 
 
 @app.command()
 def plan(
     path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
-    gpu: Annotated[str | None, typer.Option(help="Plan for such GPUs instead: a100, h100 or l4.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Plan for such GPUs instead: a100, h100, h200 or l4.")] = None,
     gpus: Annotated[int, typer.Option(min=1, help="With --gpu: how many.")] = 1,
     passages: Annotated[int | None, typer.Option(min=1, help="With --gpu: instead of the known number.")] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="With --gpu: those that train.")] = None,
@@ -186,7 +191,7 @@ def plan(
 
     params = load_experiment(path)
     if gpu is None and (gpus, passages, queries) != (1, None, None):
-        raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100 or l4")
+        raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100, h200 or l4")
     if gpu is not None:
         from gnn_encoder.pipeline.declared import read_stages
         from gnn_encoder.planning import named
@@ -196,6 +201,9 @@ def plan(
         for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
             typer.echo(line)
         return
+    if params.data.path is not None and not Path(params.data.path).expanduser().exists():
+        cure = "correct it, or plan without data for GPUs that you name: --gpu a100 --gpus 8"
+        raise UserError(f"data.path is {params.data.path}: no such file or folder; {cure}")
     from gnn_encoder.planning.command import hurts, plan_here, summary, table
 
     found = plan_here(params)
@@ -431,7 +439,9 @@ def _tell_other_figures(system: str, params: "Params") -> None:
     from gnn_encoder.presenting.stored import is_of_prepared
 
     if not (project.measured(system) / project.VALUES).is_file():
-        _warn("nothing has run in this clone: these are the committed figures, whatever data params.yaml names")
+        of = "these are the committed figures, whatever data params.yaml names"
+        former = "; docs/results.md says which are of a former default: do not compare branches"
+        _warn(f"nothing has run in this clone: {of}{former}")
     elif not project.is_prepared(params) or not is_of_prepared(system):
         _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
 

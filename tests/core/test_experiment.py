@@ -191,7 +191,7 @@ def test_a_second_init_is_refused() -> None:
         "params.yaml: made by `gnn-encoder init configs/nq.yaml seed=1`, and a second init would mix two experiments; "
         "`git checkout params.yaml` first, or add --over to change this one"
     )
-    assert init("mgt.beta=0.1", "--over") == ["mgt.beta: 0.05 -> 0.1"]
+    assert init("mgt.beta=0.1", "--over")[0] == "mgt.beta: 0.05 -> 0.1"
     assert [line for line in lines() if line.startswith(HEADER)] == lines()[:2]
     assert load_params().data.name == "nq" and load_params().seed == 1
 
@@ -202,3 +202,9 @@ def test_a_config_is_laid_over_params_yaml() -> None:
     assert code == 2 and err.startswith("error: c.yaml: mgt.betta is not a parameter")
     Path("params.yaml").unlink()
     assert call("inspect", "c.yaml")[2].startswith("error: params.yaml: no such file")
+
+
+def test_a_folder_of_a_config_that_is_not_there_is_said() -> None:
+    assert init("configs/msmarco.yaml")[-1].startswith("! data.path is /path/to/msmarco, which is not there")
+    Path("mine").mkdir()
+    assert not any(line.startswith("!") for line in init("--over", "data.path=mine"))

@@ -161,11 +161,17 @@ def test_judgements_that_find_nothing_relevant_are_told_before_the_machine_is_me
     path = Path("corpus/qrels/train.tsv")
     header, *rows = path.read_text().splitlines()
     monkeypatch.setattr(command, "measure", lambda *texts, **lengths: pytest.fail("measured"))
-    for lines in ([header], [header, *(row.rpartition("\t")[0] + "\t0" for row in rows)]):
-        path.write_text("\n".join(lines) + "\n")
+    for rows_now, told in (
+        ([row.rpartition("\t")[0] + "\t0" for row in rows], "no judgement of the train queries has a grade above 0"),
+        ([], "there are no judgements of the train queries"),
+    ):
+        path.write_text("\n".join([header, *rows_now]) + "\n")
         code, out, err = call("init", "--data", "beir", "--path", "corpus")
-        assert (code, out) == (2, "") and err.count("\n") == 1
-        assert err.startswith("error: corpus: no judgement of the train queries has a grade above 0")
+        assert (code, out) == (2, "") and err.count("\n") == 1 and err.startswith(f"error: corpus: {told}")
+    Path("corpus/queries.jsonl").write_text("")
+    path.write_text(f"{header}\n")
+    code, out, err = call("init", "--data", "beir", "--path", "corpus")
+    assert (code, out) == (2, "") and "there are no train queries" in err, err
 
 
 def test_a_path_with_signs_of_yaml_is_written_in_quotes() -> None:

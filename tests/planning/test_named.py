@@ -64,4 +64,6 @@ def test_the_command_reads_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.exit_code == 0, told.output
     assert re.search(r"^all +\d+\.\d\d ", told.output, re.MULTILINE) and "of the stages of one process" in told.output
     wrong = CliRunner().invoke(app, ["plan", str(Path("configs/nq.yaml")), "--gpu", "tpu"])
-    assert wrong.exit_code == 2 and "--gpu is 'tpu': must be one of a100, h100, l4" in wrong.output
+    assert wrong.exit_code == 2 and "--gpu is 'tpu': must be one of a100, h100, h200, l4" in wrong.output
+    without = CliRunner().invoke(app, ["plan", "configs/msmarco.yaml"])
+    assert without.exit_code == 2 and "plan without data for GPUs that you name: --gpu" in without.output

@@ -135,12 +135,18 @@ def read_parquet(
                 number += 1
 
 
-def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Refuse a table in which one of the needed columns is missing, or one of those that are read stands twice."""
+def check_columns(
+    place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = (), *, form: str = ""
+) -> None:
+    """Refuse a table in which one of the needed columns is missing, or one of those that are read stands twice.
+
+    Args:
+        form: how the columns are named, for the message.
+    """
     for name in (*needed, *optional):
         if names.count(name) > 1 or (name in needed and name not in names):
             rule = f"there must be {', '.join(needed)} and may be {', '.join(optional) or 'others'}, each once"
-            raise UserError(f"{place}: {names.count(name)} columns {name} in {shorten(', '.join(names))}: {rule}")
+            raise UserError(f"{place}: {names.count(name)} columns {name} in {shorten(', '.join(names))}: {rule}{form}")
 
 
 def read_json_items(path: Path, prefix: str, *, a: str, form: str) -> Iterator[tuple[Place, dict[str, Any]]]:

@@ -226,7 +226,7 @@ def _read(
     if path.name.removesuffix(".gz").endswith(".jsonl"):
         return read_json_lines(path, check)
     place, names = next(read_columns(path, None, as_it_is), (Place(path, "line 1"), list[str]()))
-    check_columns(place, names, needed, optional)
+    check_columns(place, names, needed, optional, form="; the first line names them, with a tab between")
 
     def named(place: Place, columns: list[str]) -> Row | None:
         return None if place == header else check(place, dict(zip(names, columns, strict=True)))

@@ -39,9 +39,10 @@ class Gpu:
     bandwidth: float
 
 
-GPUS = {  # NVIDIA's data sheets: A100 80GB SXM, H100 SXM, L4
+GPUS = {  # NVIDIA's data sheets: A100 80GB SXM, H100 SXM, H200 SXM, L4
     "a100": Gpu(312e12, 19.5e12, 2.0e12),
     "h100": Gpu(989e12, 67e12, 3.35e12),
+    "h200": Gpu(989e12, 67e12, 4.8e12),
     "l4": Gpu(121e12, 30.3e12, 0.3e12),
 }
 
