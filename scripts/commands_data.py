@@ -4,8 +4,8 @@
     python scripts/commands_data.py tldr commands
 
 A passage is an English page, and a query the caption of one of its examples. commands_split.parquet beside this file
-has a hash of each caption of dev and test, whatever its markup; all others are train. Ours are pages of early
-2026, of a commit that was not kept: the line that it prints says how many of these captions the clone still has.
+has a hash of each caption of dev and test, whatever its markup; all others are train. Ours are pages of early 2026,
+of a commit that was not kept: the line that it prints says how many of these captions the clone still has.
 """
 
 import argparse
@@ -28,7 +28,7 @@ LEFT_OUT = ("More information", "See also")  # lines of links
 
 
 def pages(clone: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """Title, description and captions of each English page, platform by platform, as `git ls-files` has them."""
+    """Title, description and captions of each English page, platform by platform, in the order of names."""
     for path in sorted((clone / "pages").glob("*/*.md"), key=lambda path: (path.parent.name, path.name.lower())):
         lines = path.read_text(encoding="utf-8").splitlines()
         told = {mark: [line[2:].strip() for line in lines if line.startswith(f"{mark} ")] for mark in "#>-"}
@@ -48,9 +48,8 @@ def hashed(pid: str, caption: str) -> int:
     return int.from_bytes(blake2b(f"{pid} {words}".encode(), digest_size=4).digest())
 
 
-def read(clone: Path) -> tuple[dict[str, tuple[str, str]], dict[tuple[str, str], str]]:
-    """Title and text of each passage id, and the split of each (passage id, caption)."""
-    held_out = dict(pl.read_parquet(SPLIT).iter_rows())
+def read(clone: Path, held_out: dict[int, str]) -> tuple[dict[str, tuple[str, str]], dict[tuple[str, str], str]]:
+    """Title and text of each passage id, and the split of each (passage id, caption), by hashes of those held out."""
     passages, queries = dict[str, tuple[str, str]](), dict[tuple[str, str], str]()
     for title, text, captions in pages(clone):
         pid = "p" + re.sub(r"[^A-Za-z0-9_]+", "-", title)  # one passage a name, whatever its platforms
@@ -69,7 +68,8 @@ def main() -> None:
     parser.add_argument("clone", type=Path, help="of https://github.com/tldr-pages/tldr")
     parser.add_argument("folder", type=Path, help="where to write corpus.jsonl, queries.jsonl and qrels/")
     given = parser.parse_args()
-    passages, queries = read(given.clone)
+    held_out = dict(pl.read_parquet(SPLIT).iter_rows())
+    passages, queries = read(given.clone, held_out)
     files = {
         "corpus.jsonl": [json.dumps({"_id": pid, "title": t, "text": text}) for pid, (t, text) in passages.items()],
         "queries.jsonl": [json.dumps({"_id": f"q{n}", "text": caption}) for n, (_, caption) in enumerate(queries)],
@@ -81,7 +81,7 @@ def main() -> None:
         (beside / "qrels").mkdir()
         for name, lines in files.items():
             (beside / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
-    found, ours = Counter(queries.values()), Counter(pl.read_parquet(SPLIT)["split"])
+    found, ours = Counter(queries.values()), Counter(held_out.values())
     told = ", ".join(f"{found[split]:,} of our {ours[split]:,} of {split}" for split in ("dev", "test"))
     print(f"{given.folder}: {len(passages):,} passages; queries: {found['train']:,} of train, {told}")
 

@@ -134,8 +134,6 @@ def init(
       gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
       gnn-encoder init --over mgt.beta=0.1
     """
-    from gnn_encoder.pipeline import experiment
-
     if data is not None:
         if path is not None:
             _check_there("--path", path)  # before torch is loaded, which takes seconds
@@ -150,23 +148,29 @@ def init(
         return
     if path is not None or minutes is not None:
         raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
-    named = {one.partition("=")[0] for one in arguments or []}
-    preview = experiment.preview(arguments or [], over=over)  # first, since a mistake there is told at once
+    _lay_over(arguments or [], over=over)
+
+
+def _lay_over(arguments: list[str], *, over: bool) -> None:
+    """Lay a config, and then single values, over params.yaml."""
+    from gnn_encoder.pipeline import experiment
+
+    named = {one.partition("=")[0] for one in arguments}
+    preview = experiment.preview(arguments, over=over)  # first, since a mistake there is told at once
     at = preview.data.path
     if "data.path" in named and at is not None:
-        _check_there("data.path", Path(at))
+        _check_there("data.path", at)
     told: list[str] = []
     if "encoder.model" in named:
         from gnn_encoder.planning.command import base_model
 
         told = base_model(preview.encoder)
-    changed = experiment.init(arguments or [], over=over)
+    changed = experiment.init(arguments, over=over)
     for line in (*(changed or ["params.yaml has these values already."]), *told):
         typer.echo(line)
-    if at is not None and not Path(at).expanduser().exists():
-        _warn(
-            f"data.path is {at}, which is not there: name yours, `gnn-encoder init --over data.path=FOLDER`", err=False
-        )
+    if at is not None and any(line.startswith("data.path: ") for line in changed) and not _is_there(at):
+        cure = "name yours, `gnn-encoder init --over data.path=FOLDER`"
+        _warn(f"data.path is {at}, which is not there: {cure}", err=False)
 
 
 @app.command()
@@ -201,9 +205,9 @@ def plan(
         for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
             typer.echo(line)
         return
-    if params.data.path is not None and not Path(params.data.path).expanduser().exists():
+    if params.data.path is not None:
         cure = "correct it, or plan without data for GPUs that you name: --gpu a100 --gpus 8"
-        raise UserError(f"data.path is {params.data.path}: no such file or folder; {cure}")
+        _check_there("data.path", params.data.path, cure)
     from gnn_encoder.planning.command import hurts, plan_here, summary, table
 
     found = plan_here(params)
@@ -213,9 +217,13 @@ def plan(
         _warn(line, err=False)
 
 
-def _check_there(name: str, path: Path) -> None:
-    if not path.expanduser().exists():
-        raise UserError(f"{name} is {path}: no such file or folder; correct it")
+def _is_there(path: Path | str) -> bool:
+    return Path(path).expanduser().exists()
+
+
+def _check_there(name: str, path: Path | str, cure: str = "correct it") -> None:
+    if not _is_there(path):
+        raise UserError(f"{name} is {path}: no such file or folder; {cure}")
 
 
 @app.command()
@@ -439,9 +447,9 @@ def _tell_other_figures(system: str, params: "Params") -> None:
     from gnn_encoder.presenting.stored import is_of_prepared
 
     if not (project.measured(system) / project.VALUES).is_file():
-        of = "these are the committed figures, whatever data params.yaml names"
-        former = "; docs/results.md says which are of a former default: do not compare branches"
-        _warn(f"nothing has run in this clone: {of}{former}")
+        committed = "these are the committed figures, whatever data params.yaml names"
+        former = "docs/results.md says which are of a former default: do not compare branches"
+        _warn(f"nothing has run in this clone: {committed}; {former}")
     elif not project.is_prepared(params) or not is_of_prepared(system):
         _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
 

@@ -191,7 +191,7 @@ def test_a_second_init_is_refused() -> None:
         "params.yaml: made by `gnn-encoder init configs/nq.yaml seed=1`, and a second init would mix two experiments; "
         "`git checkout params.yaml` first, or add --over to change this one"
     )
-    assert init("mgt.beta=0.1", "--over")[0] == "mgt.beta: 0.05 -> 0.1"
+    assert init("mgt.beta=0.1", "--over") == ["mgt.beta: 0.05 -> 0.1"]
     assert [line for line in lines() if line.startswith(HEADER)] == lines()[:2]
     assert load_params().data.name == "nq" and load_params().seed == 1
 

@@ -39,11 +39,12 @@ class Facts:
         where, passages, splits = data.path or data.source, found.passages, found.splits
         for split in splits.values():
             if not split.queries:
-                rule = f"no judgement of the {split.name} queries has a grade above 0; correct the judgements"
-                if not split.grades:
-                    rule = f"there are no judgements of the {split.name} queries; add some"
                 if not split.in_file:
                     rule = f"there are no {split.name} queries; add some"
+                elif not split.grades:
+                    rule = f"there are no judgements of the {split.name} queries; add some"
+                else:
+                    rule = f"no judgement of the {split.name} queries has a grade above 0; correct the judgements"
                 raise UserError(f"{where}: {rule}")
         train, own = splits["train"], own_file(data.unlabelled)
         check_count(where, passages.count)
