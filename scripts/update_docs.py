@@ -146,8 +146,6 @@ def main() -> None:
         results["costs"] = markdown(costs_table(costs))
     fill(Path("docs/results.md"), results)
     fill(Path("docs/costs.md"), {"cost": markdown(at_full_size())})
-    if (tables := project.EVIDENCE / "tables.md").is_file():
-        fill(Path("results/evidence.md"), {"evidence": tables.read_text(encoding="utf-8").strip()})
 
 
 if __name__ == "__main__":

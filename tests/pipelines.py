@@ -29,8 +29,6 @@ TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
 TIMED = (
     *("metrics/costs.json", "metrics/reranked/latency.json", "plots/costs.png"),
     *("data/comparison/dual_cross/views", "data/comparison/manifest.json", "plots/dual_cross/views"),
-    *("data/evidence/tables.md", "data/evidence/manifest.json"),
-    "metrics/evidence/times.json",
 )
 # What a stage finds in the project's folder and in tests: the rest need not be copied for it.
 STAGES_READ = {

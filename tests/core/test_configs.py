@@ -99,15 +99,6 @@ def test_the_paper_s_graph_is_of_the_training_queries() -> None:
     assert main == {"base": "dual_encoder", "nodes": "training", "k": "build_graph.k"}
 
 
-def test_the_papers_set_up_at_the_default_s_size_has_their_ablations() -> None:
-    params = complete("insuranceqa-papers")
-    trials = {name: params.of_trial(trial) for name, trial in params.evidence.trials.items()}
-    assert trials["dual_encoder"].train_no_gnn.epochs == 0 < trials["no_gnn"].train_no_gnn.epochs
-    assert trials["no_gnn"].train_no_gnn.epochs == trials["full"].mgt.joint.epochs
-    assert [trials[f"gate_{n}"].mgt.gate for n in range(1, 10)] == [n / 10 for n in range(1, 10)]
-    assert not any(one.mgt.alone.epochs or one.mgt.sums or one.build_graph.labelled for one in trials.values())
-
-
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_hyper_parameter_of_the_papers_names_its_source(name: str) -> None:
     lines = (CONFIGS / f"{name}.yaml").read_text().splitlines()

@@ -93,26 +93,10 @@ def test_a_new_key_stands_in_its_section() -> None:
 def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
     init(
         "pair={pretrain: {epochs: 5}, depth: 40}",
-        "evidence={trials: {full: {table: ablations, graph: gnn_encoder}, "
-        "no_mgt: {table: ablations, graph: gnn_encoder, mgt: {graph: full}}, "
-        "no_gnn: {table: ablations, graph: gnn_encoder, control: true}}}",
     )
     made, default = load_params(), yaml.safe_load(DEFAULT)
     assert made.pair.pretrain.epochs == 5 and made.pair.depth == 40
     assert made.pair.pretrain.batch_size == default["pair"]["pretrain"]["batch_size"]
-    assert list(made.evidence.trials) == ["full", "no_mgt", "no_gnn"]
-    assert made.evidence.k == default["evidence"]["k"]
-
-
-def test_a_dotted_key_reaches_into_a_free_mapping() -> None:
-    before = load_params().evidence.trials
-    two_heads = "evidence.trials.two-heads={table: ablations, graph: gnn_encoder, mgt: {heads: 2}}"
-    assert init("evidence.trials.no_gate.mgt={gate: 0.3}", two_heads)[:2] == [
-        "evidence.trials.no_gate.mgt.gate: 0.2 -> 0.3",
-        "evidence.trials.two-heads.table: not set -> ablations",
-    ]
-    after = load_params().evidence.trials
-    assert after.keys() - before.keys() == {"two-heads"} and after["no_gate"].mgt == {"gate": 0.3}
 
 
 @pytest.mark.parametrize(

@@ -133,50 +133,6 @@ def test_parameters_that_do_not_fit_together(values: dict[str, Any], tmp_path: P
     assert message(values, tmp_path) == "denoise.range_min is 20: must be below denoise.range_max, 20"
 
 
-FULL = {"table": "ablations", "graph": "gnn_encoder"}
-AT = "evidence.trials"
-
-
-@pytest.mark.parametrize(
-    ("name", "trial", "expected"),
-    [
-        ("full", FULL | {"mgt": {"layers": 1}}, f"{AT}.full must be {FULL!r}: every other trial is compared with it"),
-        ("no_gnn", FULL, f"{AT}.no_gnn must be {FULL | {'control': True}!r}: every other trial is compared with it"),
-        ("one_layer", FULL | {"mgt": {"layers": 3}}, f"{AT}.one_layer: layers is 3: input should be 1 or 2"),
-        (
-            "one_layer",
-            FULL | {"mgt": {"layer": 1}},
-            f"{AT}.one_layer: layer is not a parameter (value 1); remove it or correct its name",
-        ),
-        (
-            "k_10",
-            {"table": "k", "graph": "widest", "k": 36},
-            f"{AT}.k_10.k is 36: must be at most evidence.k, 35",
-        ),
-        (
-            "k_10",
-            {"table": "k", "graph": "gnn_encoder", "k": 10},
-            f"{AT}.k_10.k is 10: must be at most build_graph.k, 6",
-        ),
-        (
-            "k_10",
-            {"table": "k", "graph": "widest"},
-            f"{AT}.k_10: a trial of table k has a k, one of table beta has mgt.beta",
-        ),
-    ],
-)
-def test_a_wrong_trial(values: dict[str, Any], tmp_path: Path, name: str, trial: dict[str, Any], expected: str) -> None:
-    values["evidence"]["trials"][name] = trial
-    assert message(values, tmp_path) == expected
-
-
-def test_a_trial_changes_what_it_says(values: dict[str, Any], tmp_path: Path) -> None:
-    params = load(values, tmp_path)
-    changed = params.of_trial(params.evidence.trials["no_gate"])
-    assert changed.mgt.gate == 0.2 and changed.mgt.layers == params.mgt.layers
-    assert changed.model_copy(update={"mgt": params.mgt}) == params
-
-
 def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
     params = load(values, tmp_path)
     some = params.only(["seed", "mgt.beta", "pair.teacher", "pair.pretrain.alpha", "index", "index.factory"])
@@ -191,8 +147,6 @@ def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
     ):
         with pytest.raises(AttributeError):
             read()
-    trial = params.only(["evidence.trials.no_gate"])
-    assert trial.value("evidence.trials.no_gate") == params.evidence.trials["no_gate"]
 
 
 @pytest.mark.parametrize("rate", ["2.0e-5", "2e-5", "1"])

@@ -23,7 +23,6 @@ CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.core.storage.arrays:ArrayWriter.write"
 FEATURES = "gnn_encoder.encoding.pairs:write_part"
 SCORES = "gnn_encoder.encoding.pairs:np.save"
-RUN_PARTS = "gnn_encoder.evidence.trials:publish"  # a run's model, then its values
 QUERIES = "gnn_encoder.dual_cross.generation:write_part"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/query_encoders", ".scratch/times")
 
@@ -78,9 +77,6 @@ CASES = [
     ),
     Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
     Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
-    # A trial's runs follow one another: after the model and the values of the first one.
-    Case("trial k_2", "data/trials/k_2", RUN_PARTS, 2, 0),
-    Case("evidence", "data/evidence", SCORES, 1, 1),
 ]
 
 

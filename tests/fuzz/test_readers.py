@@ -111,7 +111,7 @@ def test_generated_queries(content: bytes) -> None:
 
 PARAMS = (ROOT / "params.yaml").read_bytes()
 SECTIONS = re.findall(r"^(\w+):", PARAMS.decode(), re.MULTILINE)
-KEYS = [*SECTIONS, "mgt.beta", "data.path", "evidence.trials.full.k", "data.names.train"]
+KEYS = [*SECTIONS, "mgt.beta", "data.path", "data.names.train"]
 
 
 @given(content=mangled(PARAMS))

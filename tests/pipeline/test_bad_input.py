@@ -131,7 +131,7 @@ PARAMS = {
         "pair_label",
         ["pair.s_pos is 0.999999", "lower pair.s_pos"],
     ),
-    "unknown trial": (lambda p: None, "trial k_3", ["'k_3'", "full, no_mgt, no_gnn, k_2, k_8, beta_50"]),
+    "unknown graph": (lambda p: None, "train_mgt k_3", ["'k_3'", "gnn_encoder"]),
 }
 
 
@@ -245,7 +245,6 @@ FULL = [
     ("train_mgt gnn_encoder", 200),
     ("baselines", 4),
     ("evaluate gnn_encoder", 16),
-    ("evidence", 0),
 ]
 
 

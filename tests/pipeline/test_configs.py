@@ -115,17 +115,9 @@ def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project
     # A user's queries without labels, and thresholds that a teacher of few steps reaches.
     params["data"]["unlabelled"] = tiny["data"]["unlabelled"]
     params["pair"] |= {"s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}
-    params["evidence"] |= {"seeds": 1, "trials": trials(params["evidence"]["trials"], tiny["evidence"]["trials"])}
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     return project
-
-
-def trials(own: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
-    """The experiment's ablations, and the tiny experiment's sweeps, which have small graphs and few folds."""
-    ablations = {trial for trial in own if own[trial]["table"] == "ablations"}
-    sweeps = {trial: value for trial, value in tiny.items() if value["table"] != "ablations"}
-    return {trial: own[trial] for trial in own if trial in ablations} | sweeps
 
 
 def in_order(stages: list[Declared]) -> list[str]:

@@ -20,7 +20,7 @@ from gnn_encoder.pipeline.params import load_params
 from ..project import ROOT
 
 TABLES = ("edges", "query_loops", "passage_loops")
-AROUND_THE_MAIN_ONE = ("gnn_encoder_generated", "widest")
+AROUND_THE_MAIN_ONE = ("gnn_encoder_generated",)
 
 
 def test_graphs_around_the_main_one() -> None:

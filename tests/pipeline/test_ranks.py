@@ -38,7 +38,6 @@ PASSES = (
     ("generate_queries",),
 )
 TRAININGS = (
-    ("trial", "k_2"),
     ("train_mgt", "gnn_encoder"),
     ("train_no_gnn",),
     ("train_dual_cross", "dual_cross"),

@@ -13,7 +13,7 @@ from dvc.stage import PipelineStage
 from gnn_encoder.core.errors import UserError
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.declared import find_stage, read_stages
-from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
+from gnn_encoder.pipeline.systems import registry
 
 from ..project import ROOT, declare
 
@@ -75,9 +75,9 @@ def test_the_registry_and_the_pipelines_agree() -> None:
         assert {path for path in stage.inputs if path.parent == project.RUNS} == own
         measured = {path.name for path in stage.inputs if path.parent == project.MEASURES}
         assert measured == others
-    for name, graph in (registry().of_kind("graph") | {WIDEST: registry().systems[MAIN]}).items():
+    for name, graph in registry().of_kind("graph").items():
         assert made[f"data/graph/{name}"].item["base"] == graph.base
-        assert name == WIDEST or made[f"data/mgt/{name}"].item == graph.base
+        assert made[f"data/mgt/{name}"].item == graph.base
 
 
 FIT = {"cmd": "scripts/python stages/fit.py", "outs": ["data/fit"]}

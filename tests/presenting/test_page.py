@@ -15,7 +15,7 @@ from gnn_encoder.pipeline.judging import claim_of_main, read_values
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.presenting.page import render
 
-from .conftest import TEXTS, as_measured
+from .conftest import TEXTS
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 PIXEL = base64.b64decode(
@@ -96,7 +96,7 @@ def test_text_of_passages_and_queries_stays_text(one_branch: Path, params: Param
 def test_nothing_has_run(empty: Path, params: Params) -> None:
     text = Structure(render(params)).text
     assert "dvc repro prepare" in text
-    for pipeline in ("comparison", "pair", "dual_cross", "evidence"):
+    for pipeline in ("comparison", "pair", "dual_cross"):
         assert f"dvc repro pipelines/{pipeline}/dvc.yaml" in text
     assert "not in a git repository" in text and "# The parameters of the experiment" in text
 
@@ -126,20 +126,3 @@ def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None
     # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
     assert page.count("<p>GNN-encoder against ") == 1 and "in RR@10: test +5.6 [" in page
     assert "Chosen on 3 dev queries" in page and "<td>weight -0.25</td>" in page
-
-
-def test_evidence_and_what_reranking_costs(one_branch: Path, params: Params) -> None:
-    write_json(project.METRICS / "evidence" / "cases.json", {"won_at_rank_1": 191})
-    write_json(project.METRICS / "reranked" / "latency.json", {"share": 0.123})
-    (project.PLOTS / "evidence").mkdir(parents=True)
-    (project.PLOTS / "evidence" / "figure_3.png").write_bytes(PIXEL)
-    assert not Structure(render(params)).values("src")  # they came with the project, and what was measured is of others
-    project.EVIDENCE.mkdir()
-    as_measured("reranked")
-    page = Structure(render(params))
-    told = ["M_de, reranked share 0.123", "Queries won and lost at rank 1 won at rank 1 191"]
-    places = [page.text.find(one) for one in told]
-    assert -1 not in places and places == sorted(places)
-    (picture,) = (attributes for tag, attributes in page.elements if tag == "img")
-    assert picture["alt"] == "Evidence, figure_3"
-    assert "Evidence Not made yet" not in page.text

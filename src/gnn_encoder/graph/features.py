@@ -24,11 +24,10 @@ KINDS = ("edges", "query_loops", "passage_loops")
 class EdgeFeatures:
     """Cross-encoder embeddings h_{x-y}, mapped from disk."""
 
-    edges: Features  # (n * stored_k, d_e), rows as in the edges table
+    edges: Features  # (n * k, d_e), rows as in the edges table
     query_loops: Features  # (n, d_e)
     passage_loops: Features  # (passages that some query retrieved, d_e)
     loop_row: NDArray[np.int32]  # (m,), each passage's row of passage_loops; -1 where no query retrieved the passage
-    cut: tuple[int, int] | None = None  # k of the graph and of `edges`, where these hold more edges a query
 
     @property
     def dimension(self) -> int:
@@ -37,9 +36,6 @@ class EdgeFeatures:
 
     def of_edges(self, rows: Rows) -> Features:
         """Features of edges, by their rows in the graph. *Shape:* (...) -> (..., d_e)."""
-        if self.cut is not None:
-            k, stored_k = self.cut
-            rows = rows // k * stored_k + rows % k
         found: Features = self.edges[rows]
         return found
 
@@ -58,14 +54,13 @@ class EdgeFeatures:
         release(self.edges, self.query_loops, self.passage_loops)
 
 
-def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *, k: int | None = None) -> EdgeFeatures:
+def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int) -> EdgeFeatures:
     """Map the features of `embed_edges`, unpacking them on first use.
 
     Args:
         n_edges: edges of the graph that the features were computed for.
         n_queries: n.
         n_passages: m.
-        k: keep only the features of the k best passages per query; None: of all.
     """
     make = partial(_unpack, folder)
     unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), make, keep=1)
@@ -78,8 +73,7 @@ def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int, *
     loop_row = np.full(n_passages, -1, dtype=np.int32)
     nodes = np.load(unpacked / "nodes.npy")
     loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
-    stored_k = n_edges // n_queries
-    return EdgeFeatures(edges, queries, passages, loop_row, None if k is None or k >= stored_k else (k, stored_k))
+    return EdgeFeatures(edges, queries, passages, loop_row)
 
 
 def _parts(folder: Path) -> list[Path]:

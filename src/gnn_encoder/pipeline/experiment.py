@@ -26,9 +26,8 @@ from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
 
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "
-# Mappings whose keys the user chooses. Each is replaced as a whole, like a list: a config that names three trials means
-# these three alone, without those of params.yaml.
-WHOLE = ("evidence.trials", "data.names")
+# Mappings whose keys the user chooses. Each is replaced as a whole, like a list.
+WHOLE = ("data.names",)
 REASON = "# init: "  # begins a reason beside a value, which goes when the value is set without one
 COLUMN = 26  # at which comments begin in params.yaml
 

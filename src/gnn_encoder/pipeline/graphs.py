@@ -22,7 +22,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import MAIN, WIDEST, registry
+from gnn_encoder.pipeline.systems import registry
 from gnn_encoder.training.examples import read_examples
 
 
@@ -31,17 +31,15 @@ class GraphArtifacts:
     """A graph that the stage build_graph wrote.
 
     Attributes:
-        name: a system of kind `graph` in systems.yaml, or `widest`.
-        k: keep only the first k passages of each query, in the order of `Graph.passages`; None: keep all.
+        name: a system of kind `graph` in systems.yaml.
     """
 
     name: str
-    k: int | None = None
 
     @property
     def base(self) -> str:
         """The system that serves as M_de."""
-        return registry().systems[MAIN if self.name == WIDEST else self.name].base
+        return registry().systems[self.name].base
 
     @property
     def queries(self) -> Path:
@@ -60,15 +58,12 @@ class GraphArtifacts:
     def open(self) -> Graph:
         """The graph in memory."""
         edges = read_candidates(self.edges)
-        if self.k is not None:
-            near = edges["rank"] < self.k
-            edges = {name: column[near] for name, column in edges.items()}
         return Graph.from_edges(edges, count_rows(self.queries), count_rows(project.PASSAGES))
 
     def open_features(self) -> EdgeFeatures:
         """M_ce's features of the edges."""
         counts = (count_rows(table) for table in (self.edges, self.queries, project.PASSAGES))
-        return open_features(project.edge_features(self.name), *counts, k=self.k)
+        return open_features(project.edge_features(self.name), *counts)
 
     def embedded(self) -> Embedded:
         """The graph with the features that its edges have already."""

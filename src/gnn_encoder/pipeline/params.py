@@ -16,7 +16,6 @@ from gnn_encoder.core.section import Section, described
 from gnn_encoder.data.params import Data
 from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.evaluation.params import Evaluate, Rerank
-from gnn_encoder.evidence.params import Evidence, Trial
 from gnn_encoder.graph.params import BuildGraph, EncodeCorpus
 from gnn_encoder.index.params import BM25, Index, Retrieve
 from gnn_encoder.mgt.params import MGT, TrainNoGNN
@@ -62,17 +61,6 @@ class Params(Section):
     retrieve: Retrieve
     rerank: Rerank
     evaluate: Evaluate
-    evidence: Evidence
-
-    def of_trial(self, trial: Trial) -> Self:
-        """This experiment with the trial's changes of `mgt` and `train_no_gnn`."""
-        control = {} if trial.epochs is None else {"epochs": trial.epochs}
-        return self.model_copy(
-            update={
-                "mgt": MGT.model_validate(_merged(self.mgt.model_dump(), trial.mgt)),
-                "train_no_gnn": self.train_no_gnn.model_copy(update=control),
-            }
-        )
 
     @model_validator(mode="after")
     def _documents_are_cut(self) -> Self:
@@ -98,34 +86,6 @@ class Params(Section):
                 rule = "at most" if may_be_equal else "below"
                 raise ValueError(f"{low} is {below}: must be {rule} {high}, {above}")
         return self
-
-    @model_validator(mode="after")
-    def _trials_are_experiments(self) -> Self:
-        main, trials = {"table": "ablations", "graph": "gnn_encoder"}, self.evidence.trials
-        for name, wanted in (("full", main), ("no_gnn", main | {"control": True})):
-            if name not in trials or trials[name] != Trial.model_validate(wanted):
-                raise ValueError(f"evidence.trials.{name} must be {wanted!r}: every other trial is compared with it")
-        if "no_mgt" not in trials:
-            raise ValueError("evidence.trials.no_mgt is missing: its attention is shown beside that of full")
-        for name, trial in trials.items():
-            try:
-                self.of_trial(trial)
-            except ValidationError as error:
-                raise ValueError(f"evidence.trials.{name}: {described(error)}") from error
-            graph = "evidence" if trial.graph == "widest" else "build_graph"
-            if trial.k is not None and trial.k > (most := self.value(f"{graph}.k")):
-                raise ValueError(f"evidence.trials.{name}.k is {trial.k}: must be at most {graph}.k, {most}")
-            if (trial.table == "k") != (trial.k is not None) or (trial.table == "beta" and "beta" not in trial.mgt):
-                raise ValueError(f"evidence.trials.{name}: a trial of table k has a k, one of table beta has mgt.beta")
-        return self
-
-
-def _merged(values: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """A section's values with some others in their places."""
-    return values | {
-        name: _merged(values[name], value) if isinstance(value, dict) and name in values else value
-        for name, value in others.items()
-    }
 
 
 def load_params(path: Path = Path("params.yaml")) -> Params:

@@ -29,8 +29,6 @@ GENERATED = DATA / "generated"
 GENERATED_QUERIES = GENERATED / "queries.parquet"
 GENERATOR = GENERATED / "generator"
 COMPARISON = DATA / "comparison"
-TRIALS = DATA / "trials"
-EVIDENCE = DATA / "evidence"
 QUERY_ENCODERS = Path(".scratch") / "query_encoders"  # graphs of encoders, made when they are first searched with
 METRICS = Path("metrics")
 PLOTS = Path("plots")
@@ -114,8 +112,3 @@ def measured(system: str) -> Path:
 def evaluation(branch: str) -> Path:
     """Folder of a branch's evaluation."""
     return DATA / "evaluation" / branch
-
-
-def trial(name: str) -> Path:
-    """Folder of the measures of a trial of the evidence, one value for each seed, query and measure."""
-    return TRIALS / name

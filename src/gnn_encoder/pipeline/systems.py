@@ -11,13 +11,12 @@ from gnn_encoder.core.errors import UserError
 from gnn_encoder.core.section import Section
 
 REGISTRY = Path("systems.yaml")
-MAIN = "gnn_encoder"  # the system whose ablations, sweeps and examples are the evidence
+MAIN = "gnn_encoder"  # the system that the claim is about
 REFERENCE = "dual_encoder"  # M_de, which every table compares with
 LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
 LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
 HYBRID = "hybrid"  # BM25, a dense system and the log together
-WIDEST = "widest"  # the graph of MAIN with `evidence.k` passages per query, of which the evidence takes the first k
 CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
 BASES = {"shifted": ("plain",), "graph": ("plain",), "reordered": DENSE}  # kind -> kinds that its `base` may have

@@ -20,7 +20,6 @@ from gnn_encoder.pipeline.systems import CEILING, registry, title_of
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.compared import costs_table, diversity_table, views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
-from gnn_encoder.presenting.paper_evidence import TITLES, cases_table, evidence_tables
 from gnn_encoder.presenting.provenance import facts, stages_table, versions
 from gnn_encoder.presenting.quality import ceiling_table, results_table
 from gnn_encoder.presenting.slice_table import split_table
@@ -56,7 +55,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     statistics = read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
     compared = [won_and_lost_table(branch, tested, params.evaluate.by) for branch in registry().branches]
     sections = [
-        *(results(tested), slices(), costs(), pair(), dual_cross(), evidence(tested)),
+        *(results(tested), slices(), costs(), pair(), dual_cross()),
         Section(title="Won and lost", command="dvc repro", tables=[one for one in compared if one]),
         Section(title="Data", command="dvc repro", tables=_table(statistics, "The prepared tables")),
         Section(title="Stages", command="dvc repro", tables=[stages_table()]),
@@ -127,19 +126,6 @@ def dual_cross() -> Section:
         files = (project.COMPARISON / system / f"{name}.csv" for system in registry().of_kind("views"))
         tables += [table(pl.read_csv(file)) for file in files if file.is_file()]
     return Section(title="Dual-Cross-Encoder", command="dvc repro pipelines/dual_cross/dvc.yaml", tables=tables)
-
-
-def evidence(tested: str) -> Section:
-    """The GNN-encoder paper's tables and figures, in its order."""
-    tables, figures, folder = list[Table](), list[Path](), project.EVIDENCE.name
-    if is_ours(project.EVIDENCE):
-        for name in TITLES:
-            if value := read_record(project.METRICS / folder / f"{name}.json", dict[str, Any]):
-                tables += evidence_tables(name, value, tested)
-        figures = _drawn(*sorted((project.PLOTS / folder).glob("*.png")))
-    if cases := read_record(project.EVIDENCE / "cases.json", list[dict[str, Any]]):
-        tables.append(cases_table(cases))
-    return Section(title="Evidence", command="dvc repro pipelines/evidence/dvc.yaml", tables=tables, figures=figures)
 
 
 def _table(value: Any, title: str) -> list[Table]:
