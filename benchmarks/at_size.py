@@ -120,7 +120,7 @@ def _texts(count: int) -> Iterator[list[str]]:
 
 def search() -> None:
     """Search the built index as `gnn-encoder search` does, once for each test query."""
-    from gnn_encoder.core.storage.tables import read_column
+    from gnn_encoder.base.tables import read_column
     from gnn_encoder.pipeline import project
     from gnn_encoder.searcher import Searcher
 

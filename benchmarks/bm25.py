@@ -22,10 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import PASSAGES, write_table
 from gnn_encoder.index.bm25 import BM25Index
-from gnn_encoder.index.params import BM25
+from gnn_encoder.pipeline.params import BM25
 
 VOCABULARY, COMMON, PASSAGE_WORDS, QUERY_WORDS = 500_000, 33, 30, 4
 QUERIES, DEPTH, PART = 1_000, 100, 50_000

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import harness
 
-from gnn_encoder.core.errors import report_errors
-from gnn_encoder.core.storage.arrays import Origin
-from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.base.errors import report_errors
+from gnn_encoder.base.matrix import Origin
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.corpus import CorpusGNN
@@ -27,7 +27,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import MAIN
+from gnn_encoder.pipeline.project import MAIN
 
 ALLOWED = 0.05
 PAPER_MS = {"dual_encoder": 0.41, "gnn_encoder": 0.46}

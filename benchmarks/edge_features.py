@@ -19,8 +19,8 @@ import torch
 from sentence_transformers import CrossEncoder as PeerCrossEncoder
 from texts import SEED, cosines, sample_passages, sample_queries, write_passages, write_queries
 
-from gnn_encoder.core.records import edge_features
-from gnn_encoder.core.storage.scratch import SCRATCH
+from gnn_encoder.base.files import SCRATCH
+from gnn_encoder.base.tables import edge_features
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import embed_pairs, score_pairs
 from gnn_encoder.encoding.tokens import open_tokens

@@ -21,8 +21,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from texts import cosines, sample_passages, write_passages
 
-from gnn_encoder.core.storage.arrays import Origin, open_matrix
-from gnn_encoder.core.storage.scratch import SCRATCH
+from gnn_encoder.base.files import SCRATCH
+from gnn_encoder.base.matrix import Origin, open_matrix
 from gnn_encoder.encoding.corpus import alone, encode_corpus
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.device import supports_bf16

@@ -18,7 +18,7 @@ import torch
 from texts import sample_passages, write_passages
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from gnn_encoder.core.storage.scratch import SCRATCH
+from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.dual_cross.generation import TOGETHER, generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.tokens import open_tokens

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.growing.versions import current, folder_of
 
 SIZES = (1, 100, 1_000, 10_000)  # passages that are added at a time

@@ -12,13 +12,13 @@ from itertools import count
 
 import harness
 
-from gnn_encoder.core.errors import report_errors
+from gnn_encoder.base.errors import report_errors
 from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise
 from gnn_encoder.mgt.tasks import JointTask, NoGNNTask
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
 from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import MAIN
+from gnn_encoder.pipeline.project import MAIN
 
 MOST, NEIGHBOURS = 2.0, 8
 PLAIN, MGT = "dual-encoder alone", "with the GNN"

@@ -17,11 +17,11 @@ import polars as pl
 from sentence_transformers import SentenceTransformer
 
 from gnn_encoder import GNNEncoder
+from gnn_encoder.base.errors import report_errors
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import Matrix, Rows
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.baselines.labelled import Asked
-from gnn_encoder.core.errors import report_errors
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.estimator.command import DEPTH, Dev, labels_alone
 from gnn_encoder.estimator.inputs import labelled_pairs
 from gnn_encoder.evaluation.significance import Floats, compare

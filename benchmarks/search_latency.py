@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.errors import report_errors
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.errors import report_errors
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.index.build import PIDS
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder

@@ -15,11 +15,9 @@ import torch
 import yaml
 from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerBase
 
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.storage.arrays import array_blocks, open_matrix
-from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
+from gnn_encoder.base.matrix import array_blocks, open_matrix
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, ROW_GROUP, count_rows, write_table
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.dual_cross.params import DualCross
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.mgt.phases import new_gnn
 from gnn_encoder.models.cross_encoder import CrossEncoder
@@ -28,8 +26,8 @@ from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
-from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import MAIN, REFERENCE
+from gnn_encoder.pipeline.params import DualCross, Params, load_params
+from gnn_encoder.pipeline.project import MAIN, REFERENCE
 
 N_QUERIES = 2_000
 WORDS = (8, 12)  # a text

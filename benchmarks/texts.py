@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from gnn_encoder.core.records import PASSAGES, QUERIES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 from gnn_encoder.data.insuranceqa import open_insuranceqa
 
 SEED = 13

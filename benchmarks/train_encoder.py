@@ -26,16 +26,15 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from texts import SEED, sample_pairs, write_passages, write_queries
 
-from gnn_encoder.core.storage.scratch import SCRATCH
+from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.pretrained import resolve
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import Contrastive, Params, load_params
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import to_examples
 from gnn_encoder.training.loop import Settings, fit, parameter_group
-from gnn_encoder.training.params import Contrastive
 
 FACTOR = 1.5
 DROPOUT, RATE, WARMUP = 0.1, 5e-5, 0.1

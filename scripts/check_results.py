@@ -15,10 +15,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import MAIN, title_of
+from gnn_encoder.pipeline.project import MAIN, title_of
 from gnn_encoder.presenting.formats import points
 from gnn_encoder.presenting.tables import Table, titled
 

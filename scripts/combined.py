@@ -18,15 +18,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.errors import UserError, report_errors
+from gnn_encoder.base.runs import read_run
 from gnn_encoder.baselines.choice import read_choice
-from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.runs import read_run
 from gnn_encoder.evaluation.significance import compare
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements, read_values
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.rankings import dev_queries, favour, fuse, write_best
-from gnn_encoder.pipeline.systems import title_of
 from gnn_encoder.presenting.formats import difference, p_value, points
 
 ALONE = "alone"

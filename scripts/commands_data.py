@@ -18,8 +18,8 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.storage.atomic import replacing
+from gnn_encoder.base.errors import UserError, report_errors
+from gnn_encoder.base.files import replacing
 from gnn_encoder.data.lines import QRELS_HEADER
 
 SPLIT = Path(__file__).with_name("commands_split.parquet")

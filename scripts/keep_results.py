@@ -14,8 +14,8 @@ from pathlib import Path
 from check_results import FOLDER
 from update_docs import provenance, quality
 
-from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.storage.atomic import replacing
+from gnn_encoder.base.errors import UserError, report_errors
+from gnn_encoder.base.files import replacing
 from gnn_encoder.pipeline.experiment import MADE
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.presenting.provenance import locked, stages_table

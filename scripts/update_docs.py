@@ -14,16 +14,16 @@ import re
 from datetime import date
 from pathlib import Path
 
-from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.evaluation.values import Means
 from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.declared import PIPELINE, read_stages
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import MAIN, UNTOUCHED
+from gnn_encoder.pipeline.project import MAIN, UNTOUCHED
+from gnn_encoder.pipeline.stage import PIPELINE, read_stages
 from gnn_encoder.planning import named
 from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.identical import NO_PAIRS, Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import CANDIDATES, UNLABELLED
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.tables import candidates_table, count_rows, write_table
+from gnn_encoder.base import distributed
+from gnn_encoder.base.judgements import NO_PAIRS, Identical, relevant_pairs
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
 from gnn_encoder.index.exact import exact_top_k

@@ -4,7 +4,7 @@ For systems with one vector per passage it also writes how much of the way from 
 on the queries that were reranked, and draws what compares the systems of PAIR and of Dual-Cross-Encoder.
 """
 
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.evaluation.ceiling import measure_ceiling
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.values import compare_with, means_by_system
@@ -12,8 +12,8 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.branches import pair_similarities, views_by_diversity, views_curve
 from gnn_encoder.pipeline.costs import measured_costs
 from gnn_encoder.pipeline.judging import read_values
+from gnn_encoder.pipeline.project import CEILING, REFERENCE, registry
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.systems import CEILING, REFERENCE, registry
 from gnn_encoder.presenting.compared import (
     costs_table,
     diversity_table,

@@ -4,10 +4,9 @@ import logging
 
 import polars as pl
 
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import EXAMPLES, TARGETS
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.tables import EXAMPLES, TARGETS, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.teaching import teacher_scores

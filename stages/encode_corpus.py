@@ -1,7 +1,7 @@
 """encode_corpus SYSTEM: the query-interactive embeddings h'_p of all passages (Eq. 6-10 over the full graph)."""
 
-from gnn_encoder.core.storage.arrays import Origin
-from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.matrix import Origin
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.opening import write_matrix

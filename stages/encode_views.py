@@ -1,6 +1,6 @@
 """encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
-from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.dual_cross.views import open_views, write_means
 from gnn_encoder.encoding.corpus import encode_corpus, origin_of
 from gnn_encoder.pipeline import project

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.evaluation.ceiling import measure_ceiling
 from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.slices import slice_splits
@@ -10,8 +10,8 @@ from gnn_encoder.evaluation.values import compare_with, means_by_system, on_shar
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import claim_of_main, measure, read_values
 from gnn_encoder.pipeline.labels import judged_labels
+from gnn_encoder.pipeline.project import CEILING, MAIN, REFERENCE, registry
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.systems import CEILING, MAIN, REFERENCE, registry
 from gnn_encoder.presenting.conclusions import log_claim
 from gnn_encoder.presenting.quality import ceiling_table, results_of, results_table, write_quality
 from gnn_encoder.presenting.slice_table import split_table

@@ -6,10 +6,10 @@ user's file of queries stands in for the model.
 
 from pathlib import Path
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.base import distributed
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.data.generated import write_given
 from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator

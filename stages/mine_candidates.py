@@ -2,10 +2,8 @@
 
 from functools import partial
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import CANDIDATES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.tables import CANDIDATES, write_table
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.candidates import find_candidates

@@ -9,12 +9,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import EXAMPLES, UNLABELLED
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.base import distributed
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.tables import EXAMPLES, UNLABELLED, count_rows, write_table
 from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project

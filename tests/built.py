@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 import torch
 
-from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import QUERIES, write_table
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder

@@ -14,7 +14,7 @@ import pytest
 
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 
 from .pipelines import copy_of, environment, fresh, reproduced, stages  # noqa: F401  (fixtures)
 
@@ -25,7 +25,7 @@ TINY = Path(__file__).parent / "tiny"
 def systems() -> Iterator[None]:
     """The registry of systems is this project's, whatever folder a test is in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gnn_encoder.pipeline.systems.REGISTRY", TINY.parents[1] / "systems.yaml")
+        patch.setattr("gnn_encoder.pipeline.project.REGISTRY", TINY.parents[1] / "systems.yaml")
         registry.cache_clear()
         yield
 

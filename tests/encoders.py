@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.params import Encoder
+from gnn_encoder.pipeline.params import Encoder
 
 
 def settings(model: Path, **changes: object) -> Encoder:

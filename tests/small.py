@@ -10,18 +10,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
+from gnn_encoder.base.tables import PASSAGES, read_column, write_table
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import read_column, write_table
 from gnn_encoder.growing.versions import current
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import PIDS, build
-from gnn_encoder.index.params import BM25
 from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.params import BM25, load_params
 
 from .project import ROOT
 

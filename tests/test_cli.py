@@ -13,17 +13,15 @@ import pytest
 import yaml
 
 from gnn_encoder import Searcher, cli
-from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.errors import UserError, report_errors
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
+from gnn_encoder.base.tables import PASSAGES, write_table
 from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.index.build import build
-from gnn_encoder.index.params import BM25
 from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.pipeline.params import BM25, load_params
+from gnn_encoder.pipeline.project import registry, title_of
 
 from .project import ROOT, call
 from .small import make_hybrid

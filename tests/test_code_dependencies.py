@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_encoder.pipeline.declared import Declared, lookup, read_stages
+from gnn_encoder.pipeline.stage import Declared, lookup, read_stages
 
 from .project import ROOT
 
 STAGES = list(read_stages(ROOT))
 PACKAGE = ROOT / "src" / "gnn_encoder"
-RUNS = ("declared", "experiment", "launch", "params", "project", "stage", "systems")  # and places; it decides nothing
+RUNS = ("experiment", "launch", "params", "project", "stage")  # and places; it decides nothing
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 MISSING = object()
 

@@ -8,7 +8,7 @@ from .project import ROOT
 
 SOURCE = ROOT / "src" / "gnn_encoder"
 ORDER = (
-    ("core",),
+    ("base",),
     ("data", "answers"),
     ("models",),
     ("encoding",),
@@ -20,6 +20,7 @@ ORDER = (
     ("mgt",),
     ("estimator", "pair", "dual_cross"),
 )
+PARAMS = "gnn_encoder.pipeline.params"  # what the sections of params.yaml hold, which all may read
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}
 
 
@@ -30,7 +31,7 @@ def imported(package: str) -> set[str]:
     for file in (SOURCE / package).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
-                modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+                modules |= {f"{node.module}.{alias.name}" for alias in node.names if node.module != PARAMS}
             elif isinstance(node, ast.Import):
                 modules |= {f"{alias.name}." for alias in node.names}
     found = {module.split(".")[1] for module in modules if module.startswith("gnn_encoder.")}

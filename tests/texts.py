@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gnn_encoder.core.records import PASSAGES, QUERIES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 
 WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
 

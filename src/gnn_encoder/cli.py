@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.exceptions import TyperException
 
-from gnn_encoder.core.errors import UserError, not_built, report_errors, without_controls
-from gnn_encoder.core.marks import is_empty, without_marks
+from gnn_encoder.base.errors import UserError, not_built, report_errors, without_controls
+from gnn_encoder.base.words import is_empty, without_marks
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import HYBRID, MAIN, registry
+from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
 from gnn_encoder.searcher import Answer, Searcher
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def plan(
     if gpu is None and (gpus, passages, queries) != (1, None, None):
         raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100, h200 or l4")
     if gpu is not None:
-        from gnn_encoder.pipeline.declared import read_stages
+        from gnn_encoder.pipeline.stage import read_stages
         from gnn_encoder.planning import named
         from gnn_encoder.planning.plan import main_branch
 
@@ -301,7 +301,7 @@ def report() -> None:
     Examples:
       gnn-encoder report
     """
-    from gnn_encoder.core.storage.atomic import write_text
+    from gnn_encoder.base.files import write_text
     from gnn_encoder.pipeline.params import load_params
     from gnn_encoder.presenting.page import render
 
@@ -456,7 +456,7 @@ def _tell_other_figures(system: str, params: "Params") -> None:
 
 def _tell_other_data() -> None:
     """Say so where what is built is of other data than the experiment names."""
-    from gnn_encoder.core.storage.fingerprint import MANIFEST
+    from gnn_encoder.base.files import MANIFEST
     from gnn_encoder.pipeline.params import load_params
 
     known = Path("params.yaml").is_file() and (project.PREPARED / MANIFEST).is_file()

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.marks import is_empty
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, REGISTRY, read_registry
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, REGISTRY, read_registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +86,7 @@ class Searcher:
 
     @classmethod
     def _open(cls, system: str, hybrid: bool) -> "Searcher":
-        from gnn_encoder.core.records import PASSAGES
+        from gnn_encoder.base.tables import PASSAGES
         from gnn_encoder.index.build import PID_TABLE, PIDS
         from gnn_encoder.index.search import PassageIndex, TableRows
         from gnn_encoder.models.query_encoder import QueryEncoder

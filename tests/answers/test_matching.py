@@ -8,7 +8,7 @@ import pytest
 import regex
 
 from gnn_encoder.answers.matching import finder, prepared, spaced_tokens
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 
 E_ACUTE, E_COMBINING = "\u00e9", "e\u0301"  # é as one character and as two
 # What is tested, answers, text, whether it is found.

@@ -11,8 +11,8 @@ import pytest
 from gnn_encoder.answers import pairs as module
 from gnn_encoder.answers.matching import finder, prepared
 from gnn_encoder.answers.pairs import answered, best_answered, judged_by_answers
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 
 from ..texts import write
 

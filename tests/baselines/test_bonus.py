@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.baselines.bonus import prior, unit
 from gnn_encoder.baselines.choice import best_of, plainest_first, read_choice
 from gnn_encoder.baselines.logged_neighbours import LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import NOTHING, best
-from gnn_encoder.core.errors import UserError
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gnn_encoder.baselines.hybrid import RANKS, SCORES, Fusion, settings, union
-from gnn_encoder.baselines.rankings import NOTHING, best
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.baselines.hybrid import RANKS, SCORES, Fusion, settings
+from gnn_encoder.baselines.rankings import NOTHING, best, union
 from gnn_encoder.pipeline.params import Params
 
 # Three queries. The first one's passages 7 and 2 are found by both, the second one's by the dense system alone. Of the

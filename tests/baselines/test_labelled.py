@@ -48,7 +48,7 @@ def test_blocks_equal_the_whole(unit: bool, weight: float) -> None:
 
 @pytest.mark.parametrize("unit", [True, False])
 def test_rankings_are_those_of_the_shifted_matrix(unit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.core.storage.arrays.READ_ROWS", 3)
+    monkeypatch.setattr("gnn_encoder.base.matrix.READ_ROWS", 3)
     passages, logged, queries = vectors(8, 2, unit=unit), vectors(4, 3, unit=unit), vectors(6, 4, unit=unit)
     asked = Asked.of(passages, PAIRS, logged)
     others = Others(passages, asked, queries, 5)

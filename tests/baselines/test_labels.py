@@ -11,13 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.runs import as_run, read_run, write_ranking
+from gnn_encoder.base.tables import OWN, PASSAGES, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import OWN, PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.runs import as_run, read_run, write_ranking
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import count_rows, read_column, write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of

@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.baselines.labelled import Asked
 from gnn_encoder.baselines.nudge import GAMMAS, best_gamma_m, nudge_m, nudge_n
-from gnn_encoder.core.rows import Matrix
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 D = 12

@@ -8,10 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.params import Data
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
+from gnn_encoder.pipeline.params import Data
 
 TINY = Path(__file__).parents[1] / "tiny"
 Change = Callable[[Path], None]

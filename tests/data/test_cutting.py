@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.words import words
+from gnn_encoder.base.words import words
 from gnn_encoder.data.cutting import cut, cut_source, holding, rarity
-from gnn_encoder.data.params import Cutting
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source
+from gnn_encoder.pipeline.params import Cutting
 
 Prepared = Callable[..., Path]
 Rows = Callable[[Path], list[tuple[object, ...]]]

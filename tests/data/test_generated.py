@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import QUERIES
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.data import generated as module
 from gnn_encoder.data.generated import write_given
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.errors import UserError, shorten
+from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.data.lines import as_it_is, find, read_columns, read_json_lines, read_judged, read_lines, require
 from gnn_encoder.data.rows import MANY, check_id
 

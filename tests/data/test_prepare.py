@@ -11,12 +11,12 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import SPLITS
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data.insuranceqa import open_insuranceqa
-from gnn_encoder.data.params import Data
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
+from gnn_encoder.pipeline.params import Data
 
 TINY = Path(__file__).parents[1] / "tiny" / "beir"
 HEADER = "query-id\tcorpus-id\tscore\n"
@@ -315,7 +315,7 @@ def test_bad_path(path: str | None, message: str) -> None:
 
 def test_batches_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(TINY, tmp_path / "whole")
-    monkeypatch.setattr("gnn_encoder.core.storage.tables.ROW_GROUP", 7)
+    monkeypatch.setattr("gnn_encoder.base.tables.ROW_GROUP", 7)
     parts = run(TINY, tmp_path / "parts")
     for path in whole.rglob("*.parquet"):
         assert rows(path) == rows(parts / path.relative_to(whole))

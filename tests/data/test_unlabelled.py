@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.prepare import own_file, own_queries
 
 LABELLED = [pl.Series("train", ["Seven  years?"]), pl.Series("test", ["nine?"])]  # the texts of two splits

@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.records import QUERIES
+from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.dual_cross import generation as module
 from gnn_encoder.dual_cross.generation import choose_queries, nearest
 from gnn_encoder.encoding.corpus import embed_queries

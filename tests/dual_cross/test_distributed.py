@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.tokens import TextTokens
 

@@ -11,11 +11,10 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import DEV_CANDIDATES, EXAMPLES, QUERIES
-from gnn_encoder.core.storage.arrays import open_matrix, read_manifest
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import open_matrix, read_manifest
+from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QUERIES, write_table
 from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder

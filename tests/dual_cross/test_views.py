@@ -8,11 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter, Origin, open_matrix, read_manifest
-from gnn_encoder.core.view_pool import Pool
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter, Origin, Rows, open_matrix, read_manifest
+from gnn_encoder.base.view_pool import Pool
 from gnn_encoder.dual_cross.views import measure_views, view_inputs
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, encode_corpus

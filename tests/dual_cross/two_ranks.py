@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.storage.arrays import Origin
+from gnn_encoder.base import distributed
+from gnn_encoder.base.matrix import Origin
 from gnn_encoder.dual_cross.views import generated_examples, view_inputs
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import encode_corpus, transform_corpus

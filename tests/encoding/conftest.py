@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.storage import scratch as place
+from gnn_encoder.base import files as place
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
 from gnn_encoder.models.pretrained import Source, load_tokenizer
 

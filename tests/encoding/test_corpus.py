@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.core.storage.arrays import Origin, open_matrix, read_manifest
+from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
 from gnn_encoder.encoding import corpus
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries, encode_corpus, transform_corpus
 from gnn_encoder.encoding.tokens import TextTokens, single_batch

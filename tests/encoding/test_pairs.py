@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from gnn_encoder.core.records import edge_features
+from gnn_encoder.base.tables import edge_features
 from gnn_encoder.encoding import pairs as module
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import Known, embed_pairs, score_pairs

@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.encoding import tokens as module
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens, single_batch, text_batch
 from gnn_encoder.models.batch import Batch, Template

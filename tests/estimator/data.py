@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder import GNNEncoder
-from gnn_encoder.core.rows import Matrix
+from gnn_encoder.base.matrix import Matrix
 
 M, N, D = 80, 320, 8
 SMALL: dict[str, Any] = {"k": 4, "heads": 2, "beta": 0.25, "epochs": 1, "batch_size": 32, "seed": 3}

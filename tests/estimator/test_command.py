@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.cli import app
-from gnn_encoder.core.rows import Matrix
 from gnn_encoder.estimator import command
 
 from .data import DATA, D, M

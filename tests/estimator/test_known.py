@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gnn_encoder.core.rows import Matrix
+from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.estimator.known import Known
 
 from .data import unit

@@ -11,8 +11,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from gnn_encoder import GNNEncoder
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.estimator import model
 
 from .data import DATA, SMALL, D, M, N, unit, with_

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.evaluation.judge import Judgements, best_passages, judged_documents
 from gnn_encoder.pipeline import project
 

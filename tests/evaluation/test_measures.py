@@ -5,7 +5,7 @@ import ir_measures
 import polars as pl
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.evaluation import measures
 from gnn_encoder.evaluation.measures import answer_depth, cutoff, parse, per_query
 

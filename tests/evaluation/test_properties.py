@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluation.properties import label_queries
 from gnn_encoder.evaluation.slices import About
 from gnn_encoder.models.dual_encoder import DualEncoder

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import pytrec_eval
 
-from gnn_encoder.core.runs import read_scored_run
+from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.evaluation import measures
 from gnn_encoder.evaluation.measures import mean, per_query
 from gnn_encoder.evaluation.runs_and_qrels import read_qrels

@@ -12,7 +12,7 @@ import torch
 import yaml
 from transformers import AutoModelForSequenceClassification
 
-from gnn_encoder.core.runs import as_matrices, read_run, write_run
+from gnn_encoder.base.runs import as_matrices, read_run, write_run
 from gnn_encoder.encoding import pairs
 from gnn_encoder.encoding.tokens import text_batch
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
@@ -22,7 +22,7 @@ from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 
 from ..project import ROOT, call_stage, declare, set_params
 

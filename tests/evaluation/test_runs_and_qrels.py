@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QUERIES
-from gnn_encoder.core.runs import read_scored_run
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.runs import read_scored_run
+from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 from gnn_encoder.evaluation.runs_and_qrels import read_qrels
 
 from ..project import call as cli

@@ -10,12 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.runs import write_run
+from gnn_encoder.base.runs import write_run
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.evaluation.slices import About, Labels
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 
 from ..project import declare, end_stage, set_params
 from ..texts import write

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from beir.datasets.data_loader import GenericDataLoader
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.exporting import command

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from huggingface_hub import ModelCard
 
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.exporting.query_encoder import read_settings
 from gnn_encoder.pipeline import project

@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gnn_encoder import cli
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.fingerprint import seal
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.files import seal
+from gnn_encoder.base.tables import PASSAGES, write_table
 from gnn_encoder.exporting import vectors as module
 from gnn_encoder.models.query_encoder import FILES
 from gnn_encoder.pipeline import project

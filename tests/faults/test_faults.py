@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.core.storage.fingerprint import is_damaged
+from gnn_encoder.base.files import is_damaged
 
 from ..conftest import LONG
 from ..pipeline.test_bad_input import FULL, check

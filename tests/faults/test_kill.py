@@ -20,7 +20,7 @@ OFTEN = {
     "gnn_encoder.dual_cross.generation:WINDOW": 16,
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
-BLOCK = "gnn_encoder.core.storage.arrays:ArrayWriter.write"
+BLOCK = "gnn_encoder.base.matrix:ArrayWriter.write"
 FEATURES = "gnn_encoder.encoding.pairs:write_part"
 SCORES = "gnn_encoder.encoding.pairs:np.save"
 QUERIES = "gnn_encoder.dual_cross.generation:write_part"

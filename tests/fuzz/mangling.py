@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gnn_encoder.core.errors import UserError, report_errors
+from gnn_encoder.base.errors import UserError, report_errors
 
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\w.#-]+|.', re.DOTALL)
 NASTY = [

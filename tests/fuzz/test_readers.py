@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.runs import read_run, read_scored_run
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.runs import read_run, read_scored_run
 from gnn_encoder.data.generated import read_generated, write_given
 from gnn_encoder.data.lines import read_judged
 from gnn_encoder.data.prepare import read_texts

@@ -13,18 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.insuranceqa import open_insuranceqa
-from gnn_encoder.data.params import Data
 from gnn_encoder.data.prepare import prepare, read_texts
 from gnn_encoder.data.rows import Source
 from gnn_encoder.data.sources import leave_out_empty, open_source
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
 from gnn_encoder.inspection.survey import survey
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source as Model
 from gnn_encoder.models.pretrained import load_tokenizer
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Data, Encoder, Params
 
 from ..conftest import TINY
 from .mangling import CORPUS, RUN, folders, lines, mangled, told, write

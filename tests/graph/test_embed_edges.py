@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.declared import find_stage
 from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.stage import find_stage
 
 from ..project import call_stage, declare
 

@@ -7,8 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import QUERIES, write_table
 from gnn_encoder.graph import nodes as module
 from gnn_encoder.graph.nodes import NO_NODES, Chosen, Nodes, draw, read_nodes, write_nodes
 

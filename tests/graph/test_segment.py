@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.graph.segment import segment_softmax, segment_sum, segment_weighted_sum
 
 from .oracle import assert_same, random

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.graph.structure import Graph
 
 Columns = dict[str, NDArray[Any]]

@@ -9,7 +9,7 @@ import pytest
 from gnn_encoder.growing import commands
 from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 
 from ..built import build
 from ..small import BUILT, encode, make, vector

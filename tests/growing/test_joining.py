@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.storage.arrays import open_matrix
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.joining import GraphJoiner
 from gnn_encoder.growing.versions import current

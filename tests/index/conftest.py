@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.arrays import ArrayManifest, ArrayWriter
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
+from gnn_encoder.base.tables import PASSAGES
 
 from ..texts import write
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES
 from gnn_encoder.index.bm25 import BM25Index, top, word_tokenizer
-from gnn_encoder.index.params import BM25
+from gnn_encoder.pipeline.params import BM25
 
 from ..texts import write
 

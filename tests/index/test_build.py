@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.index.build import build, fill
 
 Save = Callable[..., Path]

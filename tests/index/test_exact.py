@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage import arrays
+from gnn_encoder.base import matrix as arrays
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.index import exact
 from gnn_encoder.index.exact import exact_top_k
 

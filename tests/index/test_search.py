@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.index.build import PIDS, build
 from gnn_encoder.index.search import PassageIndex, TableRows
 

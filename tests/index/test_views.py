@@ -9,10 +9,9 @@ import faiss
 import numpy as np
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import PoolKind
-from gnn_encoder.core.storage import arrays
-from gnn_encoder.core.view_pool import BEST, Pool
+from gnn_encoder.base import matrix as arrays
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.view_pool import BEST, Pool, PoolKind
 from gnn_encoder.index import exact
 from gnn_encoder.index import views as module
 from gnn_encoder.index.build import build, fill

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.core.identical import Identical
+from gnn_encoder.base.judgements import Identical
 from gnn_encoder.mgt.corpus_softmax import Pool, corpus_loss
 from gnn_encoder.training.examples import to_examples
 

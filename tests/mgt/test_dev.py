@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.mgt.given import draw_dev
 from gnn_encoder.training.dev import DevSample
 

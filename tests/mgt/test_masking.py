@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.masking import MaskedSchedule, Step, check_no_leak, propagation_mask
 

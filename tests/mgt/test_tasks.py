@@ -22,7 +22,6 @@ from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
-from gnn_encoder.mgt.params import MGT, Joint
 from gnn_encoder.mgt.phases import open_graphs
 from gnn_encoder.mgt.tasks import (
     FACTORS,
@@ -36,12 +35,12 @@ from gnn_encoder.mgt.tasks import (
     subgraph_of,
 )
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline.params import MGT, Dev, Joint
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import reciprocal_ranks
 from gnn_encoder.training.examples import Examples, TrainingBatch
 from gnn_encoder.training.loop import Task
-from gnn_encoder.training.params import Dev
 
 from ..graph.oracle import informed
 from ..texts import text, write_queries

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint
 from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.encoding.corpus import alone, embed_passages
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import encode_rows

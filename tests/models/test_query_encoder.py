@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.models import onnx_graph, query_encoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.query_encoder import QueryEncoder, graph_of

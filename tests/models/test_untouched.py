@@ -11,11 +11,11 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.params import Untouched
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.stated import POOLING, read_stated
+from gnn_encoder.pipeline.params import Untouched
 
 from ..encoders import settings
 

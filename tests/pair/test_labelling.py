@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.pair.labelling import accuracy, label_labelled, label_unlabelled, pseudo_label
-from gnn_encoder.pair.params import Pair
+from gnn_encoder.pipeline.params import Pair
 
 SCORED = pl.DataFrame(
     [

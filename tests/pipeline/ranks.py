@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from gnn_encoder.core import distributed
+from gnn_encoder.base import distributed
 from gnn_encoder.training import loop
 
 

@@ -260,7 +260,7 @@ def test_a_write_that_fails(stages: Any, number: int) -> None:
     """Where no small disk can be mounted: the same error, from the second block on."""
     order = {
         "settings": {"gnn_encoder.encoding.corpus:WINDOW": 16},
-        "counted": "gnn_encoder.core.storage.arrays:ArrayWriter.write",
+        "counted": "gnn_encoder.base.matrix:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")
     failed = stages.stage("cache_passages", "retriever", **order, fail_after=[1, number])

@@ -7,10 +7,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.records import CANDIDATES
-from gnn_encoder.core.rows import Matrix, Rows, Scores
-from gnn_encoder.core.storage.tables import candidates_table, iterate_candidates, write_table
+from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.matrix import Matrix, Rows, Scores
+from gnn_encoder.base.tables import CANDIDATES, candidates_table, iterate_candidates, write_table
 from gnn_encoder.pipeline import candidates
 from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.params import Params

@@ -17,9 +17,9 @@ import yaml
 
 from gnn_encoder.data.beir import open_beir
 from gnn_encoder.data.rows import Source
-from gnn_encoder.pipeline.declared import Declared, lookup, read_stages
 from gnn_encoder.pipeline.experiment import load_experiment
-from gnn_encoder.pipeline.systems import MAIN
+from gnn_encoder.pipeline.project import MAIN
+from gnn_encoder.pipeline.stage import Declared, lookup, read_stages
 
 from ..pipelines import ROOT, TINY_PARAMS, Project
 

@@ -15,12 +15,11 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import JUDGED
-from gnn_encoder.pipeline.systems import read_registry
+from gnn_encoder.pipeline.project import JUDGED, read_registry
+from gnn_encoder.pipeline.stage import read_stages
 
 from ..pipelines import TIMED
 from ..project import ROOT

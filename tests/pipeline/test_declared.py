@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.pipeline.declared import Declared, read_stages
 from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.stage import Declared, read_stages
 
 from ..pipelines import TIMED, TINY_PARAMS, Project
 from ..project import DECLARED, declare

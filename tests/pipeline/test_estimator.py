@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from gnn_encoder import GNNEncoder
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.records import EXAMPLES
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.fingerprint import seal
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.files import seal
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.tables import EXAMPLES, write_table
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.index.exact import array_top_k

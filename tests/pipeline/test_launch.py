@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.pipeline.declared import find_stage
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.pipeline.launch import launched, read_launch, split_arguments
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import artifact
+from gnn_encoder.pipeline.stage import artifact, find_stage
 
 from ..project import ROOT
 

@@ -10,10 +10,10 @@ import yaml
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.declared import find_stage, read_stages
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
+from gnn_encoder.pipeline.stage import find_stage, read_stages
 
 from ..project import ROOT, declare
 

@@ -13,12 +13,10 @@ import pytest
 import yaml
 from safetensors import SafetensorError
 
-from gnn_encoder.core.errors import UserError, report_errors
-from gnn_encoder.core.storage.atomic import publish, write_json
-from gnn_encoder.core.storage.fingerprint import code_fingerprint
-from gnn_encoder.pipeline.declared import find_stage
+from gnn_encoder.base.errors import UserError, report_errors
+from gnn_encoder.base.files import code_fingerprint, publish, write_json
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import TIMES, Stage, artifact
+from gnn_encoder.pipeline.stage import TIMES, Stage, artifact, find_stage
 
 from ..project import ROOT
 from ..two_processes import run_two
@@ -28,7 +26,7 @@ TARGET = Path("data/thing")
 PIPELINE = {
     "thing": {
         "cmd": "scripts/python stages/thing.py",
-        "deps": ["input.txt", "stages/thing.py", "src/gnn_encoder/core"],
+        "deps": ["input.txt", "stages/thing.py", "src/gnn_encoder/base"],
         "params": ["seed", "mgt.beta"],
         "outs": ["data/thing"],
         "metrics": [{"metrics/thing/found.json": {"cache": False}}],
@@ -124,7 +122,7 @@ def test_a_write_that_was_killed_leaves_nothing_in_the_artifact(begin: Begin, mo
     begin.build("done", k=1)
     before = {path: path.read_bytes() for path in TARGET.iterdir()}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), begin(k=1) as stage:
-        patch.setattr("gnn_encoder.core.storage.atomic.publish", killed)
+        patch.setattr("gnn_encoder.base.files.publish", killed)
         write_json(stage.scratch / "part" / "found.json", 1)
     assert list((stage.scratch / "part").iterdir())
     begin.build("done", k=1)
@@ -169,7 +167,7 @@ def test_other_params_or_inputs_begin_anew_and_remove_what_was_left(begin: Begin
 def test_code_that_is_not_declared_decides_nothing(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed docstring in `serving` does not throw away a training that was begun; one in `core` does."""
     code = {
-        "src/gnn_encoder/core/a.py": '"""One."""',
+        "src/gnn_encoder/base/a.py": '"""One."""',
         "src/gnn_encoder/serving/b.py": '"""Two."""',
         "stages/thing.py": "",
     }
@@ -179,10 +177,10 @@ def test_code_that_is_not_declared_decides_nothing(begin: Begin, monkeypatch: py
     monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", partial(code_fingerprint, root=Path()))
     first = begin.interrupted("half", k=1)
     Path("src/gnn_encoder/serving/b.py").write_text('"""Two."""')
-    (Path("src/gnn_encoder/core/__pycache__")).mkdir()
-    (Path("src/gnn_encoder/core/__pycache__/a.pyc")).write_text("compiled")
+    (Path("src/gnn_encoder/base/__pycache__")).mkdir()
+    (Path("src/gnn_encoder/base/__pycache__/a.pyc")).write_text("compiled")
     assert begin.interrupted("half", k=1) == first
-    for name in ("src/gnn_encoder/core/a.py", "stages/thing.py"):
+    for name in ("src/gnn_encoder/base/a.py", "stages/thing.py"):
         Path(name).write_text('"""Two."""')
         assert (other := begin.interrupted("half", k=1)) != first
         first = other

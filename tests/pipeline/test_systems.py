@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.pipeline.systems import (
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.project import (
     CEILING,
     HYBRID,
     LEXICAL,

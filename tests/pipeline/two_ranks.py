@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.storage.atomic import write_text
+from gnn_encoder.base import distributed
+from gnn_encoder.base.files import write_text
 from gnn_encoder.pipeline.stage import Stage, run
 
 RANK = os.environ.get("RANK", "0")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gnn_encoder.inspection.lengths import Lengths
-from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.stage import read_stages
 from gnn_encoder.planning.choice import Choice, Chooser
 from gnn_encoder.planning.command import hurts
 from gnn_encoder.planning.facts import Facts

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.cli import app
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.pipeline.declared import read_stages
 from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.stage import read_stages
 from gnn_encoder.planning.named import ALONE, GIB, SIZES, Need, needs, sizes_of
 from gnn_encoder.planning.plan import main_branch
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.pipeline.declared import Declared, read_stages
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.stage import Declared, read_stages
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.plan import count, main_branch, mgt_steps, plan

@@ -10,10 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES
-from gnn_encoder.core.runs import write_run
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.runs import write_run
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.pipeline import project
 
 from ..project import declare

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import load_params
 
 from ..project import ROOT

@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from gnn_encoder.base.files import write_json
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
-from gnn_encoder.core.storage.atomic import write_json
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import claim_of_main
 from gnn_encoder.pipeline.params import Params

@@ -2,9 +2,9 @@ import json
 import shutil
 from pathlib import Path
 
-from gnn_encoder.core.storage.atomic import write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 from gnn_encoder.presenting.stored import read_results
 
 from .conftest import RECIPROCAL_RANKS, as_measured, comparison

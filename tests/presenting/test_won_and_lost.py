@@ -3,8 +3,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.core.records import QRELS
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import QRELS, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.presenting import won_and_lost
 from gnn_encoder.presenting.won_and_lost import won_and_lost_table

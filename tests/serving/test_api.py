@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from gnn_encoder import Searcher
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.serving import systems

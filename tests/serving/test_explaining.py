@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from fastapi import HTTPException
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params

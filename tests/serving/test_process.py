@@ -17,8 +17,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.arrays import MATRIX
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import MATRIX
 from gnn_encoder.growing.commands import add, delete
 from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project

@@ -11,12 +11,11 @@ import torch
 from gnn_encoder.encoding.tokens import text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.pretrained import Source
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
 from gnn_encoder.training import cross_encoder as module
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask
 from gnn_encoder.training.examples import Examples, draw_batch
-from gnn_encoder.training.params import TrainCrossEncoder
 
 LENGTH = 20
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.core.records import DEV_CANDIDATES, read_table
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
+from gnn_encoder.pipeline.params import Dev
 from gnn_encoder.training.dev import (
     candidates_of,
     dev_sample,
@@ -18,7 +18,6 @@ from gnn_encoder.training.dev import (
     sample_queries,
 )
 from gnn_encoder.training.dev_score import reciprocal_ranks
-from gnn_encoder.training.params import Dev
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.core.view_pool import Pool
+from gnn_encoder.base.view_pool import Pool
 from gnn_encoder.encoding import pairs as encoded_pairs
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.inputs import Inputs

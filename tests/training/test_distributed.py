@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.training.collectives import gather, sum_value
 from gnn_encoder.training.contrastive import Batches, local_share
 

@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.core.records import EXAMPLES
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
+from gnn_encoder.base.tables import EXAMPLES, write_table
 from gnn_encoder.training.contrastive import Batches
 from gnn_encoder.training.examples import (
     Examples,

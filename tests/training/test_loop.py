@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.params import Contrastive
 from gnn_encoder.training import loop
 from gnn_encoder.training.loop import (
     History,
@@ -18,7 +19,6 @@ from gnn_encoder.training.loop import (
     rate_factor,
     write_history,
 )
-from gnn_encoder.training.params import Contrastive
 
 
 class Toy:

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.core.records import TARGETS
-from gnn_encoder.core.storage.tables import write_table
+from gnn_encoder.base.tables import TARGETS, write_table
 from gnn_encoder.training.contrastive import batch_loss
 from gnn_encoder.training.examples import Examples, Targets, TrainingBatch, draw_batch, stream
 

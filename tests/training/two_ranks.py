@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from gnn_encoder.core import distributed
+from gnn_encoder.base import distributed
 from gnn_encoder.training.collectives import gather, shared_rows, sum_gradients, sum_value
 from gnn_encoder.training.contrastive import batch_loss, local_part, local_share
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch

@@ -12,7 +12,7 @@ from typing import Literal
 
 import regex
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 
 Kind = Literal["string", "regex"]
 TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")  # DPR's SimpleTokenizer

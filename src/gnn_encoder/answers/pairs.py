@@ -16,12 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.answers.matching import Kind, finder, prepared
-from gnn_encoder.core.distributed import cores
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import with_rows
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES, QUERIES, open_table
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.distributed import cores, tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import with_rows
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import PASSAGES, QUERIES, open_table
 
 DEPTH = 100  # passages of BM25 that are looked at for a query
 PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than starting another process

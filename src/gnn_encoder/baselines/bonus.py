@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.baselines.choice import Setting
 from gnn_encoder.baselines.rankings import NOTHING, Ranking
-from gnn_encoder.core.rows import Rows, Scores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gnn_encoder.core.storage.atomic import read_json, write_json
+from gnn_encoder.base.files import read_json, write_json
 
 CHOICE = "choice.json"
 Value = float | int | str

@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.judgements import contains
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1
 from gnn_encoder.baselines.choice import Setting
 from gnn_encoder.baselines.labelled import Asked, Others
-from gnn_encoder.core.judgements import contains
-from gnn_encoder.core.rows import Matrix, Rows, Scores, of_length_1
 
 RIDGES = (None, 0.3, 3.0, 30.0)  # lambda in mean eigenvalues of C; None: without whitening
 POWERS = (1.0, 0.75, 0.5, 0.0)  # a

@@ -6,12 +6,12 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from gnn_encoder.base.matrix import Matrix, Rows, Scores
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.baselines.choice import Choice, Setting, best_of
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.rankings import Ranking, best
 from gnn_encoder.baselines.shifting import Shift
-from gnn_encoder.core.rows import Matrix, Rows, Scores
-from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import cutoff, parse
 

@@ -11,11 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather, of_length_1
 from gnn_encoder.baselines.rankings import Ranking, best
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.rows import Matrix, Rows, Scores, of_length_1
-from gnn_encoder.core.storage.arrays import array_blocks, gather
 from gnn_encoder.index.exact import block_top_k
 
 

@@ -14,13 +14,13 @@ from typing import Self
 import numpy as np
 import polars as pl
 
+from gnn_encoder.base.errors import not_built
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1, spans
 from gnn_encoder.baselines.bonus import Bonus
 from gnn_encoder.baselines.choice import Setting, plainest_first
-from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import Ranking, taken, union
-from gnn_encoder.core.errors import not_built
-from gnn_encoder.core.rows import Matrix, Rows, Scores, of_length_1, spans
 from gnn_encoder.index.exact import block_top_k
+from gnn_encoder.pipeline.params import Baselines
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of this system
 VECTORS, STARTS, PASSAGES = "vectors.npy", "starts.npy", "passages.npy"

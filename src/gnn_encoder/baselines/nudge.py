@@ -12,9 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather, of_length_1
 from gnn_encoder.baselines.labelled import Asked
-from gnn_encoder.core.rows import Matrix, Rows, Scores, of_length_1
-from gnn_encoder.core.storage.arrays import array_blocks, gather
 
 GAMMAS = tuple(0.02 * step for step in range(25))  # the paper's grid for NUDGE-N
 ENTRIES = 2**25  # scores of dev pairs that are held at a time

@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.judgements import with_rows
-from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.runs import as_matrices, read_run
-from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.base.judgements import with_rows
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.runs import as_matrices, read_run
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.index.keys import least, of_scores, unpack
 
 Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores

@@ -7,11 +7,11 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.baselines.choice import Setting, plainest_first
 from gnn_encoder.baselines.closed_form import best_form
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.nudge import GAMMAS, best_gamma_m, nudge_m, nudge_n
-from gnn_encoder.core.rows import Matrix
 
 METHODS = MEAN, NUDGE_M, NUDGE_N, FAMILY = "mean", "nudge_m", "nudge_n", "closed_form"
 Shift = tuple[Setting, Callable[[], Matrix]]  # a setting, and what gives the labelled passages' vectors *Shape:* (l, d)

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import SPLITS
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_lines, read_judged, require
 from gnn_encoder.data.rows import Passage, Place, Query, Source, check_given, check_id, check_string, check_text
 

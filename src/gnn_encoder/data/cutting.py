@@ -16,11 +16,11 @@ from functools import cache, partial
 
 import regex
 
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.words import UNSPACED
-from gnn_encoder.core.words import words as words_of
-from gnn_encoder.data.params import Cutting
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.words import UNSPACED
+from gnn_encoder.base.words import words as words_of
 from gnn_encoder.data.rows import Judgement, Passage, Place, Source
+from gnn_encoder.pipeline.params import Cutting
 
 # What stands between white space; in scripts without spaces, each character with its marks.
 WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")

@@ -14,10 +14,9 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.storage.tables import batched, write_part, write_table
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.tables import QUERIES, batched, write_part, write_table
 from gnn_encoder.data.lines import read_columns, read_json_lines
 from gnn_encoder.data.rows import Place, check_id, check_string
 

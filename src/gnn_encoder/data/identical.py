@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core.identical import NO_PAIRS, Identical
-from gnn_encoder.core.judgements import contains, relevant_pairs
-from gnn_encoder.core.marks import INVISIBLE
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, open_table
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.tables import ROW_GROUP, count_rows, write_table
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.judgements import NO_PAIRS, Identical, contains, relevant_pairs
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import (
+    COPIES,
+    OWN,
+    PASSAGES,
+    ROW_GROUP,
+    SPLITS,
+    UNLABELLED,
+    count_rows,
+    open_table,
+    write_table,
+)
+from gnn_encoder.base.words import INVISIBLE
 
 SPACES = r"\s\s+|[^\S ]"  # runs of white space but the single blank, which stays and would make most of the work
 

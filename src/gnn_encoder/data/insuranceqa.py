@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_id, check_text
 
 PACKAGE = "insuranceqa_data"

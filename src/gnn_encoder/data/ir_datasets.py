@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.marks import is_empty
-from gnn_encoder.core.records import SPLITS
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import SPLITS
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.data.rows import Judgement, Passage, Place, Query, Source, check_id, check_string
 
 PARTS = ("docs", "queries", "qrels")

@@ -13,10 +13,9 @@ from typing import Any, BinaryIO, cast
 import ijson
 import polars as pl
 
-from gnn_encoder.core.errors import UserError, check_file, shorten
-from gnn_encoder.core.marks import BYTE_ORDER_MARK, GZIP, without_marks
-from gnn_encoder.core.records import open_parquet, undamaged
-from gnn_encoder.core.storage.tables import ROW_GROUP
+from gnn_encoder.base.errors import UserError, check_file, shorten
+from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
+from gnn_encoder.base.words import BYTE_ORDER_MARK, GZIP, without_marks
 from gnn_encoder.data.rows import Judgement, Place, Row, check_grade, checked
 
 UTF_16 = b"\xff\xfe", b"\xfe\xff"  # how a file begins

@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import SPLITS
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data.lines import as_it_is, check_folder, find, read_columns, read_judged, require
 from gnn_encoder.data.rows import Passage, Place, Query, Source, check_id, check_text
 

@@ -10,16 +10,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import COUNTS, PASSAGES, QRELS, QUERIES, SPLITS, UNLABELLED
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import PICKED, batched, write_table
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.identical import write_identical
 from gnn_encoder.data.lines import read_lines, read_parquet
-from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import normal_form
 from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, checked, refuse, unique
+from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
 

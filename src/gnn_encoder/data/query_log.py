@@ -19,10 +19,9 @@ from typing import Any
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import SPLITS
-from gnn_encoder.core.storage.tables import batched
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.tables import SPLITS, batched
 from gnn_encoder.data.beir import passage_of
 from gnn_encoder.data.identical import one_form, without_case
 from gnn_encoder.data.lines import (
@@ -35,7 +34,6 @@ from gnn_encoder.data.lines import (
     read_parquet,
     require,
 )
-from gnn_encoder.data.params import Data
 from gnn_encoder.data.rows import (
     Judgement,
     Place,
@@ -49,6 +47,7 @@ from gnn_encoder.data.rows import (
     stable_hash,
     whole,
 )
+from gnn_encoder.pipeline.params import Data
 
 LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count", "time")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.marks import is_empty
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.words import is_empty
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 DIGITS = 16  # hexadecimal: 64 bits

@@ -5,17 +5,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.beir import open_beir
 from gnn_encoder.data.cutting import cut_source
 from gnn_encoder.data.dpr import open_dpr
 from gnn_encoder.data.insuranceqa import open_insuranceqa
 from gnn_encoder.data.ir_datasets import open_ir_datasets, split_names
 from gnn_encoder.data.msmarco import open_msmarco
-from gnn_encoder.data.params import Data
 from gnn_encoder.data.query_log import open_log
 from gnn_encoder.data.rows import Judgement, Passage, Place, Source
 from gnn_encoder.data.squad import open_squad
+from gnn_encoder.pipeline.params import Data
 
 
 def open_source(data: Data) -> Source:

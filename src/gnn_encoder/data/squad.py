@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.records import SPLITS
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data.lines import check_folder, find, read_json_items, require
 from gnn_encoder.data.rows import (
     Judgement,

@@ -13,12 +13,9 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.records import QUERIES
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import gather
-from gnn_encoder.core.storage.tables import write_part, write_table
-from gnn_encoder.core.windows import Numbers, resume_windows
+from gnn_encoder.base import distributed
+from gnn_encoder.base.matrix import Numbers, Rows, gather, resume_windows
+from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.corpus import embed_queries

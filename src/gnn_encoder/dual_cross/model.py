@@ -10,13 +10,13 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedToken
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from gnn_encoder.core import distributed
+from gnn_encoder.base import distributed
 from gnn_encoder.dual_cross.warm_start import prediction_head, warm_start
 from gnn_encoder.models.batch import Batch, Template
 from gnn_encoder.models.device import autocast, device
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.text_model import TextModel
+from gnn_encoder.pipeline.params import Encoder
 
 IGNORED = -100  # label of padding, which the loss leaves out
 DECODER = "decoder."

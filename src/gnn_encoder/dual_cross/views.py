@@ -8,20 +8,27 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.section import PoolKind
-from gnn_encoder.core.storage.arrays import ArrayManifest, Origin, block_size, open_matrix, read_block, read_manifest
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.view_pool import Pool
-from gnn_encoder.core.windows import Numbers
-from gnn_encoder.dual_cross.params import DualCross
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.matrix import (
+    ArrayManifest,
+    Matrix,
+    Numbers,
+    Origin,
+    Rows,
+    block_size,
+    open_matrix,
+    read_block,
+    read_manifest,
+)
+from gnn_encoder.base.view_pool import Pool, PoolKind
 from gnn_encoder.encoding.corpus import write_windows
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.index.exact import ways_top_k
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline.params import DualCross
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
 

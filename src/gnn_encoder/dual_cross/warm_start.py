@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, EncoderDecoderConfig, EncoderDecoderModel
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.models.batch import Template
 from gnn_encoder.models.device import attention_implementation
 from gnn_encoder.models.pretrained import Source, load_model

@@ -10,21 +10,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.storage.arrays import (
+from gnn_encoder.base import distributed
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import MANIFEST, fingerprint
+from gnn_encoder.base.matrix import (
     ArrayManifest,
     ArrayWriter,
+    Matrix,
+    Numbers,
     Origin,
+    Rows,
+    in_turn,
     is_finished,
     open_matrix,
     read_block,
     read_manifest,
 )
-from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
-from gnn_encoder.core.windows import Numbers, in_turn
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import WINDOW, encode_prepared, encode_rows, prefetch, prepare_rows
 from gnn_encoder.encoding.tokens import TextTokens

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.encoding.tokens import TextTokens, text_batch
 from gnn_encoder.models.batch import Batch, Template
 

@@ -10,11 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import gather
-from gnn_encoder.core.storage.atomic import check_room
-from gnn_encoder.core.storage.tables import write_part
-from gnn_encoder.core.windows import resume_windows
+from gnn_encoder.base.files import check_room
+from gnn_encoder.base.matrix import Rows, gather, resume_windows
+from gnn_encoder.base.tables import write_part
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import WINDOW, Prepared, encode_prepared, prefetch, prepare_rows
 from gnn_encoder.models.batch import Batch

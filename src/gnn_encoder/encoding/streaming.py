@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.models.batch import Batch, padded
 

@@ -14,13 +14,10 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES, QUERIES
-from gnn_encoder.core.rows import Rows, spans
-from gnn_encoder.core.storage.arrays import release, write_header
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.scratch import cached
-from gnn_encoder.core.storage.tables import count_rows, iterate_texts
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.files import cached, fingerprint
+from gnn_encoder.base.matrix import Rows, release, spans, write_header
+from gnn_encoder.base.tables import PASSAGES, QUERIES, count_rows, iterate_texts
 from gnn_encoder.models.batch import Batch, Template, padded
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.text_model import TextModel

@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.judgements import contains, pair_keys
+from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.baselines.choice import shown
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.shifting import FAMILY, MEAN, NUDGE_M, NUDGE_N, shifts
-from gnn_encoder.core.judgements import contains, pair_keys
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.storage.arrays import array_blocks
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
 from gnn_encoder.estimator.inputs import UNIT, check_sizes, check_vectors, labelled_pairs, not_of_length
 from gnn_encoder.estimator.model import GNNEncoder

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import undamaged
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import publish
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import undamaged
 from gnn_encoder.evaluation.runs_and_qrels import read_qrels
 
 ROWS_AT_A_TIME = 8_192

@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Matrix
-from gnn_encoder.core.storage.arrays import array_blocks
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import Matrix, array_blocks
 from gnn_encoder.mgt.masking import fold_count
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))  # torch and FAISS take no others

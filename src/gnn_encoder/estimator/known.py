@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.storage.arrays import array_blocks
+from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 
 SAME = 0.004  # of its length, by which a vector may be off: bfloat16 rounds by less
 SKETCH = 8  # projections: few enough for a tree, and enough that vectors which are not the same are not taken for it

@@ -8,7 +8,7 @@ import ir_measures
 import polars as pl
 from ir_measures.providers import FallbackProvider
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 
 VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
 QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line of the run: too many for a whole run

@@ -14,10 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.answers.pairs import judged_by_answers
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.rows import Rows, of_length_1
-from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import Rows, of_length_1
+from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About
 
 THIRDS = ("lower third", "middle third", "upper third")

@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.core.errors import UserError, check_file
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, open_table, read_table
-from gnn_encoder.core.runs import read_scored_run
+from gnn_encoder.base.errors import UserError, check_file
+from gnn_encoder.base.runs import read_scored_run
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, open_table, read_table
 from gnn_encoder.data.lines import read_judged
 from gnn_encoder.data.prepare import read_judgements
 from gnn_encoder.data.rows import refuse

@@ -8,10 +8,9 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import PASSAGES, QRELS, QUERIES, SPLITS, open_table
-from gnn_encoder.core.storage.fingerprint import check_undamaged
-from gnn_encoder.core.storage.tables import count_rows, read_column
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import check_undamaged
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS, count_rows, open_table, read_column
 from gnn_encoder.data.lines import QRELS_HEADER
 from gnn_encoder.pipeline import project
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import replacing
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import replacing
+from gnn_encoder.pipeline.project import registry
 
 # Format -> the module and function that write it; imported when asked for, since some load torch.
 FORMATS = {

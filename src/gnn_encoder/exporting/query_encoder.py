@@ -11,8 +11,7 @@ from typing import Any
 from tokenizers import normalizers
 from transformers import AutoConfig
 
-from gnn_encoder.core.storage.atomic import read_json, write_json, write_text
-from gnn_encoder.core.storage.fingerprint import check_undamaged
+from gnn_encoder.base.files import check_undamaged, read_json, write_json, write_text
 from gnn_encoder.exporting.card import model_card
 from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.models.onnx_graph import export

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.storage.arrays import open_matrix, read_manifest, release, write_header
-from gnn_encoder.core.storage.fingerprint import check_undamaged
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.files import check_undamaged
+from gnn_encoder.base.matrix import open_matrix, read_manifest, release, write_header
+from gnn_encoder.base.tables import PASSAGES, open_table
 from gnn_encoder.growing.versions import Version, current
 from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
 from gnn_encoder.index.search import PassageIndex

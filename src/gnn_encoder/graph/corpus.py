@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.records import ATTENTION
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import ATTENTION
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.records import edge_features, loop_features
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import edge_features, loop_features
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import Known, embed_pairs
 from gnn_encoder.encoding.tokens import TextTokens

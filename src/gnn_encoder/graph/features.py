@@ -8,13 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.records import open_parquet
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import release, write_header
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.scratch import SCRATCH, cached
-from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import SCRATCH, cached, fingerprint
+from gnn_encoder.base.matrix import Rows, release, write_header
+from gnn_encoder.base.tables import count_rows, open_parquet
 
 Features = NDArray[np.float16]
 KINDS = ("edges", "query_loops", "passage_loops")

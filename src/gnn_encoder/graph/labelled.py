@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import gather
+from gnn_encoder.base.matrix import Rows, gather
 
 PAIRS_AT_A_TIME = 8_192
 

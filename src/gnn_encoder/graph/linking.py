@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core.rows import Matrix, Rows, Scores
+from gnn_encoder.base.matrix import Matrix, Rows, Scores
 from gnn_encoder.graph.structure import Bools, Graph
 
 SCORES = 2**25  # scores of queries and new passages that are held at a time

@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.judgements import pair_keys
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import gather
+from gnn_encoder.base.judgements import pair_keys
+from gnn_encoder.base.matrix import Rows, gather
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes

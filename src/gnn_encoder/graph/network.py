@@ -13,11 +13,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import Count, Gate, Section, described
-from gnn_encoder.core.storage.atomic import publish, write_json
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import publish, write_json
 from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.pipeline.params import Count, Gate, Section, described
 
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"

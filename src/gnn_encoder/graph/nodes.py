@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.records import QUERIES, SOURCES, open_table
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.tables import count_rows, write_table
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import QUERIES, SOURCES, count_rows, open_table, write_table
 
 NODES, MADE_FROM = "queries.parquet", "sources.parquet"
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 
 SWITCH = "GNN_ENCODER_SCATTER"
 

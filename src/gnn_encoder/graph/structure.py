@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import contains
-from gnn_encoder.core.rows import Rows, spans
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import contains
+from gnn_encoder.base.matrix import Rows, spans
 
 Bools = NDArray[np.bool_]
 

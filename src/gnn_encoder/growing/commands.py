@@ -9,13 +9,11 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import ArrayWriter, read_manifest
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import PICKED, ROW_GROUP, count_rows, read_column, write_table
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.matrix import ArrayWriter, Rows, read_manifest
+from gnn_encoder.base.tables import PASSAGES, PICKED, ROW_GROUP, count_rows, open_table, read_column, write_table
 from gnn_encoder.growing.reading import read_pids, rows_of, write_passages
 from gnn_encoder.growing.versions import Version, current, next_version
 from gnn_encoder.index.build import build
@@ -23,7 +21,7 @@ from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.index.views import iterate_views
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 from gnn_encoder.presenting.formats import counted
 
 AT_A_TIME = 1_024  # passages that are encoded together: what is in memory grows with the queries that retrieve them

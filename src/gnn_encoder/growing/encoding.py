@@ -8,9 +8,8 @@ import polars as pl
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import read_manifest
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import Rows, read_manifest
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import encode_rows

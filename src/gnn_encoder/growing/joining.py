@@ -14,12 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.judgements import pair_keys, relevant_pairs
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.storage.arrays import read_manifest
-from gnn_encoder.core.storage.atomic import replacing
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.files import fingerprint, replacing
+from gnn_encoder.base.judgements import pair_keys, relevant_pairs
+from gnn_encoder.base.matrix import Rows, read_manifest
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.encoding.corpus import iterate_queries, same_encoder
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import summed

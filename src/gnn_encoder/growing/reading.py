@@ -7,10 +7,9 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.tables import batched, count_rows, write_table
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES, batched, count_rows, write_table
 from gnn_encoder.data.beir import passage_of
 from gnn_encoder.data.lines import read_json_lines, read_lines
 from gnn_encoder.data.rows import Passage, Place, check_id, unique

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import read_json, write_json
-from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import MANIFEST, read_json, write_json
 from gnn_encoder.pipeline import project
 
 CURRENT, LOCK, ROWS, QUERIES = "current.json", "lock", "rows.npy", "queries-"
@@ -45,8 +44,8 @@ class Version:
     def checked(self) -> "Version":
         """The version itself."""
         # Only here: the command line would load slowly, and FAISS must not be where passages are explained.
-        from gnn_encoder.core.storage.arrays import read_manifest
-        from gnn_encoder.core.storage.tables import count_rows
+        from gnn_encoder.base.matrix import read_manifest
+        from gnn_encoder.base.tables import count_rows
         from gnn_encoder.index.search import check_ids
 
         check_ids(self.index, self.passages)

@@ -21,15 +21,13 @@ from bm25s import stopwords
 from bm25s.tokenization import Tokenizer
 from numpy.typing import NDArray
 
-from gnn_encoder.core.distributed import cores
-from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES
-from gnn_encoder.core.storage.atomic import write_json
-from gnn_encoder.core.storage.tables import count_rows, iterate_texts
-from gnn_encoder.core.words import CHARACTER, words
+from gnn_encoder.base.distributed import cores, tqdm
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts
+from gnn_encoder.base.words import CHARACTER, words
 from gnn_encoder.index.keys import least, of_scores, unpack
-from gnn_encoder.index.params import BM25, Stemmer, StopWords
+from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
 
 ANALYSIS = "analysis.json"
 FEWEST = 64  # queries of a thread

@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.storage.arrays import check_finite, gather, open_matrix, read_manifest
-from gnn_encoder.core.storage.atomic import check_room, write_json
-from gnn_encoder.core.storage.fingerprint import MANIFEST, fingerprint
-from gnn_encoder.core.storage.tables import PICKED, count_rows, write_table
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import MANIFEST, check_room, fingerprint, write_json
+from gnn_encoder.base.matrix import check_finite, gather, open_matrix, read_manifest
+from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.index.views import iterate_views
 
 INDEX = "index.faiss"

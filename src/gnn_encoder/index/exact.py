@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import array_blocks, check_finite, read_manifest
-from gnn_encoder.core.view_pool import BEST, Pool
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import Rows, Scores, array_blocks, check_finite, read_manifest
+from gnn_encoder.base.view_pool import BEST, Pool
 from gnn_encoder.index.keys import Keys, least, of_scores, once, pack, unpack
 from gnn_encoder.index.views import MERGE_ENTRIES, iterate_views
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.base.matrix import Rows, Scores
 
 Keys = NDArray[np.int64]  # or a torch.Tensor of int64
 HALF, MOST = 2**32 - 1, 2**31 - 1  # the lower 32 bits of a number, and all of an int32 but its sign

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.records import PASSAGES, open_table
-from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.atomic import read_json
-from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import MANIFEST, read_json
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.tables import PASSAGES, open_table
 from gnn_encoder.index import build, exact
 from gnn_encoder.index.views import search_views
 

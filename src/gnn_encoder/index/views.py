@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core.rows import Rows, Scores
-from gnn_encoder.core.storage.arrays import array_blocks, block_size, open_matrix, read_manifest
+from gnn_encoder.base.matrix import Rows, Scores, array_blocks, block_size, open_matrix, read_manifest
 from gnn_encoder.index.keys import least, of_scores, once, unpack
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are sorted at a time

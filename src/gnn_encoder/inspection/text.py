@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from gnn_encoder.core.errors import shorten
-from gnn_encoder.data.params import Data
+from gnn_encoder.base.errors import shorten
 from gnn_encoder.data.rows import Source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import PassageSurvey, SplitSurvey, Survey
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Data, Params
 from gnn_encoder.presenting.formats import named_counts, shortened, size
 
 SHOWN = 200  # characters of an example

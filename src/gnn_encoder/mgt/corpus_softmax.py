@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.rows import Rows, spans
+from gnn_encoder.base.matrix import Rows, spans
 from gnn_encoder.training.examples import Examples
 
 WHOLE = 50_000  # a corpus of at most so many passages is read whole

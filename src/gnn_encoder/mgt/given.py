@@ -9,16 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.index.exact import array_top_k
-from gnn_encoder.mgt.params import MGT
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline.params import MGT, Dev
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.training.examples import Examples
-from gnn_encoder.training.params import Dev
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
 Answered = Callable[[pl.DataFrame], pl.DataFrame]

@@ -6,8 +6,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.training.examples import steps_of
 
 

@@ -15,10 +15,10 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
-from gnn_encoder.mgt.params import MGT, Passes, TrainNoGNN
 from gnn_encoder.mgt.start import choose_start, closed_form
 from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, QueryTask, Supervision
 from gnn_encoder.models.device import device
+from gnn_encoder.pipeline.params import MGT, Passes, TrainNoGNN
 from gnn_encoder.training.contrastive import local_share
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import Examples

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries
 from gnn_encoder.encoding.streaming import WINDOW
 from gnn_encoder.encoding.tokens import TextTokens

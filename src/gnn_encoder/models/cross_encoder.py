@@ -9,15 +9,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.models.batch import Batch, pool
 from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.packing import states
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.structure import check_padding, check_vocabulary
 from gnn_encoder.models.text_model import TextModel
+from gnn_encoder.pipeline.params import Encoder
 
 HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
 HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them

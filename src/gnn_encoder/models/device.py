@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from gnn_encoder.core import distributed
+from gnn_encoder.base import distributed
 
 
 def device() -> torch.device:

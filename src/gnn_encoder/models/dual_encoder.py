@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import read_json, write_json
-from gnn_encoder.core.storage.fingerprint import fingerprint
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint, read_json, write_json
 from gnn_encoder.models.batch import Batch, embedding
 from gnn_encoder.models.device import autocast, device
 from gnn_encoder.models.packing import states
-from gnn_encoder.models.params import Encoder, Untouched
 from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.models.stated import read_stated, readable
 from gnn_encoder.models.structure import allow_length, check_letters, check_padding, check_vocabulary, freeze_lower
 from gnn_encoder.models.text_model import TextModel
+from gnn_encoder.pipeline.params import Encoder, Untouched
 
 log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"

@@ -5,9 +5,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from transformers.utils.hub import cached_file
 
-from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.section import Count
+from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.models.pretrained import Source, explained, resolve
+from gnn_encoder.pipeline.params import Count
 
 T = TypeVar("T")
 

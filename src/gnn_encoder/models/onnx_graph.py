@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.onnx import OnnxExporterError
 
-from gnn_encoder.core.errors import UserError, report_errors, shorten
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.base.errors import UserError, report_errors, shorten
+from gnn_encoder.base.files import publish
 from gnn_encoder.models.batch import Batch
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.query_encoder import QueryEncoder, query_tokenizer

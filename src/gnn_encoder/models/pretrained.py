@@ -22,9 +22,9 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from gnn_encoder.core.errors import CURES, UserError
+from gnn_encoder.base.errors import CURES, UserError
 from gnn_encoder.models.device import attention_implementation
-from gnn_encoder.models.params import Encoder
+from gnn_encoder.pipeline.params import Encoder
 
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.storage.atomic import read_json
-from gnn_encoder.core.storage.fingerprint import fingerprint
-from gnn_encoder.core.storage.scratch import cached
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import cached, fingerprint, read_json
 
 log = logging.getLogger(__name__)
 SETTINGS, CONFIG, WEIGHTS = "dual_encoder.json", "config.json", "model.safetensors"

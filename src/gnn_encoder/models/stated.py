@@ -12,11 +12,11 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.models.files import Config, Module, Pooling, Texts, TokenizerConfig, read_file
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.structure import positions
+from gnn_encoder.pipeline.params import Encoder
 
 POOLING = {  # our names, which newer files have too -> the switches of older files
     "cls": "pooling_mode_cls_token",

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.models.batch import Batch, embedding
 from gnn_encoder.models.packing import states
 from gnn_encoder.models.pretrained import explained

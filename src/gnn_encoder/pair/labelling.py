@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.pair.params import Pair
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.params import Pair
 from gnn_encoder.training.denoise import Ranks, denoise, spread
 from gnn_encoder.training.examples import examples_from_candidates, examples_table
 

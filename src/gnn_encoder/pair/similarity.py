@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.answers.matching import Kind
 from gnn_encoder.answers.pairs import DEPTH, answered, judged_by_answers
-from gnn_encoder.core.judgements import with_rows
+from gnn_encoder.base.judgements import with_rows
 
 Vectors = NDArray[np.floating[Any]]
 

@@ -5,13 +5,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.runs import as_run, read_run
-from gnn_encoder.core.storage.arrays import gather, open_matrix
-from gnn_encoder.core.storage.atomic import read_json
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.files import read_json
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import Rows, gather, open_matrix
+from gnn_encoder.base.runs import as_run, read_run
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.dual_cross.quality import by_diversity
 from gnn_encoder.dual_cross.views import measure_views, pool_of
 from gnn_encoder.evaluation.measures import mean, parse
@@ -20,7 +18,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements, read_values
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 
 
 def pair_similarities(params: Params) -> dict[str, dict[str, float]]:

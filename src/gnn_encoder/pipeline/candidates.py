@@ -7,11 +7,9 @@ from typing import TypeVar
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.records import CANDIDATES, read_table
-from gnn_encoder.core.rows import Matrix, Rows, Scores
-from gnn_encoder.core.storage.tables import candidates_table, write_part
-from gnn_encoder.core.windows import Numbers, resume_windows
+from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.matrix import Matrix, Numbers, Rows, Scores, resume_windows
+from gnn_encoder.base.tables import CANDIDATES, candidates_table, read_table, write_part
 
 WINDOW = 16_384  # queries of a window: each reads all passages once, in parts of 4,096 queries, which FAISS multiplies
 PART = "candidates-{:06d}.parquet"

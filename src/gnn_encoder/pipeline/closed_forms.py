@@ -8,16 +8,14 @@ from typing import Self
 import numpy as np
 import polars as pl
 
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
+from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.baselines.choice import Choice, write_choice
 from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.shifting import shifts
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.rows import Matrix
-from gnn_encoder.core.runs import write_ranking
-from gnn_encoder.core.storage.arrays import Origin, open_matrix
-from gnn_encoder.core.storage.fingerprint import fingerprint
 from gnn_encoder.encoding.corpus import transform_corpus
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project

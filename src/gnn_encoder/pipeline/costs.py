@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.files import read_json
+from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.hybrid import HybridIndex
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, best
-from gnn_encoder.core.progress import tqdm
-from gnn_encoder.core.rows import Matrix
-from gnn_encoder.core.storage.atomic import read_json
-from gnn_encoder.core.storage.tables import read_column
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, registry
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
-from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, registry
 
 QUERIES = 200  # queries that are timed, one at a time
 WARM_UP = 20  # queries that are searched before these

@@ -18,11 +18,10 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import CommentMark, YAMLError
 from ruamel.yaml.tokens import CommentToken
 
-from gnn_encoder.core.errors import UserError, shorten
-from gnn_encoder.core.section import described
-from gnn_encoder.core.storage.atomic import write_text
-from gnn_encoder.pipeline.declared import lookup
-from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.files import write_text
+from gnn_encoder.pipeline.params import Params, described, load_params, parse_yaml
+from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "

@@ -5,10 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from gnn_encoder.answers.pairs import answered, judged_by_answers
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import pair_counts, relevant_pairs
-from gnn_encoder.core.storage.arrays import check_shape, open_matrix
-from gnn_encoder.core.storage.tables import count_rows, read_candidates
+from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
+from gnn_encoder.base.matrix import check_shape, open_matrix
+from gnn_encoder.base.tables import count_rows, read_candidates
 from gnn_encoder.encoding.corpus import same_encoder
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.edges import Embedded
@@ -22,7 +21,7 @@ from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import registry
+from gnn_encoder.pipeline.project import registry
 from gnn_encoder.training.examples import read_examples
 
 

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from gnn_encoder.core.records import open_parquet
-from gnn_encoder.core.runs import read_run
+from gnn_encoder.base.runs import read_run
+from gnn_encoder.base.tables import open_parquet
 from gnn_encoder.evaluation.claim import Claim, Splits
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.params import Evaluate
 from gnn_encoder.evaluation.values import compare_with, means_by_system
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry
+from gnn_encoder.pipeline.params import Evaluate
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry
 
 
 def judgements(split: str, section: Evaluate) -> Judgements:

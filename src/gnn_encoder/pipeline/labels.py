@@ -3,14 +3,14 @@
 import numpy as np
 
 from gnn_encoder.answers.pairs import judged_by_answers
-from gnn_encoder.core.judgements import relevant_pairs
+from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.encoding.corpus import alone, iterate_queries
 from gnn_encoder.evaluation.properties import label_queries, nearest_similarity
 from gnn_encoder.evaluation.slices import Labels
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import REFERENCE
+from gnn_encoder.pipeline.project import REFERENCE
 
 
 def judged_labels(params: Params) -> Labels:

@@ -14,10 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from gnn_encoder.core.distributed import cores
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import Count, Section, described
-from gnn_encoder.pipeline.params import parse_yaml
+from gnn_encoder.base.distributed import cores
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.params import Count, Section, described, parse_yaml
 
 FILE = Path("launch.yaml")
 STARTED = "GNN_ENCODER_STARTED"  # set for what launch.yaml has started

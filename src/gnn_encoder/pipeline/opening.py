@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-from gnn_encoder.core.rows import Matrix, Rows
-from gnn_encoder.core.storage import scratch
-from gnn_encoder.core.storage.arrays import Origin
+from gnn_encoder.base import files as scratch
+from gnn_encoder.base.matrix import Matrix, Origin, Rows
 from gnn_encoder.encoding.corpus import Transform, alone, embed_queries, encode_corpus, unchanged
 from gnn_encoder.encoding.tokens import TextTokens, open_texts
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.text_model import TextModel
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Encoder, Params
 
 
 def open_queries(table: Path, model: TextModel) -> TextTokens:

@@ -1,36 +1,512 @@
-"""The experiment, `params.yaml`: its sections and what must hold between them.
-
-The model of a section stands in the package that it steers, so that a new parameter reruns what reads that package.
-"""
+"""What every section of params.yaml is: its base class, the types that sections share, and errors in words."""
 
 import re
+from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gnn_encoder.baselines.params import Baselines
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.section import Section, described
-from gnn_encoder.data.params import Data
-from gnn_encoder.dual_cross.params import DualCross
-from gnn_encoder.evaluation.params import Evaluate, Rerank
-from gnn_encoder.graph.params import BuildGraph, EncodeCorpus
-from gnn_encoder.index.params import BM25, Index, Retrieve
-from gnn_encoder.mgt.params import MGT, TrainNoGNN
-from gnn_encoder.models.params import CachePassages, Encoder, Untouched
-from gnn_encoder.pair.params import Pair
-from gnn_encoder.training.params import (
-    Contrastive,
-    Denoise,
-    Dev,
-    Distil,
-    MineCandidates,
-    TeacherScore,
-    TrainCrossEncoder,
-    TrainDualEncoder,
-)
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.view_pool import PoolKind
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Epochs = Annotated[float, Field(gt=0)]  # passes over the queries; 0.5: a random half of them, once
+Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
+Share = Annotated[float, Field(ge=0, le=1)]
+Weights = Annotated[list[float], Field(min_length=1)]
+Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
+
+
+class Section(BaseModel):
+    """A section of the experiment. It is immutable, and an unknown key in it is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def only(self, names: Iterable[str]) -> Self:
+        """A copy that holds only the parameters of these dotted names: reading any other is an AttributeError.
+
+        The values are not checked again.
+        """
+        asked: dict[str, list[str]] = {}
+        for name in names:
+            head, _, rest = name.partition(".")
+            asked.setdefault(head, []).append(rest)
+        values = {head: getattr(self, head) for head in asked}
+        parts = {
+            head: value.only(asked[head])
+            for head, value in values.items()
+            if isinstance(value, Section) and "" not in asked[head]
+        }
+        return self.model_construct(**values | parts)
+
+    def value(self, name: str) -> Any:
+        """A parameter by its dotted name."""
+        return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
+
+
+SHOWN = 5  # errors that are told
+DEFAULTS = "`git show HEAD:params.yaml` shows the default"
+
+
+def described(found: ValidationError) -> str:
+    """All of pydantic's errors in words; of many the first ones."""
+    told = [_described(error) for error in found.errors()]
+    return "; ".join(told[:SHOWN]) + (f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
+
+
+def _described(error: Any) -> str:
+    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not obvious, the cure."""
+    # For a union, pydantic also names the member that failed (literal['learned'], constrained-float): leave that out.
+    name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
+    kind, given = error["type"], shorten(error["input"], 200)
+    if kind == "value_error":  # raised by one of our validators, whose message names the parameters
+        return str(error["ctx"]["error"])
+    if kind == "extra_forbidden":
+        return f"{name} is not a parameter (value {given}); remove it or correct its name"
+    if kind == "missing":
+        return f"{name} is missing; {DEFAULTS}"
+    if kind == "model_type":
+        return f"{name or 'the file'} is {given}: must be lines of `key: value`; {DEFAULTS}"
+    if kind == "float_type" and isinstance(error["input"], str):
+        return f"{name} is the text {given}: must be a number such as 5e-5, without quotes"
+    if kind == "string_type" and isinstance(error["input"], dict):  # YAML reads a text with a colon as a mapping
+        return f"{name} is {given}: must be a text; in a shell '{name}=\"TEXT\"', in both kinds of quotes"
+    return f"{name} is {given}: {error['msg'][0].lower() + error['msg'][1:]}"
+
+
+class Names(Section):
+    """Each split's data set in ir_datasets."""
+
+    train: str
+    dev: str | None = None
+    test: str
+
+
+class Cutting(Section):
+    """How texts are cut into passages."""
+
+    words: Count  # most words of a passage
+    overlap: Annotated[int, Field(ge=0)]  # most words that a passage repeats of the one before
+
+    @model_validator(mode="after")
+    def _passages_go_on(self) -> Self:
+        if self.overlap >= self.words:
+            raise ValueError(
+                f"data.passages.overlap is {self.overlap}: must be below data.passages.words, {self.words}"
+            )
+        return self
+
+
+class Data(Section):
+    """Where passages, queries and judgements come from."""
+
+    source: Literal["insuranceqa", "beir", "log", "squad", "msmarco", "dpr", "ir_datasets"]
+    path: str | None  # folder of the source's files; null for a source that is a package
+    passages: Cutting | None = None  # long texts are cut into passages; null: each text is a passage
+    train_queries: Count | None  # how many training queries are used, drawn at random; null: all
+    dev_fraction: Fraction  # share of train that becomes dev where the source has no dev split
+    name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
+    names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
+    test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
+    min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
+    split: Literal["hash", "time"] = "hash"  # log: what decides which split a query belongs to
+    test_fraction: Fraction = 0.1  # log, squad: share of the queries that becomes test, if the source has no test split
+    unlabelled: str | None = None  # file of queries without labels: text, one a line, or Parquet with a column text
+
+    @model_validator(mode="after")
+    def _nothing_in_vain(self) -> Self:
+        readers = {
+            "path": ("beir", "log", "squad", "msmarco", "dpr"),
+            "name": ("dpr", "ir_datasets"),
+            "names": ("ir_datasets",),
+            "test": ("msmarco",),
+            "min_count": ("log",),
+            "split": ("log",),
+            "test_fraction": ("log", "squad"),
+        }
+        for key, sources in readers.items():
+            field = type(self).model_fields[key]
+            unset = None if field.is_required() else field.default
+            if getattr(self, key) != unset and self.source not in sources:
+                cure = "set it to null" if key == "path" else "remove it"
+                raise ValueError(f"data.{key} is set, which source {self.source} does not read; {cure}")
+        return self
+
+
+class Encoder(Section):
+    """The dual-encoder: what it starts from and how a text becomes a vector."""
+
+    model: str  # hub name, folder, or package:NAME/FOLDER
+    revision: str | None
+    trust_remote_code: bool
+    # Of these four, null is what the model's own files state: models/stated.py.
+    pooling: Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"] | None
+    similarity: Literal["dot", "cosine"] | None
+    query_prefix: str | None = None  # put before every query that a dual-encoder reads; counts towards its length
+    passage_prefix: str | None = None  # put before every passage, before its title
+    temperature: Annotated[float, Field(gt=0)] | None  # scores are divided by it; null: 0.05 with cosine, 1 with dot
+    shared: bool  # one set of weights for queries and passages
+    query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
+    passage_length: Annotated[int, Field(ge=4)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
+    precision: Literal["auto", "bf16", "fp32"]
+    batch_tokens: Count  # padded tokens of one inference batch
+
+
+class Untouched(Section):
+    """The base model as it comes: the most tokens that it reads, special ones included; null: all it can."""
+
+    query_length: Annotated[int, Field(ge=4)] | None
+    passage_length: Annotated[int, Field(ge=4)] | None
+
+
+class CachePassages(Section):
+    """Passage embeddings on disk."""
+
+    dtype: Literal["float16", "float32"]
+
+
+class Dev(Section):
+    """The dev score of every training of an encoder, by which it keeps its best weights."""
+
+    queries: Count  # dev queries, a fixed random sample
+    depth: Depth  # passages that each of them adds to the pool; the systems that make it share them
+    passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
+    cached_passages: Annotated[int, Field(ge=0)]  # the same where embeddings are read from a cache: MGT's phase one
+    cached_queries: Count  # dev queries that rank such a corpus there
+    evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
+
+
+class Contrastive(Section):
+    """Training a dual-encoder by Eq. 2."""
+
+    epochs: Annotated[float, Field(ge=0)]  # 0: it stays as it is
+    batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
+    negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
+    learning_rate: Rate
+    warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps in which the learning rate rises
+    chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
+
+
+class Distil(Contrastive):
+    """Training M_de on by the teacher's soft targets as well."""
+
+    targets: Literal["labels", "teacher"]  # labels: the same steps by Eq. 2 alone
+    teacher_weight: Annotated[float, Field(gt=0, le=1)]  # of the loss that soft targets give
+
+
+class TrainDualEncoder(Contrastive):
+    """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
+
+    init: Literal["base", "retriever"]
+
+
+class MineCandidates(Section):
+    """How many passages of the first retriever M_ce may see for each query."""
+
+    depth: Depth
+
+
+class TrainCrossEncoder(Section):
+    """Training M_ce: labelled positives against candidates of the first retriever."""
+
+    model: str | None  # null: encoder.model
+    max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
+    epochs: Epochs
+    batch_size: Annotated[int, Field(ge=2)]  # queries
+    negatives: Count  # candidates a query
+    learning_rate: Rate
+    warmup: Annotated[float, Field(ge=0, le=1)]
+    pooling: Literal["cls", "mean"] = "cls"  # what the head reads: the [CLS] state, or the mean of all states
+    loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
+    range_min: Annotated[int, Field(ge=0)] = 0  # first rank of the mined candidates that negatives come from
+    range_max: Count | None = None  # the rank after the last one; null: all that were mined
+
+    @model_validator(mode="after")
+    def _negatives_come_from_somewhere(self) -> Self:
+        if self.range_max is not None and self.range_min >= self.range_max:
+            raise ValueError(f"range_min is {self.range_min}: must be below range_max, {self.range_max}")
+        return self
+
+
+class TeacherScore(Section):
+    """What the score is that denoising, pseudo-labels and reranking go by."""
+
+    score: Literal["cross_encoder", "sum"]  # M_ce's as it was trained; or with the retriever's, fitted on dev
+
+
+class Denoise(Section):
+    """Which candidates M_ce calls positives and negatives."""
+
+    # Training queries whose candidates are scored, a random sample, which M_de trains on. The others have no hard
+    # negatives. null: all.
+    queries: Count | None = None
+    range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that are considered; 0 is the best
+    range_max: Count  # the rank after the last one that is considered
+    candidates: Count  # candidates that are scored for each query, most of them from the first of these ranks
+    positive_threshold: Fraction
+    negative_threshold: Fraction
+    # Negatives score below this share of what their query's best labelled passage scores, and not above
+    # positive_threshold; null: below negative_threshold.
+    relative: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+StopWords = Literal[
+    "english", "danish", "dutch", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
+    "swedish", "turkish",
+]  # fmt: skip
+Stemmer = Literal[
+    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "hungarian", "italian", "norwegian",
+    "portuguese", "romanian", "russian", "spanish", "swedish",
+]  # fmt: skip
+
+
+class BM25(Section):
+    """Lexical retrieval (bm25s, Lucene's formula)."""
+
+    k1: Rate
+    b: Annotated[float, Field(ge=0, le=1)]
+    depth: Depth  # candidates a training query
+    stop_words: StopWords | None  # the language whose stop words are left out
+    stemmer: Stemmer | None  # the language of the Snowball stemmer
+
+
+class Index(Section):
+    """The FAISS index that is searched online."""
+
+    factory: str  # FAISS factory string; Flat is the exact IndexFlatIP
+
+
+class Retrieve(Section):
+    """Depth of the runs."""
+
+    depth: Count
+
+
+class BuildGraph(Section):
+    """The query-passage graph (section 3.2)."""
+
+    unlabelled: (
+        Annotated[int, Field(ge=0)] | None
+    )  # how many queries without labels, at random, become nodes; null: all
+    generated: Count | None  # how many generated queries, drawn at random, become nodes, if any do; null: all
+    k: Depth  # passages a query
+    labelled: bool  # a training query's labelled passages are among its k, first; attention tells their edges apart
+
+
+class EncodeCorpus(Section):
+    """Query-interactive passage embeddings of the whole corpus."""
+
+    labelled_edges: bool  # false: a query does not inform the passages it is labelled with
+
+
+Epochs = Annotated[float, Field(ge=0)]  # the last pass may end early
+
+
+class Passes(Section):
+    """What both phases and the control have. An epoch is a pass over the queries."""
+
+    epochs: Epochs
+    batch_size: Annotated[int, Field(ge=2)]
+    evaluate_every: Count  # steps
+    patience: Count  # evaluations without a better score before training stops
+
+
+class Phase(Passes):
+    """What both phases have."""
+
+    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
+
+
+class Alone(Phase):
+    """Phase one: the GNN alone on cached embeddings."""
+
+    learning_rate: Rate
+
+
+class Joint(Phase):
+    """Phase two: encoder and GNN together, as in the paper; with a softmax over the corpus, E_Q and GNN."""
+
+    gnn_learning_rate: Rate
+    encoder_learning_rate: Rate
+    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder
+    chunk_size: Count
+
+
+class MGT(Section):
+    """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
+
+    layers: Literal[1, 2]
+    heads: Count
+    gate: Gate
+    edge_features: Literal["cross_encoder", "product", "none"]
+    sums: bool  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
+    masking: Literal["mgt", "drop_labelled"]
+    graph: Literal["full", "self_loops"]
+    beta: Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
+    max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
+    targets: Literal["labels", "teacher"]  # of both phases, and of the control
+    teacher_weight: Annotated[float, Field(gt=0, le=1)]  # as in section distil
+    negatives: Annotated[int, Field(ge=0)]
+    warmup: Annotated[float, Field(ge=0, le=1)]
+    alone: Alone
+    joint: Joint
+
+
+class TrainNoGNN(Passes):
+    """The control: M_de trained on without the graph, with what else section `mgt` has for phase two."""
+
+    learning_rate: Rate
+
+
+class PairStage(Contrastive):
+    """One of the two training stages of PAIR."""
+
+    alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
+
+
+class Pair(Section):
+    """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
+
+    teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
+    # Of the queries that data.train_queries leaves out, so many have their labels hidden, as a share of all.
+    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]
+    depth: Depth  # candidates a query from the first retriever
+    candidates: Count  # how many of these the teacher scores, most of them from the top
+    s_pos: Fraction  # pseudo-positives score above
+    s_neg: Fraction  # hard negatives score below
+    pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
+    shared: bool  # one set of weights for queries and passages
+    pretrain: PairStage
+    finetune: PairStage
+
+
+class Generator(Section):
+    """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
+
+    model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
+    revision: str | None
+    file: str | None = None  # of queries that were generated already: data/generated.py; null: a model generates them
+    epochs: Epochs
+    batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its query
+    learning_rate: Rate
+    warmup: Annotated[float, Field(ge=0, le=1)]
+    passage_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
+    query_length: Annotated[int, Field(ge=4)]
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.file and self.model:
+            raise ValueError(
+                f"dual_cross.generator.file is {self.file!r} and dual_cross.generator.model {self.model!r}: "
+                "one of them must be null"
+            )
+        return self
+
+
+class DualCrossStage(Contrastive):
+    """One of the two training stages of Dual-Cross-Encoder and of its DPR baseline."""
+
+    # Of the passages that Dual-Cross-Encoder reads in training, so many are read alone, the others beside a query.
+    plain_share: Share
+
+
+class DualCross(Section):
+    """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
+
+    generator: Generator
+    generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
+    views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
+    plain_view: bool  # the passage read alone is a view too, the first
+    pool: PoolKind  # what a passage's score is, of its views' scores
+    plain_weight: Fraction | None  # of the plain view in the mean; null: as that of any other
+    queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
+    top_k: Count  # tokens that sampling chooses from
+    max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
+    # The query that a passage is encoded with in training: the one of the example (Eq. 8), or one generated for the
+    # passage, as in the index.
+    beside: Literal["asked", "generated"]
+    shared: bool  # one set of weights for queries and passages ("tied")
+    # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
+    examples: Literal["denoised", "bm25"] = "denoised"
+    pretrain: DualCrossStage  # on generated queries
+    finetune: DualCrossStage  # on `examples`
+
+    @model_validator(mode="after")
+    def _kept_of_generated(self) -> Self:
+        if self.views > self.generated:
+            raise ValueError(
+                f"dual_cross.views is {self.views}: must be at most dual_cross.generated, {self.generated}"
+            )
+        return self
+
+    @property
+    def vectors(self) -> int:
+        """Views of a passage, the plain one included."""
+        return self.views + self.plain_view
+
+
+class Rerank(Section):
+    """The ceiling: M_de's top passages reordered by a cross-encoder."""
+
+    depth: Count  # passages of M_de's run that are reordered; those below keep their order
+    queries: Count | None  # a random sample of each split; null: all
+
+
+class Evaluate(Section):
+    """Measures in ir-measures' names."""
+
+    measures: Annotated[list[str], Field(min_length=1)]
+    significance: str  # the measure of the paired test
+    answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
+    by: Literal["passage", "document"] = "passage"  # what is ranked and judged, where texts are cut into passages
+
+
+Temperature = Annotated[float, Field(gt=0)]
+
+
+class Baselines(Section):
+    """What the query log and BM25 are worth without training. Of each list the value that is best on dev is taken."""
+
+    dev_queries: Count  # most judged dev queries that choose, a fixed random sample
+    query_mean: Weights  # lambda of h_p + lambda * mean of the passage's labelled training queries
+    label_prior: Weights  # added to labelled passages, in standard deviations of M_de's scores of a query's passages
+    neighbours: Annotated[list[Count], Field(min_length=1)]  # logged queries that are looked up for a query
+    neighbour_temperatures: Annotated[list[Temperature], Field(min_length=1)]  # of the softmax over their cosines
+    neighbour_weights: Weights  # of what their labelled passages get, in the same unit
+    bm25_weights: Annotated[list[Share], Field(min_length=1)]  # BM25's share of the hybrid's score
+    reciprocal_ranks: list[Count]  # constants k of 1 / (k + rank), which is tried instead of scores
+
+    @model_validator(mode="after")
+    def _doing_nothing_can_win(self) -> Self:
+        for name in ("query_mean", "label_prior", "neighbour_weights"):
+            if 0 not in getattr(self, name):
+                raise ValueError(
+                    f"baselines.{name} is {getattr(self, name)}: must hold 0, which leaves M_de as it is; add it"
+                )
+        return self
+
+
+NotNegative = Annotated[int, Field(ge=0)]
+
+
+class Own(Section):
+    """What they may be; `GNNEncoder` says what they mean, and holds the defaults."""
+
+    k: Count
+    labelled: bool
+    similarity: Literal["cosine", "dot"]
+    temperature: Annotated[float, Field(gt=0)]
+    dev_queries: Count
+    dev_whole: NotNegative
+    dev_depth: Depth
+    seed: NotNegative
 
 
 class Params(Section):

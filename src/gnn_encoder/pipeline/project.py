@@ -1,13 +1,15 @@
 """Where every artifact lies, relative to the project's root."""
 
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Self
 
-from gnn_encoder.core.storage.fingerprint import recorded_params
-from gnn_encoder.pipeline.systems import registry
+import yaml
+from pydantic import ValidationError, model_validator
 
-if TYPE_CHECKING:
-    from gnn_encoder.pipeline.params import Params
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import recorded_params
+from gnn_encoder.pipeline.params import Params, Section
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
@@ -37,7 +39,7 @@ VALUES = "values.parquet"  # table of every query's measures, in folders of meas
 JUDGED = ("dev", "test")  # splits on which systems are measured
 
 
-def is_prepared(params: "Params") -> bool:
+def is_prepared(params: Params) -> bool:
     """Whether stage prepare has written its tables with the present parameters."""
     made = recorded_params(PREPARED)
     return bool(made.get("data") == params.data.model_dump() and made.get("seed") == params.seed)
@@ -112,3 +114,137 @@ def measured(system: str) -> Path:
 def evaluation(branch: str) -> Path:
     """Folder of a branch's evaluation."""
     return DATA / "evaluation" / branch
+
+
+REGISTRY = Path("systems.yaml")
+MAIN = "gnn_encoder"  # the system that the claim is about
+REFERENCE = "dual_encoder"  # M_de, which every table compares with
+LEXICAL = "bm25"  # the system that ranks by words
+UNTOUCHED = "untouched"  # the base model as it comes
+LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
+HYBRID = "hybrid"  # BM25, a dense system and the log together
+CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
+DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
+BASES = {"shifted": ("plain",), "graph": ("plain",), "reordered": DENSE}  # kind -> kinds that its `base` may have
+
+
+class System(Section):
+    """A system that is judged; systems.yaml says what each kind is.
+
+    Attributes:
+        name, branch: the keys that it stands under.
+        base: the system that it is made from, where its kind has one (`BASES`).
+        by: how a reordered system ranks anew: a closed form of `baselines.shifting`, `prior`, or `logged` queries.
+    """
+
+    name: str
+    branch: str
+    title: str
+    kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views", "reranked"]
+    base: str = ""
+    by: Literal["", "mean", "nudge_m", "nudge_n", "closed_form", "prior", "logged"] = ""
+
+    @property
+    def encoder(self) -> str:
+        """Folder of the dual-encoder that encodes the queries of a dense system."""
+        places = {"graph": f"data/mgt/{self.name}/encoder", "shifted": f"data/{self.base}"}
+        return places.get(self.kind, f"data/{self.name}")
+
+
+class Branch(Section):
+    """Systems that are judged together, the one that they are compared with, and others that are shown with them."""
+
+    baseline: str
+    systems: dict[str, System]
+    beside: tuple[str, ...] = ()
+    sampled: bool = False
+
+
+class Registry(Section):
+    """`systems.yaml`."""
+
+    branches: dict[str, Branch]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_systems(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for branch, one in values["branches"].items():
+            for name, system in one["systems"].items():
+                system |= {"name": name, "branch": branch}
+        return values
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        based = self.of_kind(*BASES)
+        named = [(f"{name}.base", one.base, self.of_kind(*BASES[one.kind])) for name, one in based.items()]
+        for branch, one in self.branches.items():
+            named += [(f"{branch}.baseline", one.baseline, self.systems)]
+            named += [(f"{branch}.beside", other, self.systems) for other in one.beside]
+        for place, name, known in named:
+            if name not in known:
+                raise ValueError(f"{place} is {name!r}: must be one of {', '.join(known)}")
+        return self
+
+    @property
+    def systems(self) -> dict[str, System]:
+        """All systems in the order of every table."""
+        return {name: one for branch in self.branches.values() for name, one in branch.systems.items()}
+
+    def of_kind(self, *kinds: str) -> dict[str, System]:
+        """The systems of some kinds."""
+        return {name: one for name, one in self.systems.items() if one.kind in kinds}
+
+    @property
+    def dense(self) -> dict[str, System]:
+        """The systems that search passage vectors, with a dual-encoder for the queries."""
+        return self.of_kind(*DENSE)
+
+    @property
+    def one_vector(self) -> list[str]:
+        """The systems that score a passage by an inner product with one vector of it: they cost the same online."""
+        alone = [name for name, one in self.dense.items() if one.kind != "views"]
+        return [name for name, one in self.systems.items() if name in alone or one.by not in ("", "logged")]
+
+    def shown_with(self, branch: str) -> list[str]:
+        """The systems in a branch's table: its baseline and others from other branches first, then its own systems."""
+        own, found = self.branches[branch].systems, self.branches[branch]
+        return [*(system for system in (found.baseline, *found.beside) if system not in own), *own]
+
+    def is_sampled(self, system: str) -> bool:
+        """Whether a system is judged on a sample of the queries."""
+        return self.branches[self.systems[system].branch].sampled
+
+    @property
+    def baselines(self) -> dict[str, str]:
+        """System -> its branch's baseline, for the systems that are judged on all queries and are not that baseline."""
+        found = {name: self.branches[one.branch].baseline for name, one in self.systems.items()}
+        return {name: base for name, base in found.items() if name != base and not self.is_sampled(name)}
+
+
+@cache
+def registry() -> Registry:
+    """The systems of the project in the current folder."""
+    return read_registry(REGISTRY)
+
+
+def title_of(name: str) -> str:
+    """The title of a system; any other name, such as that of a model that is part of a system, unchanged."""
+    found = registry().systems.get(name)
+    return found.title if found else name
+
+
+def read_registry(path: Path) -> Registry:
+    """Read and check a registry; see `registry`."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run from the project's root")
+    try:
+        return Registry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")), strict=False)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        told = " ".join(str(error).split())
+        raise UserError(f"{path}: not a registry of systems ({told}); see its comments") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = "".join(f"{part}." for part in first["loc"]).removesuffix(".")
+        told = first["msg"].removeprefix("Value error, ")
+        rule = f"{f'{place}: ' if place else ''}{told[0].lower() + told[1:]}"
+        raise UserError(f"{path}: {rule}; see its comments") from error

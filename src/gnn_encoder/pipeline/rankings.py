@@ -9,26 +9,23 @@ from typing import Self
 import numpy as np
 import polars as pl
 
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.runs import write_ranking
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.baselines import hybrid, logged_neighbours
 from gnn_encoder.baselines.bonus import prior, unit
 from gnn_encoder.baselines.choice import Choice, Setting, plainest_first, write_choice
 from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
-from gnn_encoder.baselines.params import Baselines
 from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.rows import Matrix
-from gnn_encoder.core.runs import write_ranking
-from gnn_encoder.core.storage.tables import count_rows
 from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder
-from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import HYBRID, LEXICAL
+from gnn_encoder.pipeline.params import Baselines, Encoder, Params
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.runs import write_ranking
+from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project

@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.answers.pairs import with_answered
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.tables import count_rows
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.pairs import score_pairs
 from gnn_encoder.index.exact import exact_top_k

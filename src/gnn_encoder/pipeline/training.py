@@ -4,24 +4,21 @@ from pathlib import Path
 
 import polars as pl
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import pair_counts, relevant_pairs
-from gnn_encoder.core.records import DEV_CANDIDATES, read_table
-from gnn_encoder.core.storage.scratch import WORK
-from gnn_encoder.core.storage.tables import count_rows, iterate_candidates
+from gnn_encoder.base.files import WORK
+from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
+from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, iterate_candidates, read_table
 from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Contrastive, Dev, Params, TrainCrossEncoder
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask, candidate_examples, new_cross_encoder
 from gnn_encoder.training.dev import DevSample, pooled_sample
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, stream
 from gnn_encoder.training.loop import Task, fit_evenly, write_history
-from gnn_encoder.training.params import Contrastive, Dev, TrainCrossEncoder
 
 
 def logged_counts(queries: Path) -> pl.DataFrame:

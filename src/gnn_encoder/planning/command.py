@@ -6,19 +6,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
 from gnn_encoder.models.device import device
 from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.models.onnx_graph import check_graph
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source, load_tokenizer, resolve
 from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline import experiment
-from gnn_encoder.pipeline.declared import read_stages
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.pipeline.stage import read_stages
 from gnn_encoder.planning.choice import CUT, LENGTH, LONG_TEXTS, PAIR, Choice, Chooser, best
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.params import Data
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.prepare import check_count, own_file, read_texts
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import Survey
+from gnn_encoder.pipeline.params import Data
 
 
 @dataclass(frozen=True, kw_only=True)

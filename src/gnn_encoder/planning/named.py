@@ -6,11 +6,10 @@ A transformer's forward pass is 2 FLOPs a weight and token (embeddings left out)
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.data.params import Data
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.inspection.lengths import Lengths
-from gnn_encoder.pipeline.declared import Declared
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Data, Params
+from gnn_encoder.pipeline.stage import Declared
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Model
 from gnn_encoder.planning.plan import SCORED, count

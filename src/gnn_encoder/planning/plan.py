@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.distributed import cores
+from gnn_encoder.base.distributed import cores
 from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE
 from gnn_encoder.mgt.masking import fold_count
-from gnn_encoder.mgt.params import Passes, Phase
 from gnn_encoder.mgt.start import STARTS
-from gnn_encoder.pipeline.declared import PIPELINE, Declared
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Params, Passes, Phase
+from gnn_encoder.pipeline.stage import PIPELINE, Declared
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.setting import Setting, Steps

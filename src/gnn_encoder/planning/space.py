@@ -6,7 +6,7 @@ from typing import NamedTuple
 import faiss
 
 from gnn_encoder.pipeline.candidates import WINDOW
-from gnn_encoder.pipeline.declared import Declared
+from gnn_encoder.pipeline.stage import Declared
 from gnn_encoder.planning.setting import Setting
 
 TEXT, WORDS = 4, 0.6  # bytes and different words of a token

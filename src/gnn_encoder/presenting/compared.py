@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gnn_encoder.evaluation.costs import Costs
-from gnn_encoder.pipeline.systems import title_of
+from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.presenting.figures import Panel, system_style, wrapped
 from gnn_encoder.presenting.formats import NOTHING
 from gnn_encoder.presenting.quality import Mean

@@ -5,7 +5,7 @@ import logging
 from gnn_encoder.baselines.choice import Choice, Setting
 from gnn_encoder.evaluation.claim import Claim, Splits
 from gnn_encoder.evaluation.significance import Comparison
-from gnn_encoder.pipeline.systems import LEXICAL, LOGGED, UNTOUCHED, title_of
+from gnn_encoder.pipeline.project import LEXICAL, LOGGED, UNTOUCHED, title_of
 from gnn_encoder.presenting.formats import SIGNIFICANT, count, difference, p_value, points
 from gnn_encoder.presenting.tables import Table
 

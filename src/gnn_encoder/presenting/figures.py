@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.pipeline.project import registry, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

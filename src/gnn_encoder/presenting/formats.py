@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gnn_encoder.core.errors import without_controls
+from gnn_encoder.base.errors import without_controls
 from gnn_encoder.evaluation.significance import Comparison
 
 SIGNIFICANT = 0.05

@@ -16,7 +16,7 @@ from gnn_encoder.evaluation.measures import parse
 from gnn_encoder.evaluation.slices import Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.systems import CEILING, registry, title_of
+from gnn_encoder.pipeline.project import CEILING, registry, title_of
 from gnn_encoder.presenting import formats
 from gnn_encoder.presenting.compared import costs_table, diversity_table, views_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.core.distributed import cores
+from gnn_encoder.base.distributed import cores
 from gnn_encoder.models.device import processor
 from gnn_encoder.pipeline.params import Params, parse_yaml
 from gnn_encoder.pipeline.stage import TIMES, artifact_name

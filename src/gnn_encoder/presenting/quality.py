@@ -9,7 +9,7 @@ import polars as pl
 from gnn_encoder.evaluation.ceiling import Ceiling
 from gnn_encoder.evaluation.significance import Comparison, interval
 from gnn_encoder.evaluation.values import Comparisons, Means
-from gnn_encoder.pipeline.systems import CEILING, REFERENCE, title_of
+from gnn_encoder.pipeline.project import CEILING, REFERENCE, title_of
 from gnn_encoder.presenting.figures import Panel, system_style, wrapped, write_png
 from gnn_encoder.presenting.formats import NOTHING, comparison, count, p_value, points
 from gnn_encoder.presenting.tables import Table

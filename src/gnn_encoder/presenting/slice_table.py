@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gnn_encoder.evaluation.properties import THIRDS
 from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, Slice, Sliced
-from gnn_encoder.pipeline.systems import title_of
+from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.presenting.formats import BETTER, NOTHING, WORSE, comparison, count, points
 from gnn_encoder.presenting.tables import Table
 

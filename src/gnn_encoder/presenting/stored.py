@@ -5,13 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import Form, read_json
 from gnn_encoder.baselines.choice import CHOICE, Choice, read_choice
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.storage.atomic import Form, read_json
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import MAIN, registry, title_of
+from gnn_encoder.pipeline.project import MAIN, registry, title_of
 from gnn_encoder.presenting.quality import Results, results_of
 
 SAME = 1e-9  # means of the same values differ by less

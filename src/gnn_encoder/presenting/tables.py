@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gnn_encoder.pipeline.systems import title_of
+from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.presenting.formats import NOTHING
 
 

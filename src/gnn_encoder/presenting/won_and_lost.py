@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from gnn_encoder.core.runs import read_run
+from gnn_encoder.base.runs import read_run
 from gnn_encoder.evaluation.judge import DOCUMENT
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import registry, title_of
+from gnn_encoder.pipeline.project import registry, title_of
 from gnn_encoder.presenting.formats import NOTHING, count, shortened
 from gnn_encoder.presenting.stored import is_of_prepared
 from gnn_encoder.presenting.tables import Table

@@ -16,8 +16,8 @@ from pydantic_core import PydanticCustomError
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import gnn_encoder
-from gnn_encoder.core.marks import is_empty
-from gnn_encoder.core.records import QUERIES, open_table
+from gnn_encoder.base.tables import QUERIES, open_table
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.pipeline import project
 from gnn_encoder.searcher import Hit
 from gnn_encoder.serving.batches import QueueFull

@@ -7,8 +7,8 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from gnn_encoder.core.distributed import cores
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.distributed import cores
+from gnn_encoder.base.errors import UserError
 
 CONNECTIONS = 1_000  # open at a time; one more is answered with status 503
 DRAIN = 30  # seconds that requests in flight have after SIGTERM

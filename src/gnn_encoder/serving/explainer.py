@@ -15,7 +15,7 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from gnn_encoder.core.errors import UserError
+from gnn_encoder.base.errors import UserError
 
 SECONDS = 600.0  # that an answer may take; the first one waits until the graph is read
 WAITING = 8  # questions that may wait

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.judgements import relevant_pairs
-from gnn_encoder.core.storage.arrays import open_matrix
-from gnn_encoder.core.storage.tables import read_column
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.encoding.corpus import embed_passages
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import faiss
 
-from gnn_encoder.core.errors import UserError, not_built
-from gnn_encoder.core.storage.fingerprint import MANIFEST
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.growing.versions import current
 from gnn_encoder.index.search import check_ids
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.systems import MAIN, REFERENCE, System, registry
+from gnn_encoder.pipeline.project import MAIN, REFERENCE, System, registry
 from gnn_encoder.searcher import Answer, Searcher
 from gnn_encoder.serving.batches import Batches
 

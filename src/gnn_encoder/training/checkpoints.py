@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gnn_encoder.core.storage.atomic import publish
+from gnn_encoder.base.files import publish
 
 
 def save(

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from gnn_encoder.core.distributed import rank, world_size
-from gnn_encoder.core.rows import Matrix, Rows
+from gnn_encoder.base.distributed import rank, world_size
+from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.models.device import device
 
 

@@ -8,21 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.rows import Rows, Scores
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.encoding.corpus import alone
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.models.batch import Batch, padded
 from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.pipeline.params import Contrastive
 from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import Views, retrieval_score
 from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch, steps_of
 from gnn_encoder.training.gradient_cache import Representations
 from gnn_encoder.training.losses import contrastive_loss, distillation_loss, passage_centric_loss
-from gnn_encoder.training.params import Contrastive
 
 
 @dataclass(frozen=True)

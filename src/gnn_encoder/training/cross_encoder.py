@@ -12,20 +12,18 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import contains, pair_keys
-from gnn_encoder.core.rows import Rows
+from gnn_encoder.base.judgements import Identical, contains, pair_keys
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.encoding.streaming import encode_by_length
 from gnn_encoder.encoding.tokens import TextTokens, text_batch
 from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
 from gnn_encoder.models.structure import allow_length
+from gnn_encoder.pipeline.params import Encoder, TrainCrossEncoder
 from gnn_encoder.training.contrastive import Batches, chunks, local_part
 from gnn_encoder.training.dev_score import reranking_score
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
 from gnn_encoder.training.losses import contrastive_loss
-from gnn_encoder.training.params import TrainCrossEncoder
 
 Bools = NDArray[np.bool_]
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.records import CANDIDATES, open_table
+from gnn_encoder.base.tables import CANDIDATES, open_table
 from gnn_encoder.training.examples import examples_table
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.training.params import Dev
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.pipeline.params import Dev
 
 
 @dataclass(frozen=True)

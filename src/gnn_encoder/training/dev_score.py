@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.core.rows import Rows
-from gnn_encoder.core.view_pool import BEST, Pool
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.view_pool import BEST, Pool
 from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.encoding.inputs import Inputs
 from gnn_encoder.encoding.streaming import WINDOW, encode_rows

@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.core.identical import Identical
-from gnn_encoder.core.judgements import contains, pair_keys
-from gnn_encoder.core.records import EXAMPLES, TARGETS, open_table
-from gnn_encoder.core.rows import Rows, Scores, spans
+from gnn_encoder.base.judgements import Identical, contains, pair_keys
+from gnn_encoder.base.matrix import Rows, Scores, spans
+from gnn_encoder.base.tables import EXAMPLES, TARGETS, open_table
 
 
 @dataclass(frozen=True)

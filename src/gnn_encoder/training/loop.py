@@ -14,12 +14,12 @@ import polars as pl
 import torch
 from torch import nn
 
-from gnn_encoder.core import distributed
-from gnn_encoder.core.errors import UserError
-from gnn_encoder.core.progress import tqdm
+from gnn_encoder.base import distributed
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.params import Contrastive, TrainCrossEncoder
 from gnn_encoder.training import checkpoints
 from gnn_encoder.training.collectives import sum_gradients, sum_value
-from gnn_encoder.training.params import Contrastive, TrainCrossEncoder
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from gnn_encoder.core.rows import Matrix, Rows, Scores
-from gnn_encoder.core.storage.arrays import gather
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather
 from gnn_encoder.training.denoise import Ranks, spread
 from gnn_encoder.training.dev import retrieved_pairs
 

@@ -9,9 +9,8 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.encoding.tokens import TextTokens, open_tokens
-from gnn_encoder.models.params import Encoder
 from gnn_encoder.models.pretrained import Source
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Encoder, Params
 
 from ...encoding.conftest import scratch
 from ...texts import WORDS, text, write_passages, write_queries

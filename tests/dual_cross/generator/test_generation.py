@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from gnn_encoder.core.records import QUERIES
+from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.dual_cross import generation as module
 from gnn_encoder.dual_cross.decoding import write_queries
 from gnn_encoder.dual_cross.generation import generate_queries, sampling

@@ -1,0 +1,266 @@
+"""Moving finished work into place: a reader sees the old artifact or the new one, never a half-written one."""
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+import gnn_encoder
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError, not_built
+
+Form = TypeVar("Form")
+
+
+def publish(source: Path, target: Path) -> None:
+    """Replace the file or folder `target` by `source`, both on one file system.
+
+    A kill in between leaves `target` absent or whole. The old folder is renamed away first, since the system
+    cannot replace a folder that is not empty. All is on the disk before the new name is, and the name before the end:
+    where the machine stops, the system may lose what was not synced, a name as well as what a file holds.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for path in [*source.rglob("*"), source]:
+        _sync(path)
+    if source.is_dir() and target.exists():
+        old = source.with_name(source.name + ".replaced")
+        shutil.rmtree(old, ignore_errors=True)
+        target.rename(old)
+        source.rename(target)
+        _sync(target.parent)
+        shutil.rmtree(old)
+    else:
+        source.replace(target)
+        _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems sync no folder
+            raise
+    finally:
+        os.close(number)
+
+
+def check_room(folder: Path, needed: int, cure: str) -> None:
+    """Refuse to begin files of so many bytes in a folder whose disk has fewer."""
+    if needed > (free := shutil.disk_usage(folder).free):
+        what = f"{folder} needs {needed / 2**20:,.0f} MiB, and {free / 2**20:,.0f} are free"
+        raise UserError(f"no space left on the disk: {what}; free space, or {cure}")
+
+
+def tidy(folder: Path) -> None:
+    """Remove what killed writes left beside their places: files whose names begin with a dot."""
+    for left in [path for path in folder.rglob(".*") if path.is_file()]:
+        left.unlink()
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails."""
+    beside = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{target}: {os.strerror(error.errno or 0)}; name a folder that can be made") from error
+    try:
+        yield beside
+        publish(beside, target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file whole: it is written beside its place and then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    publish(beside, path)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `value` as indented JSON with a final newline, whole; a dataclass as an object of its fields.
+
+    Of several ranks the first one writes.
+    """
+    if distributed.is_first():
+        write_text(path, json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n")
+
+
+def read_json(path: Path, form: type[Form]) -> Form:
+    """Read what `write_json` wrote, such as a dataclass or a dict.
+
+    Raises:
+        UserError: there is no such file, or it holds something else.
+    """
+    if not path.is_file():
+        raise not_built(path)
+    try:
+        return TypeAdapter(form).validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        told = ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
+        raise UserError(f"{path}: not what its stage writes ({told}); run the stage that makes it again") from error
+
+
+MANIFEST = "manifest.json"
+
+
+def fingerprint(*inputs: Path, **values: object) -> str:
+    """Hash the content of `inputs` (files or folders) together with `values` (anything JSON can hold).
+
+    Of a folder whose manifest holds a fingerprint, that fingerprint is hashed instead of the content, so that a matrix
+    of many gigabytes is not read again.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps(values, sort_keys=True, default=str).encode())
+    for path in inputs:
+        digest.update(_path_digest(path))
+    return digest.hexdigest()
+
+
+def recorded_params(folder: Path) -> dict[str, Any]:
+    """The parameters that an artifact's manifest says it was made with; none where it has no manifest."""
+    found: dict[str, Any] = _manifest(folder).get("params", {})
+    return found
+
+
+def seal(folder: Path) -> None:
+    """Write into an artifact's manifest what the folder holds, by which `is_damaged` tells."""
+    write_json(folder / MANIFEST, _manifest(folder) | {"content": _content(folder)})
+
+
+def is_damaged(folder: Path) -> bool:
+    """Whether a sealed artifact holds anything else than when it was sealed. All is read: a second a gigabyte."""
+    try:
+        sealed = _manifest(folder).get("content", "")
+        return bool(sealed) and sealed != _content(folder)
+    except UserError:
+        return True
+
+
+def check_undamaged(path: Path) -> None:
+    """Refuse a sealed artifact, or a part of one, that holds anything else than when it was sealed."""
+    for folder in (path, *path.parents):
+        if is_damaged(folder):
+            raise UserError(f"{folder}: damaged: it does not hold what its stage wrote; make it again (`dvc repro`)")
+
+
+def _content(folder: Path) -> str:
+    """A hash of all files but the manifest, and of what that says of other things."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
+    manifest = {name: value for name, value in _manifest(folder).items() if name != "content"}
+    return fingerprint(*files, names=[str(path.relative_to(folder)) for path in files], manifest=manifest)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """An artifact's manifest; empty where it has none."""
+    path = folder / MANIFEST
+    try:
+        return dict(json.loads(path.read_bytes())) if path.is_file() else {}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: damaged; delete the folder and run its stage again") from error
+
+
+def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
+    """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
+
+    Args:
+        paths: relative to `root`.
+        root: None: the folder that this package's `src/` lies in.
+    """
+    root = root or Path(gnn_encoder.__file__).parents[2]
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        for file in [root / path] if path.suffix else sorted((root / path).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode())
+            digest.update(file.read_bytes() if file.is_file() else b"")
+    return digest.hexdigest()
+
+
+def _path_digest(path: Path) -> bytes:
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+    if own := _manifest(path).get("fingerprint"):
+        return str(own).encode()
+    digest = hashlib.blake2b(digest_size=16)
+    for child in sorted(p for p in path.rglob("*") if p.is_file()):
+        digest.update(child.relative_to(path).as_posix().encode())
+        digest.update(_path_digest(child))
+    return digest.digest()
+
+
+SCRATCH = Path(".scratch")
+WORK = ".work"  # subfolder of an unfinished artifact, for files that only a resumed call needs; deleted at the end
+DAY = 24 * 60 * 60  # seconds
+log = logging.getLogger(__name__)
+
+
+def cached(place: Path, name: str, key: str, make: Callable[[Path], None], *, keep: int) -> Path:
+    """A cache for some `key`: place/name-key. It is made where it is missing or damaged, which the first rank sees to.
+
+    Args:
+        key: a fingerprint of all that decides the content.
+        make: fills an empty folder.
+        keep: caches that a name may have: those used last stay.
+    """
+    folder = place / f"{name}-{key}"
+    if distributed.is_first():
+        _remove_former(folder, name, keep)
+        if not (folder / MANIFEST).is_file() or is_damaged(folder):
+            _fill(folder, make)
+        os.utime(folder)
+    distributed.barrier()
+    return folder
+
+
+def _fill(folder: Path, make: Callable[[Path], None]) -> None:
+    """Make a cache beside its place, under its name with a suffix, and move it there whole."""
+    if folder.exists():
+        log.warning("%s: damaged; it is made again", folder)
+        shutil.rmtree(folder)
+    beside = folder.with_name(f"{folder.name}.{token_hex(4)}")  # processes of several containers have equal numbers
+    beside.mkdir(parents=True)
+    try:
+        make(beside)
+        seal(beside)
+        if not folder.exists():
+            publish(beside, folder)
+    except OSError:
+        if not folder.exists():  # else another process has just made the same
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _remove_former(folder: Path, name: str, keep: int) -> None:
+    """Remove a name's other caches but those used last, and what kills left half-written, after a day."""
+    others = [path for path in folder.parent.glob(f"{name}-*") if path != folder]
+    whole = sorted((path for path in others if not path.suffix), key=_last_used, reverse=True)
+    half_written = [path for path in others if path.suffix and _last_used(path) < time.time() - DAY]
+    for old in (*whole[keep - 1 :], *half_written):
+        shutil.rmtree(old, ignore_errors=True)  # whoever has it mapped still reads it
+
+
+def _last_used(path: Path) -> float:
+    return path.stat().st_mtime if path.exists() else 0.0

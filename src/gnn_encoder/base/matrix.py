@@ -1,0 +1,311 @@
+"""Names for arrays that many functions take and return, and the places of runs within an array."""
+
+import json
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self, TextIO
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from gnn_encoder.base import distributed
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import MANIFEST, check_room, publish, write_json, write_text
+
+Rows = NDArray[np.integer[Any]]  # rows of a table or a matrix, or places in a list, of any integer type; -1: none
+Scores = NDArray[np.float32]
+Matrix = NDArray[np.float32]  # vectors, one a row
+
+
+def spans(first: Rows, count: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places first[i] .. first[i] + count[i] - 1 of run after run, and the number i of the run of each.
+
+    *Shape:* (n,) both -> (sum of count,) both.
+    """
+    run = np.repeat(np.arange(len(count)), count)
+    return np.arange(len(run)) + np.repeat(first - (np.cumsum(count) - count), count), run
+
+
+def of_length_1(vectors: Matrix) -> Matrix:
+    """Vectors divided by their length; one of hardly any length becomes 0. *Shape:* (n, d) -> (n, d)."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: Matrix = np.divide(vectors, length, out=np.zeros_like(vectors, dtype=np.float32), where=length > 1e-12)
+    return result
+
+
+MATRIX = "embeddings.npy"
+READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
+READ_ROWS = 65_536  # most rows of such a block: arrays that are computed from it grow with its rows
+CURE = ": train with a lower learning rate or in float32, then make them again"
+GATHER_ROWS = 256  # rows that stay mapped at a time when they are picked one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What a matrix was made from: fingerprints of a model and of all that it read."""
+
+    model_fingerprint: str
+    input_fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayManifest(Origin):
+    """What a matrix on disk is and what it was made from. The manifest is written last, when the matrix is complete."""
+
+    shape: tuple[int, int]
+    dtype: str
+    fingerprint: str
+    views: int = 1  # rows a passage: row r is view r % views of passage r // views
+    complete: bool = True
+    content: str = field(default="", compare=False)  # what fingerprint.seal found
+
+
+class ArrayWriter:
+    """Writes the rows of one matrix in blocks, in any order, and knows after a kill which blocks are done.
+
+    *Shape:* (rows, columns). Each process that works on it keeps a journal of its own beside the shared matrix.
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, int], dtype: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / MATRIX
+        self._folder = folder
+        if distributed.is_first() and not self._path.exists():
+            needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
+            partial = self._path.with_name(f".{MATRIX}.{distributed.process_name()}")
+            npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
+            if distributed.is_shard():
+                with suppress(FileExistsError):  # another shard has been faster, and may have written rows
+                    os.link(partial, self._path)
+                partial.unlink()
+            else:
+                publish(partial, self._path)
+        self.done = self._read_journals()
+
+    def __enter__(self) -> Self:
+        header = np.load(self._path, mmap_mode="r")
+        self._columns, self._dtype, self._offset = header.shape[1], header.dtype, header.offset
+        self._file = self._path.open("r+b")
+        self._journal = self._open_journal()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self._journal.close()
+
+    def write(self, first_row: int, rows: NDArray[Any]) -> None:
+        """Store `rows` from row `first_row` on and note the block as done."""
+        self._file.seek(self._offset + first_row * self._columns * self._dtype.itemsize)
+        self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
+        self._file.flush()
+        os.fsync(self._file.fileno())  # or the machine's end could keep the journal's line and lose the rows
+        self._journal.write(f"{first_row}\n")
+        self._journal.flush()
+        self.done.add(first_row)
+
+    def finish(self, manifest: ArrayManifest) -> None:
+        """Write the manifest, which marks the matrix as complete, and delete the journals."""
+        write_json(self._folder / MANIFEST, manifest)
+        _delete_journals(self._folder)
+
+    def _open_journal(self) -> TextIO:
+        path = self._folder / f"done-{distributed.process_name()}.txt"
+        # A line that a kill cut short is dropped: it would run into the next one and name a block never written.
+        whole = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
+        write_text(path, whole[0] + whole[1])
+        return path.open("a")
+
+    def _read_journals(self) -> set[int]:
+        lines = [
+            line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)
+        ]
+        return {int(line) for line in lines if line.endswith("\n")}
+
+
+def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
+    """Whether an interrupted run finished this very matrix, and was killed later; of its journals none stays."""
+    if not (folder / MANIFEST).is_file() or read_manifest(folder) != manifest:
+        return False
+    _delete_journals(folder)
+    return True
+
+
+def _delete_journals(folder: Path) -> None:
+    for journal in folder.glob("done-*.txt"):
+        journal.unlink(missing_ok=True)  # another rank may have been faster
+
+
+def read_manifest(folder: Path) -> ArrayManifest:
+    """Read and check the manifest of a matrix folder."""
+    path, matrix = folder / MANIFEST, folder / MATRIX
+    if not path.is_file() or not matrix.is_file():
+        raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
+    try:
+        fields = json.loads(path.read_text())
+        manifest = ArrayManifest(**{**fields, "shape": tuple(fields["shape"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: not a matrix's manifest; delete the folder and run its stage again") from error
+    expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
+    try:
+        header = np.load(matrix, mmap_mode="r")
+        fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
+        fits &= manifest.shape[0] % manifest.views == 0
+    except (ValueError, EOFError):  # numpy's errors for a file that is cut short and for an empty one
+        fits = False
+    if not (manifest.complete and fits):
+        raise UserError(
+            f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
+            f"{expected} bytes that {path} promises; delete the folder and run its stage again"
+        )
+    return manifest
+
+
+def check_shape(folder: Path, expected: tuple[int, int]) -> None:
+    """Refuse a matrix of other passages, or of another model, than those it is used with."""
+    shape = read_manifest(folder).shape
+    if shape != expected:
+        raise UserError(
+            f"{folder}: {shape[0]} embeddings of dimension {shape[1]}, expected {expected[0]} of {expected[1]}, one a "
+            "passage by the present model; delete the folder and run its stage again"
+        )
+
+
+def write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Begin a `.npy` file whose rows are then written as bytes.
+
+    The file is not mapped: on a full disk a write through a mapping ends in a SIGBUS instead of an error.
+    """
+    npy_format.write_array_header_2_0(file, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+
+
+def open_matrix(folder: Path) -> NDArray[Any]:
+    """Map a complete matrix for reading. *Shape:* as its manifest says."""
+    read_manifest(folder)
+    matrix: NDArray[Any] = np.load(folder / MATRIX, mmap_mode="r")
+    return matrix
+
+
+def release(*arrays: NDArray[Any]) -> None:
+    """Give back the memory of mapped arrays; their pages stay in the system's cache and return when they are read."""
+    for array in arrays:
+        mapping = getattr(array, "_mmap", None)  # None: an array in memory
+        if mapping is not None and getattr(array, "mode", "r") != "c":  # what was changed in a copy is nowhere else
+            mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def gather(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+    """Copy rows of a mapped matrix, reading them in the file's order, with only a few of its pages in memory at a time.
+
+    The system maps many pages around each page that is read: a plain `matrix[rows]` leaves nearly all in memory.
+
+    *Shape:* (m, d), any -> (*rows.shape, d).
+    """
+    wanted, inverse = np.unique(rows, return_inverse=True)
+    found = np.empty((len(wanted), matrix.shape[1]), dtype=matrix.dtype)
+    for first in range(0, len(wanted), GATHER_ROWS):
+        part = slice(first, first + GATHER_ROWS)
+        found[part] = matrix[wanted[part]]
+        release(matrix)
+    result: NDArray[Any] = found[inverse.reshape(rows.shape)]
+    return result
+
+
+def block_size(columns: int) -> int:
+    """Rows of one block when a matrix is streamed."""
+    return min(READ_ROWS, max(1, READ_BYTES // (columns * 4)))
+
+
+def array_blocks(
+    matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield (first row, block as float32) over a matrix; of a mapped one past blocks do not stay in memory.
+
+    Args:
+        name: what errors call it; by default its file.
+    """
+    rows = rows or block_size(matrix.shape[1])
+    for first in range(0, len(matrix), rows):
+        yield first, read_block(matrix, first, rows, name=name)
+
+
+def read_block(matrix: NDArray[Any], first: int, rows: int, *, name: str = "") -> NDArray[np.float32]:
+    """Rows of a matrix from row `first` on, as float32; of a mapped one they do not stay mapped."""
+    block = np.array(matrix[first : first + rows], dtype=np.float32, order="C")  # a copy, which may be changed
+    release(matrix)
+    called = name or getattr(matrix, "filename", None) or "embeddings"
+    check_finite(block, called, first, "" if name else CURE)
+    return block
+
+
+def check_finite(block: NDArray[np.floating[Any]], name: object, rows: int | Rows = 0, cure: str = CURE) -> None:
+    """Refuse vectors with NaN or an infinite value; `rows`: the number of the first, or of each. *Shape:* (n, d)."""
+    finite = np.isfinite(block).all(axis=1)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        row = rows + at if isinstance(rows, int) else rows[at]
+        raise UserError(f"{name}: row {row} holds NaN or an infinite value; embeddings must be finite{cure}")
+
+
+Numbers = Iterator[int]  # of windows
+
+
+def resume_windows(
+    folder: Path,
+    name: str,
+    rows: int,
+    window: int,
+    work: Callable[[Numbers], Iterator[tuple[int, Any]]],
+    write: Callable[[Path, int, Any], None],
+    *,
+    label: str,
+    unit: str,
+) -> list[Path]:
+    """Compute the windows whose files do not exist yet, shared by all devices. Returns the files of all.
+
+    Args:
+        name: of a window's file, such as `part-{:06d}.parquet`; it exists only when it is complete.
+        rows: rows of all windows together.
+        window: rows of one window.
+        work: yields (window, result) for each of the window numbers it gets.
+        write: writes a window's result to the file that it gets.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / name.format(number) for number in range(-(-rows // window))]
+    waiting = [number for number, file in enumerate(files) if not file.exists()]
+    for number, result in in_turn(work, waiting, rows, window, label=label, unit=unit):
+        unfinished = folder / f".{files[number].name}"
+        write(unfinished, number, result)
+        publish(unfinished, files[number])
+    return files
+
+
+def in_turn(
+    work: Callable[[Numbers], Iterator[tuple[int, Any]]],
+    waiting: list[int],
+    rows: int,
+    window: int,
+    *,
+    label: str,
+    unit: str,
+) -> Iterator[tuple[int, Any]]:
+    """Yield (window, result) of those waiting windows that this process gets; at the end all are done.
+
+    An independent shard gets those that fall to it, and waits for nobody.
+    """
+    distributed.barrier()  # every rank must have listed what waits before any rank finishes some of it
+    sizes = {number: min(window, rows - number * window) for number in waiting}
+    with tqdm(total=rows, initial=rows - sum(sizes.values()), desc=label, unit=f" {unit}") as bar:
+        for number, result in work(distributed.handed_out(waiting)):
+            yield number, result
+            bar.update(min(sizes[number] * distributed.world_size(), rows - bar.n))
+    distributed.barrier()

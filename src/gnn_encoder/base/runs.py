@@ -1,0 +1,169 @@
+"""TREC runs: one line a retrieved passage, `qid Q0 pid rank score tag`, gzip."""
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError, check_file, shorten
+from gnn_encoder.base.tables import read_column
+from gnn_encoder.base.words import BYTE_ORDER_MARK, GZIP, without_marks
+
+QUERIES_AT_A_TIME = 64  # written together
+RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
+HEADER = b"qid Q0 pid rank score tag more"  # what a line has; no line has `more`
+UNEVEN = b"\t", b"\r", b"\v", b"\f", b"  ", b" \n", b"\n ", b"\n\n"  # what fields one blank apart have not
+FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite score"
+
+
+def write_run(
+    path: Path,
+    qids: Sequence[str],
+    pids: pa.ChunkedArray | pa.Array,
+    passages: NDArray[np.integer[Any]],
+    scores: NDArray[np.floating[Any]],
+    tag: str,
+) -> None:
+    """Write top-k results as a run: the same results give the same bytes. Of several ranks the first one writes.
+
+    Args:
+        pids: Id of every passage, by row; only those in the run are read.
+        passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (queries, k).
+        scores: Written as float32, in the shortest form that reads back equal. *Shape:* (queries, k).
+    """
+    if not distributed.is_first():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # With a time and a file name in its header, the same run would give another file each time.
+    with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
+        for first in range(0, len(qids), QUERIES_AT_A_TIME):
+            part = slice(first, first + QUERIES_AT_A_TIME)
+            file.write(_lines(qids[part], pids, passages[part], scores[part].astype(np.float32), tag))
+
+
+def write_ranking(
+    path: Path,
+    ranking: tuple[NDArray[np.integer[Any]], NDArray[np.floating[Any]]],
+    queries: Path,
+    passages: Path,
+    tag: str,
+) -> None:
+    """Write what all queries of a table found; `tag` is the system's name. *Shape:* (queries, k) both."""
+    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)
+
+
+def read_run(path: Path) -> pl.DataFrame:
+    """Read a run written by this or any other tool, plain or gzip, with any white space between its fields.
+
+    Returns:
+        Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
+    """
+    frame = _read(path, pl.col("rank").cast(pl.Int32, strict=False))
+    _refuse_twice(path, frame, "rank")
+    return frame
+
+
+def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series) -> pl.DataFrame:
+    """Top-k results as a run in memory: columns qid, pid, rank. *Shape:* passages (n, k), best first, -1: none."""
+    query, place = np.nonzero(passages >= 0)
+    return pl.DataFrame({"qid": qids.gather(query), "pid": pids.gather(passages[query, place]), "rank": place + 1})
+
+
+def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
+
+    Args:
+        run: columns query, passage, rank, score.
+        queries: row numbers, sorted.
+    """
+    at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
+    shape = len(queries), int(at[1].max(initial=-1)) + 1
+    passages, scores = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
+    passages[at], scores[at] = run["passage"].to_numpy(), run["score"].to_numpy()
+    return passages, scores
+
+
+def read_scored_run(path: Path) -> pl.DataFrame:
+    """Read a run of any tool as trec_eval reads it: passages are ranked by score, whatever the rank field says.
+
+    Scores are compared in single precision. Passages with equal scores stand in descending order of their ids' bytes.
+
+    Returns:
+        Columns as of `read_run`, sorted by rank within a query.
+    """
+    frame = _read(path, pl.lit(1, pl.Int32).alias("rank"))
+    frame = frame.sort(pl.col("score").cast(pl.Float32), "pid", descending=True, maintain_order=True)
+    return frame.with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("qid"))
+
+
+def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
+    """Read a run; `rank` makes the column rank from what the file has there."""
+    data = plain = _plain(path)
+    if data.startswith((b" ", b"\n")) or any(one in data for one in UNEVEN):  # then line by line
+        data = b"\n".join(b" ".join(line.split()) for line in data.split(b"\n") if line.strip())
+    fields = pl.read_csv(
+        HEADER + b"\n" + data, separator=" ", quote_char=None, infer_schema=False, truncate_ragged_lines=True
+    )
+    frame = fields.select("qid", "pid", rank, pl.col("score").cast(pl.Float64, strict=False))
+    right = pl.all_horizontal(pl.all().is_not_null(), pl.col("rank") >= 1, pl.col("score").is_finite())
+    six = fields.select(pl.col("tag").is_not_null() & pl.col("more").is_null()).to_series()
+    wrong = (~(six & frame.select(right.fill_null(False)).to_series())).arg_true()
+    if len(wrong):
+        lines = ((number, line) for number, line in enumerate(plain.split(b"\n"), 1) if line.strip())
+        number, line = next(islice(lines, wrong[0], None))
+        more = f" ({len(wrong) - 1} more lines are wrong)" if len(wrong) > 1 else ""
+        raise UserError(f"{path}, line {number} is {shorten(line.decode())}; {FORM}; write the run again{more}")
+    _refuse_twice(path, frame, "pid")
+    return frame
+
+
+def _plain(path: Path) -> bytes:
+    """The bytes of a text file in UTF-8, plain or gzip, without byte order marks."""
+    check_file(path)
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" or data.startswith(GZIP) else data
+        data.decode()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
+    except UnicodeDecodeError as error:
+        number = data[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from error
+    return b"\n".join(map(without_marks, data.split(b"\n"))) if BYTE_ORDER_MARK in data else data
+
+
+def _lines(
+    qids: Sequence[str], pids: pa.ChunkedArray | pa.Array, passages: NDArray[Any], scores: NDArray[np.float32], tag: str
+) -> bytes:
+    found = passages >= 0
+    query, place = np.nonzero(found)
+    frame = pl.DataFrame(
+        {
+            "qid": pl.Series(list(qids), dtype=pl.String).gather(query),
+            "Q0": pl.repeat("Q0", len(query), eager=True),
+            "pid": pl.Series(pids.take(pa.array(passages[found], type=pa.int64())).to_pylist(), dtype=pl.String),
+            "rank": place + 1,
+            "score": scores[found],
+            "tag": pl.repeat(tag, len(query), eager=True),
+        }
+    )
+    for name in [*frame["qid"].unique(), *frame["pid"].unique()]:
+        if name.split() != [name]:
+            rule = "is empty or holds white space, which a TREC run cannot carry"
+            raise UserError(f"id {name!r} {rule}; rename it in the source")
+    return frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
+
+
+def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:
+    pairs = frame.select("qid", column)
+    for qid, value in pairs.filter(pairs.is_duplicated()).head(1).iter_rows():
+        rule = "a run lists each once; write the run again"
+        raise UserError(f"{path}: query {qid!r} has {column} {value!r} twice; {rule}")

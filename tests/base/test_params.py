@@ -1,0 +1,172 @@
+"""Experiments: the committed ones load; every mistake is one line that names the parameter."""
+
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+import yaml
+from dvc.utils.hydra import apply_overrides
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.params import Params, load_params
+
+from ..project import ROOT
+
+EXPERIMENTS = [ROOT / "params.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+DEFAULTS = "`git show HEAD:params.yaml` shows the default"
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
+def test_committed_experiments_load(path: Path) -> None:
+    load_experiment(path, ROOT / "params.yaml")
+
+
+def test_an_experiment_is_frozen() -> None:
+    with pytest.raises(pydantic.ValidationError):
+        load_params(ROOT / "params.yaml").mgt.beta = 0.5  # type: ignore[misc]
+
+
+@pytest.fixture
+def values() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+    return found
+
+
+def load(values: object, folder: Path) -> Params:
+    path = folder / "params.yaml"
+    path.write_text(values if isinstance(values, str) else yaml.safe_dump(values))
+    return load_params(path)
+
+
+def message(values: object, folder: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        load(values, folder)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"{folder / 'params.yaml'}: ")
+    return text.removeprefix(f"{folder / 'params.yaml'}: ")
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "expected"),
+    [
+        ("mgt", "beta", 0.6, "mgt.beta is 0.6: input should be less than or equal to 0.5"),
+        ("mgt", "layers", 3, "mgt.layers is 3: input should be 1 or 2"),
+        ("mgt", "epoch", 2, "mgt.epoch is not a parameter (value 2); remove it or correct its name"),
+        ("build_graph", "k", 2.5, "build_graph.k is 2.5: input should be a valid integer"),
+        ("build_graph", "k", 40_000, "build_graph.k is 40000: input should be less than or equal to 32767"),
+        ("data", "name", "nq", "data.name is set, which source insuranceqa does not read; remove it"),
+        ("data", "passages", 120, f"data.passages is 120: must be lines of `key: value`; {DEFAULTS}"),
+        ("data", "passages", {"words": 120}, f"data.passages.overlap is missing; {DEFAULTS}"),
+        (
+            "data",
+            "passages",
+            {"words": 20, "overlap": 20},
+            "data.passages.overlap is 20: must be below data.passages.words, 20",
+        ),
+        (
+            "evaluate",
+            "by",
+            "document",
+            "evaluate.by is 'document', but data.passages is null: each passage is a document; set one of the two",
+        ),
+        ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
+        (
+            "train_no_gnn",
+            "learning_rate",
+            float("inf"),
+            "train_no_gnn.learning_rate is inf: input should be a finite number",
+        ),
+        (
+            "encoder",
+            "query_prefix",
+            {"query": None},  # what YAML makes of `query: `
+            "encoder.query_prefix is {'query': None}: must be a text; in a shell 'encoder.query_prefix=\"TEXT\"', "
+            "in both kinds of quotes",
+        ),
+        (
+            "train_retriever",
+            "learning_rate",
+            "5.0e-5",
+            "train_retriever.learning_rate is the text '5.0e-5': must be a number such as 5e-5, without quotes",
+        ),
+    ],
+)
+def test_a_wrong_value(
+    values: dict[str, Any], tmp_path: Path, section: str, key: str, value: object, expected: str
+) -> None:
+    values[section][key] = value
+    assert message(values, tmp_path) == expected
+
+
+@pytest.mark.parametrize("gate", ["learnt", 1.5])
+def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
+    values["mgt"]["gate"] = gate
+    text = message(values, tmp_path)
+    assert text.startswith(f"mgt.gate is {gate!r}: input should be 'learned'; mgt.gate is ")
+    assert "float" not in text and "literal" not in text
+
+
+def test_a_missing_key(values: dict[str, Any], tmp_path: Path) -> None:
+    del values["mgt"]["beta"], values["index"]
+    assert message(values, tmp_path) == f"mgt.beta is missing; {DEFAULTS}; index is missing; {DEFAULTS}"
+
+
+def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
+    assert message("", tmp_path).startswith("the file is None: must be lines of `key: value`")
+    assert message(values | {"mgt": None}, tmp_path).startswith("mgt is None: must be lines of `key: value`")
+    assert message(f"seed: {'9' * 5000}\n", tmp_path).startswith("not valid YAML in UTF-8: Exceeds the limit")
+    long = message(values | {"mgt": "9" * 5000}, tmp_path)
+    assert "999...: must be lines of `key: value`" in long and len(long) < 500
+    assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
+    twice = "seed: 1\nmgt:\n  beta: 0.1\n  gate: 0.2\n  beta: 0.1\n"
+    assert message(twice, tmp_path) == "not valid YAML in UTF-8: key beta stands in lines 3 and 5; keep one of them"
+
+
+def test_parameters_that_do_not_fit_together(values: dict[str, Any], tmp_path: Path) -> None:
+    values["mine_candidates"]["depth"] = 20
+    values["denoise"] |= {"range_min": 5, "range_max": 21}
+    assert message(values, tmp_path) == "denoise.range_max is 21: must be at most mine_candidates.depth, 20"
+    values["denoise"] |= {"range_min": 20, "range_max": 20}
+    assert message(values, tmp_path) == "denoise.range_min is 20: must be below denoise.range_max, 20"
+
+
+def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
+    params = load(values, tmp_path)
+    some = params.only(["seed", "mgt.beta", "pair.teacher", "pair.pretrain.alpha", "index", "index.factory"])
+    assert (some.seed, some.mgt.beta, some.index) == (13, 0.05, params.index)
+    assert some.pair.teacher == params.pair.teacher and some.pair.pretrain.alpha == 0.1
+    for read in (
+        lambda: some.bm25,
+        lambda: some.mgt.layers,
+        lambda: some.pair.depth,
+        lambda: some.pair.pretrain.epochs,
+        lambda: some.value("mgt.heads"),
+    ):
+        with pytest.raises(AttributeError):
+            read()
+
+
+@pytest.mark.parametrize("rate", ["2.0e-5", "2e-5", "1"])
+def test_a_rate_set_by_dvc_exp_run(values: dict[str, Any], tmp_path: Path, rate: str) -> None:
+    """DVC writes numbers as YAML 1.2 has them, 2e-05 without a point, which YAML 1.1 reads as text."""
+    expected = load(values, tmp_path)
+    apply_overrides(tmp_path / "params.yaml", [f"mgt.joint.encoder_learning_rate={rate}"])
+    changed = load_params(tmp_path / "params.yaml")
+    assert changed.mgt.joint.encoder_learning_rate == float(rate)
+    mgt = changed.mgt.model_copy(update={"joint": expected.mgt.joint})
+    assert changed.model_copy(update={"mgt": mgt}) == expected
+
+
+def test_not_utf8(values: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_bytes(yaml.safe_dump(values).encode() + b"# caf\xe9\n")
+    with pytest.raises(UserError, match=r"params.yaml: not valid YAML in UTF-8: .* 0xe9"):
+        load_params(path)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"params.yaml: no such file; run from the project's root, or `git checkout "):
+        load_params(tmp_path / "params.yaml")

@@ -1,0 +1,116 @@
+"""No pickle is ever read, since one can hold any code: every loader refuses one, and no source says otherwise."""
+
+import json
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_encoder import GNNEncoder
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.estimator.files import Vectors
+from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.training import checkpoints
+
+from ..encoders import dual_encoder
+from ..project import ROOT
+
+
+class Trap:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
+
+
+def pickled(path: Path, trap: Trap) -> None:
+    path.write_bytes(pickle.dumps(trap))
+
+
+def as_array(path: Path, trap: Trap) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.array([trap], dtype=object), allow_pickle=True)
+
+
+def as_checkpoint(path: Path, trap: Trap) -> None:
+    torch.save({"modules": trap, "progress": {}}, path)
+
+
+def of_index(path: Path) -> Any:
+    manifest = '{"fingerprint": "", "factory": "Flat", "passages": 1, "views": 1, "dimension": 2, "system": "x"}'
+    (path.parent / "manifest.json").write_text(manifest)
+    (path.parent / "pids.parquet").touch()
+    return PassageIndex.open(path.parent)
+
+
+def of_matrix(path: Path) -> Any:
+    manifest = (
+        '{"shape": [1, 1], "dtype": "float32", "fingerprint": "", "model_fingerprint": "", "input_fingerprint": ""}'
+    )
+    (path.parent / "manifest.json").write_text(manifest)
+    return open_matrix(path.parent)
+
+
+def base(path: Path) -> Any:
+    return dual_encoder(path.parent)
+
+
+GNN = {"dimension": 2, "edge_dimension": 2, "layers": 1, "heads": 1, "gate": 0.5, "edge_features": "none"}
+GNN |= {"graph": "full", "labelled": False, "similarity": "dot"}
+LOADERS: dict[str, tuple[str, Callable[[Path, Trap], None], Callable[[Path], Any]]] = {
+    "base model": ("model.safetensors", pickled, base),
+    "base model in torch's old form": ("pytorch_model.bin", as_checkpoint, base),
+    "dual-encoder": ("model.safetensors", pickled, lambda path: DualEncoder.load(path.parent)),
+    "cross-encoder": ("model.safetensors", pickled, lambda path: CrossEncoder.load(path.parent)),
+    "GNN": ("gnn.safetensors", pickled, lambda path: QueryPassageGNN.load(path.parent)),
+    "estimator": ("graph.safetensors", pickled, lambda path: GNNEncoder.load(path.parent)),
+    "checkpoint": ("last.pt", as_checkpoint, lambda path: checkpoints.load(path, {})),
+    "plain checkpoint": ("last.pt", pickled, lambda path: checkpoints.load(path, {})),
+    "own vectors": ("vectors.npy", as_array, Vectors.read),
+    "plain vectors": ("vectors.npy", pickled, Vectors.read),
+    "own table": ("vectors.parquet", pickled, Vectors.read),
+    "matrix": ("embeddings.npy", as_array, of_matrix),
+    "index": ("index.faiss", pickled, of_index),
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_pickle_is_refused(name: str, tiny_model: Path, tmp_path: Path) -> None:
+    file, write, load = LOADERS[name]
+    folder, mark = shutil.copytree(tiny_model, tmp_path / "folder"), tmp_path / "mark"
+    (folder / "gnn.json").write_text(json.dumps(GNN))
+    (folder / "estimator.json").write_text("{}")
+    (folder / "gnn.safetensors").touch()
+    if name == "dual-encoder":
+        base(folder / file).save(folder)
+    if file == "pytorch_model.bin":
+        (folder / "model.safetensors").unlink()
+    write(folder / file, Trap(mark))
+    opened = rf"{re.escape(file)}|deserializing header|no file named model.safetensors|Weights only load failed"
+    with pytest.raises((UserError, pickle.UnpicklingError), match=opened):
+        load(folder / file)
+    assert not mark.exists()
+
+
+def test_no_source_reads_pickles() -> None:
+    unsafe = re.compile(
+        r"(?m)^\s*(import|from) (pickle|joblib|dill|shelve|cloudpickle)|allow_pickle=True|weights_only=False"
+    )
+    for folder in ("src", "stages", "scripts", "benchmarks"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            assert not unsafe.search(text), path
+            assert all("weights_only=True" in call for call in re.findall(r"torch\.load\([^\n]*", text)), path

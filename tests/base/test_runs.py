@@ -1,0 +1,98 @@
+import gzip
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.runs import read_run, write_run
+
+PIDS = pa.chunked_array([["p0", "p1"], ["p2", "ü3"]])
+
+
+def small_run(path: Path) -> None:
+    passages = np.array([[3, 0, 1], [2, -1, -1]])
+    scores = np.array([[0.1, 0.1, -2.5], [1e-9, 0, 0]], dtype=np.float32)
+    write_run(path, ["q1", "q2"], PIDS, passages, scores, "mine")
+
+
+def test_lines_are_trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.base.runs.QUERIES_AT_A_TIME", 1)
+    small_run(tmp_path / "a.trec.gz")
+    assert gzip.decompress((tmp_path / "a.trec.gz").read_bytes()).decode() == (
+        "q1 Q0 ü3 1 0.1 mine\nq1 Q0 p0 2 0.1 mine\nq1 Q0 p1 3 -2.5 mine\nq2 Q0 p2 1 1e-9 mine\n"
+    )
+
+
+def test_same_results_same_bytes(tmp_path: Path) -> None:
+    small_run(tmp_path / "a.trec.gz")
+    small_run(tmp_path / "other_name.trec.gz")
+    found = (tmp_path / "a.trec.gz").read_bytes()
+    assert found == (tmp_path / "other_name.trec.gz").read_bytes() and found[4:8] == bytes(4), "no time stamp"
+    subprocess.run(["gzip", "-t", str(tmp_path / "a.trec.gz")], check=True)
+
+
+def test_reads_what_was_written(tmp_path: Path) -> None:
+    small_run(tmp_path / "a.trec.gz")
+    frame = read_run(tmp_path / "a.trec.gz")
+    assert frame.schema == {"qid": pl.String, "pid": pl.String, "rank": pl.Int32, "score": pl.Float64}
+    assert frame.rows() == [("q1", "ü3", 1, 0.1), ("q1", "p0", 2, 0.1), ("q1", "p1", 3, -2.5), ("q2", "p2", 1, 1e-9)]
+
+
+def test_reads_other_tools_white_space(tmp_path: Path) -> None:
+    path = tmp_path / "other.trec"
+    path.write_text('q1\tQ0\tp"1  1 12 tag\r\n\nq2   Q0 p2 1 -1e3 tag')
+    assert read_run(path).rows() == [("q1", 'p"1', 1, 12.0), ("q2", "p2", 1, -1000.0)]
+    path.write_bytes(gzip.compress(path.read_bytes()))  # under a name that does not say so
+    assert read_run(path).rows() == [("q1", 'p"1', 1, 12.0), ("q2", "p2", 1, -1000.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q Q0 p 1 0.5 t\nq Q0 p 0.5 t\n", "line 2 is 'q Q0 p 0.5 t'; a line is `qid Q0 pid rank score tag` with"),
+        ("q Q0 p 1 0.5 t more\n", "line 1 is"),
+        ("q Q0 p 0 0.5 t\n", "line 1 is"),
+        ("q Q0 p 1.5 0.5 t\n", "line 1 is"),
+        ("q Q0 p 1 high t\n", "line 1 is"),
+        ("q Q0 p 1 3 t\n\nq Q0 r 2 nan t\n", "line 3 is"),
+        ("q Q0 p 1 3 t\nq Q0 p 2 2 t\n", "query 'q' has pid 'p' twice"),
+        ("q Q0 p 1 3 t\nq Q0 r 1 2 t\n", "query 'q' has rank 1 twice"),
+    ],
+)
+def test_malformed_lines_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.trec"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message) as error:
+        read_run(path)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("start", ["\ufeff", "\ufeff\ufeff", "\n\ufeff", "\ufeff\r\n"])
+def test_a_byte_order_mark_is_no_part_of_an_id(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "run.trec"
+    path.write_text(f"{start}q Q0 p 1 3 t\n\ufeffr Q0 p\ufeff 1 3 t\n")
+    assert read_run(path).select("qid", "pid").rows() == [("q", "p"), ("r", "p\ufeff")]
+
+
+def test_invalid_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.trec"
+    path.write_bytes(b"q Q0 p 1 3 t\nq Q0 \xff 2 2 t\n")
+    with pytest.raises(UserError, match="line 2: not UTF-8"):
+        read_run(path)
+
+
+@pytest.mark.parametrize("keep", [5, 30])
+def test_truncated_gzip(tmp_path: Path, keep: int) -> None:
+    small_run(tmp_path / "a.gz")
+    (tmp_path / "b.gz").write_bytes((tmp_path / "a.gz").read_bytes()[:keep])
+    with pytest.raises(UserError, match="truncated"):
+        read_run(tmp_path / "b.gz")
+
+
+def test_white_space_in_an_id(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'a b'"):
+        write_run(tmp_path / "a.gz", ["a b"], PIDS, np.array([[0]]), np.array([[1.0]]), "x")
