@@ -87,7 +87,7 @@ def test_a_new_key_stands_in_its_section() -> None:
     ]
     at = lines().index("data:")
     assert lines()[at + 2] == "  names: {train: a/train, test: a/test}"
-    assert [line == "" for line in lines()[at : at + 9]] == [False] * 8 + [True]
+    assert [line == "" for line in lines()[at : at + 8]] == [False] * 7 + [True]
 
 
 def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:

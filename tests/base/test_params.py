@@ -58,20 +58,7 @@ def message(values: object, folder: Path) -> str:
         ("build_graph", "k", 2.5, "build_graph.k is 2.5: input should be a valid integer"),
         ("build_graph", "k", 40_000, "build_graph.k is 40000: input should be less than or equal to 32767"),
         ("data", "name", "nq", "data.name is set, which source insuranceqa does not read; remove it"),
-        ("data", "passages", 120, f"data.passages is 120: must be lines of `key: value`; {DEFAULTS}"),
-        ("data", "passages", {"words": 120}, f"data.passages.overlap is missing; {DEFAULTS}"),
-        (
-            "data",
-            "passages",
-            {"words": 20, "overlap": 20},
-            "data.passages.overlap is 20: must be below data.passages.words, 20",
-        ),
-        (
-            "evaluate",
-            "by",
-            "document",
-            "evaluate.by is 'document', but data.passages is null: each passage is a document; set one of the two",
-        ),
+        ("data", "names", 120, f"data.names is 120: must be lines of `key: value`; {DEFAULTS}"),
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
         (
             "train_no_gnn",

@@ -14,7 +14,7 @@ import pytest
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.runs import as_run, read_run, write_ranking
-from gnn_encoder.base.tables import OWN, PASSAGES, QRELS, QUERIES, count_rows, read_column, write_table
+from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED
 from gnn_encoder.data.prepare import prepare
@@ -227,23 +227,10 @@ def answered(split: str) -> None:
     write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
 
 
-def as_parts() -> None:
-    """Have passages be parts of documents, two each: p0, p1, ... become D0#0, D0#1, D1#0, ..."""
-    pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
-    names = {pid: f"D{row // 2}#{row % 2}" for row, pid in enumerate(pids)}
-    for path, schema in ((project.PASSAGES, PASSAGES), (project.qrels("dev"), QRELS)):
-        table = pl.read_parquet(path).with_columns(pl.col("pid").replace_strict(names))
-        write_table(path, schema, [table.to_arrow()])
-
-
-@pytest.mark.parametrize("by", ["passage", "document"])
 @pytest.mark.parametrize("by_answers", [False, True])
-def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answers: bool, by: str) -> None:
-    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"by": by})})
+def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answers: bool) -> None:
     if by_answers:
         answered("dev")
-    if by == "document":
-        as_parts()
     random = np.random.default_rng(3)
     rows = judgements("dev", params.evaluate).judged_rows()
     assert len(rows) == 15
@@ -284,5 +271,3 @@ def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
 def test_how_deep_a_measure_looks(folder: Path, params: Params, measure: str, depth: int) -> None:
     section: Any = params.evaluate.model_copy(update={"significance": measure})
     assert dev_queries(params.model_copy(update={"evaluate": section})).depth == depth
-    by_document = section.model_copy(update={"by": "document"})
-    assert dev_queries(params.model_copy(update={"evaluate": by_document})).depth == params.retrieve.depth

@@ -56,19 +56,6 @@ def test_copies_and_queries_that_are_passages(folder: Path, prepared: Callable[.
     assert "queries_that_are_passages" not in statistics["test"]
 
 
-def test_a_query_is_all_passages_of_its_own_document(
-    folder: Path, prepared: Callable[..., Path], rows: Callable[[Path], list[tuple[int, int]]]
-) -> None:
-    text = "Ash wood bends well. It is used for oars."
-    (folder / "queries.jsonl").write_text(
-        "\n".join(json.dumps({"_id": qid, "text": text if qid == "a1" else asked}) for qid, asked in QUERIES.items())
-    )
-    cut = prepared(source="beir", path=str(folder), passages={"words": 5, "overlap": 0})
-    pids = [row[0] for row in rows(cut / "passages.parquet")]
-    own = [passage for query, passage in rows(cut / "identical" / "train.parquet") if query == 2]
-    assert [pids[row] for row in own] == ["a1#0", "a1#1"]
-
-
 @pytest.mark.parametrize(
     ("qid", "asked", "own"),
     [

@@ -39,12 +39,6 @@ def of_folder(name: str, *beginnings: str) -> dict[str, bytes]:
 QUERIES = lines(*({"_id": f"q{i}", "text": f"which tree is number {i}?"} for i in range(1, 7)))
 QRELS = lines("query-id\tcorpus-id\tscore", *(f"q{i}\tp{1 + i % 4}\t1" for i in range(1, 7)))
 BEIR = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/train.tsv": QRELS, "qrels/test.tsv": QRELS}
-HARD = [{"text": "hard", "answer_start": 9}]
-PARAGRAPHS = [
-    {"context": f"Ash {i} is hard.", "qas": [{"id": f"q{i}", "question": "How is ash?", "answers": HARD if i else []}]}
-    for i in range(6)
-]
-SQUAD = lines({"data": [{"title": "Ash_(tree)", "paragraphs": PARAGRAPHS}]})
 LOGGED = [
     ("what is yew?", "p2", 3, "2024-05-31T12:00:00"),
     ("ash", "p1", 1, "2024-06-01"),
@@ -57,13 +51,11 @@ TABLE = lines("query\tpid\tcount\ttime", *("\t".join(map(str, row)) for row in L
 OBJECTS = lines(*({"query": q, "pid": p, "count": c, "time": 17e8 + c} for q, p, c, _ in LOGGED))
 SOURCES: dict[str, tuple[dict[str, Any], dict[str, bytes]]] = {
     "beir": ({"source": "beir"}, BEIR),
-    "beir cut": ({"source": "beir", "passages": {"words": 3, "overlap": 1}}, BEIR),
     "msmarco": ({"source": "msmarco"}, of_folder("msmarco")),
     "trec dl": ({"source": "msmarco", "test": "trec_dl_2019"}, of_folder("msmarco")),
     "rocketqa": ({"source": "msmarco"}, of_folder("rocketqa")),
     "dpr": ({"source": "dpr", "name": "nq"}, of_folder("dpr", "psgs", "nq", "biencoder-nq")),
     "trivia": ({"source": "dpr", "name": "trivia"}, of_folder("dpr", "psgs", "trivia", "biencoder-trivia")),
-    "squad": ({"source": "squad"}, {"train.json": SQUAD, "test.json": SQUAD}),
     "log.tsv": ({"source": "log", "split": "time"}, {"corpus.jsonl": CORPUS, "log.tsv": TABLE}),
     "log.jsonl": ({"source": "log", "test_fraction": 0.4}, {"corpus.jsonl": CORPUS, "log.jsonl": OBJECTS}),
 }

@@ -92,18 +92,16 @@ def test_queries_that_are_not_trained_with(
     assert len(told) == (line is not None) and all(one.startswith(line or "") for one in told)
 
 
-def test_a_log_whose_texts_are_cut(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_a_log(inspect: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "p1", "text": "Ash is a tree. It has black buds."}\n')
     rows = "".join(f"query {i}\tp1\n" for i in range(20))
     (tmp_path / "log.tsv").write_text(f"query\tpid\n{rows}?\tp1\nash\tp2\n")
-    cut = {"words": 4, "overlap": 0}
-    code, out, _ = inspect(source="log", path=str(tmp_path), test_fraction=0.3, passages=cut)
+    code, out, _ = inspect(source="log", path=str(tmp_path), test_fraction=0.3)
     lines = out.splitlines()
     assert code == 0
-    assert "  cut into passages of at most 4 words, of which up to 0 are of the passage before" in lines
     assert "  left out or replaced: 1 rows of unknown passages, 1 rows without a word" in lines
-    assert "passages: 2, 0 with a title" in lines
-    assert "  example p1#0: Ash is a tree." in lines
+    assert "passages: 1, 0 with a title" in lines
+    assert "  example p1: Ash is a tree. It has black buds." in lines
 
 
 def test_queries_that_are_passages_but_those_that_are_judged(

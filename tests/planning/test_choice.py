@@ -64,8 +64,7 @@ def test_cutting_is_advised_where_texts_are_longer_than_the_model_reads(tokens: 
     longer = "3% of the texts are longer than the 256 tokens that the model reads: "
     # Of 300 to 900 tokens 256 are read, all others are cut: the mean of 1 - 256 / n is 53%.
     unread = "100% of the passages are cut after 256 tokens, and 53% of one is not read on average: "
-    setting = "'data.passages={words: 150, overlap: 25}'"
-    advice = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
+    advice = "cut them: `python scripts/make_beir.py cut FOLDER CUT --words 150 --overlap 25`"
     assert told == (longer if tokens == 175 else unread) + advice
 
 
@@ -184,7 +183,7 @@ def test_longer_passages_are_advised_only_where_that_is_enough() -> None:
     """Of one text in ten nearly all is unread at any length."""
     data = replace(make_facts(), passage_tokens=Lengths.of([*range(60, 150), *10 * [5_000_000]]))
     told = list(hurts(choose(data, make_machine(), fixed=("encoder.passage_length",)).plan))
-    assert told[0].endswith(" at its end") and "raise" not in told[0]
+    assert "cut them: " in told[0] and "raise" not in told[0]
 
 
 @pytest.mark.parametrize(("factory", "told"), [("Flat", "143.1"), ("HNSW32", "143.1"), ("IVF65536,PQ64", None)])

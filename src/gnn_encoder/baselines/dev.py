@@ -52,9 +52,7 @@ class DevQueries:
         """
         (name,) = parse([measure], "evaluate.significance")
         drawn = np.random.default_rng(seed).permutation(judgements.judged_rows())[:size]
-        # Of documents that are judged by their best passage, the first k may stand anywhere in the ranking.
-        decisive = None if judgements.by_document else cutoff(name)
-        depth = min(decisive or depth, count_rows(judgements.passages))
+        depth = min(cutoff(name) or depth, count_rows(judgements.passages))
         return cls(rows=np.sort(drawn), measure=name, depth=depth, judgements=judgements)
 
     def values(self, rankings: Iterable[Rows]) -> list[float]:

@@ -76,8 +76,6 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
     _warn_of_shared(queries)
     statistics = {"passages": {"passages": len(pids)}}
-    if data.passages:  # each document has a first passage
-        statistics["passages"]["documents"] = int(pids.str.ends_with("#0").sum())
     statistics |= {name: _counts(queries[name], qrels[name]) for name in queries if len(queries[name])}
     for name, same in write_identical(folder, folder / "identical").items():
         if any(same.values()):
@@ -106,7 +104,7 @@ def read_queries(reader: Queries) -> pl.DataFrame:
 def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
     """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
     rows = tqdm(reader(), desc=f"judgements of {split}", unit=" judgements")
-    parts = (pl.DataFrame([row[:4] for _, row in batch], JUDGED, orient="row") for batch in batched(rows))
+    parts = (pl.DataFrame([row for _, row in batch], JUDGED, orient="row") for batch in batched(rows))
     return pl.concat([JUDGED.to_frame(), *parts])
 
 

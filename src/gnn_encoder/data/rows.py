@@ -61,7 +61,6 @@ class Judgement(NamedTuple):
     pid: str
     grade: int
     logged: int | None = None  # how often it was logged, if the source counts
-    at: int | None = None  # the character of the passage's text where the answer begins, if the source says it
 
 
 Passages = Callable[[], Iterator[tuple[Place, Passage]]]

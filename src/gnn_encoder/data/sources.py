@@ -7,21 +7,18 @@ from pathlib import Path
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.beir import open_beir
-from gnn_encoder.data.cutting import cut_source
 from gnn_encoder.data.dpr import open_dpr
 from gnn_encoder.data.insuranceqa import open_insuranceqa
 from gnn_encoder.data.ir_datasets import open_ir_datasets, split_names
 from gnn_encoder.data.msmarco import open_msmarco
 from gnn_encoder.data.query_log import open_log
 from gnn_encoder.data.rows import Judgement, Passage, Place, Source
-from gnn_encoder.data.squad import open_squad
 from gnn_encoder.pipeline.params import Data
 
 
 def open_source(data: Data) -> Source:
-    """The source that `data` names, without empty passages; with `data.passages` texts are cut into passages."""
-    source = leave_out_empty(_opened(data))
-    return cut_source(source, data.passages) if data.passages else source
+    """The source that `data` names, without empty passages."""
+    return leave_out_empty(_opened(data))
 
 
 def leave_out_empty(source: Source) -> Source:
@@ -69,9 +66,6 @@ def _opened(data: Data) -> Source:
             return open_beir(_folder(data, "corpus.jsonl"))
         case "log":
             return open_log(_folder(data, "corpus.jsonl"), data)
-        case "squad":
-            shares = {"dev": data.dev_fraction, "test": data.test_fraction}
-            return open_squad(_folder(data, "train.json"), **shares)
         case "msmarco":
             return open_msmarco(_folder(data, "collection.tsv"), data.test)
         case "dpr":

@@ -1,7 +1,4 @@
-"""Judges runs: a passage is relevant by qrels or, where queries have answers, if it holds one of them.
-
-Where texts are cut into passages, `D#3` is a part of document D, and documents can be judged instead.
-"""
+"""Judges runs: a passage is relevant by qrels or, where queries have answers, if it holds one of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,8 +19,6 @@ from gnn_encoder.base.tables import QRELS, count_rows, read_column, read_table
 from gnn_encoder.evaluation.measures import answer_depth, mean, per_query
 from gnn_encoder.pipeline.params import Evaluate
 
-DOCUMENT = pl.col("pid").str.replace(r"#[0-9]+$", "")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Judgements:
@@ -32,21 +27,17 @@ class Judgements:
     Attributes:
         queries, qrels, passages: tables; the qrels are not read where the queries have answers.
         answers: how answers are written.
-        by_document: whether documents are ranked and judged, each by its best passage. A document is relevant if it is
-            judged so or, where answers judge, if its best passage holds one.
     """
 
     queries: Path
     qrels: Path
     passages: Path
     answers: Kind = "string"
-    by_document: bool = False
 
     @classmethod
     def of(cls, section: Evaluate, queries: Path, qrels: Path, passages: Path) -> Self:
         """Judgements as section `evaluate` says."""
-        by_document = section.by == "document"
-        return cls(queries=queries, qrels=qrels, passages=passages, answers=section.answers, by_document=by_document)
+        return cls(queries=queries, qrels=qrels, passages=passages, answers=section.answers)
 
     @cached_property
     def by_answers(self) -> bool:
@@ -92,8 +83,6 @@ class Judgements:
     ) -> list[pl.DataFrame]:
         """Measure several runs on the queries `qids`."""
         asked = pl.col("qid").is_in(qids.implode())
-        if self.by_document:
-            runs = [best_passages(run) for run in runs]
         if self.by_answers:
             depth = answer_depth(names, parameter)
             runs = [run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank")))) for run in runs]
@@ -101,8 +90,6 @@ class Judgements:
             hits = self._answered(found)
             return [per_query(run, hits, names, queries=qids) for run in runs]
         qrels = read_table(self.qrels, QRELS).filter(asked)
-        if self.by_document:
-            qrels, runs = judged_documents(qrels), [as_documents(run) for run in runs]
         return [per_query(run, qrels, names) for run in runs]
 
     def _answered(self, found: pl.DataFrame) -> pl.DataFrame:
@@ -114,29 +101,3 @@ class Judgements:
             raise UserError(f"{self.passages}: {rule}")
         hits = answered(pairs, self.queries, self.passages, self.answers)
         return hits.select("qid", "pid", grade=1)
-
-
-def best_passages(run: pl.DataFrame) -> pl.DataFrame:
-    """Keep the best passage of each document. Its rank becomes the document's, so that no document fills two ranks.
-
-    Args:
-        run: columns qid, pid, rank, among others.
-    """
-    best = run.sort("rank", maintain_order=True).unique(
-        [pl.col("qid"), DOCUMENT.alias("document")], keep="first", maintain_order=True
-    )
-    return best.with_columns(rank=pl.int_range(1, pl.len() + 1).over("qid").cast(run.schema["rank"]))
-
-
-def as_documents(table: pl.DataFrame) -> pl.DataFrame:
-    """A run or judgements with the documents' ids in place of the passages'."""
-    return table.with_columns(pid=DOCUMENT)
-
-
-def judged_documents(qrels: pl.DataFrame) -> pl.DataFrame:
-    """Judgements of documents: a document has the best grade of its passages.
-
-    Args:
-        qrels: columns qid, pid, grade, of passages.
-    """
-    return as_documents(qrels).group_by("qid", "pid", maintain_order=True).agg(pl.col("grade").max())

@@ -17,9 +17,6 @@ def render(params: Params, source: Source, found: Survey) -> Iterator[str]:
     """Yield the survey as lines of text, and beside it what the experiment makes of the data."""
     data, encoder = params.data, params.encoder
     yield from _origin(data, source)
-    if data.passages:
-        words, overlap = data.passages.words, data.passages.overlap
-        yield f"{INDENT}cut into passages of at most {words} words, of which up to {overlap} are of the passage before"
     if found.dropped:
         yield f"{INDENT}left out or replaced: {named_counts(found.dropped)}"
     yield ""

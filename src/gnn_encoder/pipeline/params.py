@@ -87,27 +87,11 @@ class Names(Section):
     test: str
 
 
-class Cutting(Section):
-    """How texts are cut into passages."""
-
-    words: Count  # most words of a passage
-    overlap: Annotated[int, Field(ge=0)]  # most words that a passage repeats of the one before
-
-    @model_validator(mode="after")
-    def _passages_go_on(self) -> Self:
-        if self.overlap >= self.words:
-            raise ValueError(
-                f"data.passages.overlap is {self.overlap}: must be below data.passages.words, {self.words}"
-            )
-        return self
-
-
 class Data(Section):
     """Where passages, queries and judgements come from."""
 
-    source: Literal["insuranceqa", "beir", "log", "squad", "msmarco", "dpr", "ir_datasets"]
+    source: Literal["insuranceqa", "beir", "log", "msmarco", "dpr", "ir_datasets"]
     path: str | None  # folder of the source's files; null for a source that is a package
-    passages: Cutting | None = None  # long texts are cut into passages; null: each text is a passage
     train_queries: Count | None  # how many training queries are used, drawn at random; null: all
     dev_fraction: Fraction  # share of train that becomes dev where the source has no dev split
     name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
@@ -115,19 +99,19 @@ class Data(Section):
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
     min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
     split: Literal["hash", "time"] = "hash"  # log: what decides which split a query belongs to
-    test_fraction: Fraction = 0.1  # log, squad: share of the queries that becomes test, if the source has no test split
+    test_fraction: Fraction = 0.1  # log: share of the queries that becomes test
     unlabelled: str | None = None  # file of queries without labels: text, one a line, or Parquet with a column text
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
         readers = {
-            "path": ("beir", "log", "squad", "msmarco", "dpr"),
+            "path": ("beir", "log", "msmarco", "dpr"),
             "name": ("dpr", "ir_datasets"),
             "names": ("ir_datasets",),
             "test": ("msmarco",),
             "min_count": ("log",),
             "split": ("log",),
-            "test_fraction": ("log", "squad"),
+            "test_fraction": ("log",),
         }
         for key, sources in readers.items():
             field = type(self).model_fields[key]
@@ -465,7 +449,6 @@ class Evaluate(Section):
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str  # the measure of the paired test
     answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
-    by: Literal["passage", "document"] = "passage"  # what is ranked and judged, where texts are cut into passages
 
 
 Temperature = Annotated[float, Field(gt=0)]
@@ -537,14 +520,6 @@ class Params(Section):
     retrieve: Retrieve
     rerank: Rerank
     evaluate: Evaluate
-
-    @model_validator(mode="after")
-    def _documents_are_cut(self) -> Self:
-        if self.evaluate.by == "document" and self.data.passages is None:
-            raise ValueError(
-                "evaluate.by is 'document', but data.passages is null: each passage is a document; set one of the two"
-            )
-        return self
 
     @model_validator(mode="after")
     def _values_fit_together(self) -> Self:

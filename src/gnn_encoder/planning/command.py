@@ -121,8 +121,7 @@ def _unread(of: Plan) -> Iterator[str]:
         rule = f"{' and '.join(told)} are unknown to it, so that it cannot read this language"
         yield f"{encoder.model}: {rule}; set encoder.model to a multilingual one, such as XLM-R or multilingual E5"
     words = round(0.6 * longest / 10) * 10  # an English word has about 1.3 tokens, and some texts have more
-    setting = f"'data.passages={{words: {words}, overlap: {words // 6}}}'"
-    cutting = f"cut them: the same `gnn-encoder init` again, with --over {setting} at its end"
+    cutting = f"cut them: `python scripts/make_beir.py cut FOLDER CUT --words {words} --overlap {words // 6}`"
     if read.half() < LONG_TEXTS * len(read.counts):
         few = f"{read.half():,} of {len(read.counts):,} passages, up to {read.counts[-1]:,} in one"
         yield f"half of all tokens are in {few}: leave them out, or {cutting}"

@@ -53,7 +53,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     """The whole page as HTML. The same artifacts give the same text."""
     (tested,) = parse([params.evaluate.significance])
     statistics = read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
-    compared = [won_and_lost_table(branch, tested, params.evaluate.by) for branch in registry().branches]
+    compared = [won_and_lost_table(branch, tested) for branch in registry().branches]
     sections = [
         *(results(tested), slices(), costs(), pair(), dual_cross()),
         Section(title="Won and lost", command="dvc repro", tables=[one for one in compared if one]),

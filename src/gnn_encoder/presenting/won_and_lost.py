@@ -3,7 +3,6 @@
 import polars as pl
 
 from gnn_encoder.base.runs import read_run
-from gnn_encoder.evaluation.judge import DOCUMENT
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import registry, title_of
 from gnn_encoder.presenting.formats import NOTHING, count, shortened
@@ -15,13 +14,12 @@ QUERIES = 10  # that gain most, and that lose most
 LONGEST = 300  # characters that a passage is cut to
 
 
-def won_and_lost_table(branch: str, measure: str, by: str) -> Table | None:
+def won_and_lost_table(branch: str, measure: str) -> Table | None:
     """One row per query, those that gain most first, those that lose most last, with what both systems find first.
 
     Args:
         branch: it is named after its main system.
         measure: what is won and lost.
-        by: `passage`, or `document`: passages of a relevant document are relevant.
 
     Returns:
         None if the branch has no main system, or one of both systems was not measured on the test queries.
@@ -39,7 +37,7 @@ def won_and_lost_table(branch: str, measure: str, by: str) -> Table | None:
     won, lost = gains.filter(pl.col("gain") > 0), gains.filter(pl.col("gain") < 0)
     shown = pl.concat([won.head(QUERIES), lost.tail(QUERIES)])
     texts = dict(pl.read_parquet(project.queries(SPLIT), columns=["qid", "text"]).iter_rows())
-    first = [_first_passages(system, shown["qid"], by) for system in systems]
+    first = [_first_passages(system, shown["qid"]) for system in systems]
     rows = [
         [
             texts[qid],
@@ -62,20 +60,13 @@ def _is_there(system: str) -> bool:
     return is_of_prepared(system) and project.run_file(system, SPLIT).is_file()
 
 
-def _first_passages(system: str, qids: pl.Series, by: str) -> dict[str, str]:
+def _first_passages(system: str, qids: pl.Series) -> dict[str, str]:
     """The passage that a system finds first for each query, cut, and whether it is relevant."""
     run = read_run(project.run_file(system, SPLIT)).filter(pl.col("qid").is_in(qids.implode()), rank=1)
     found = pl.scan_parquet(project.PASSAGES).join(run.lazy(), on="pid").collect(engine="streaming")
-    relevant = _relevant(found, by)
+    judged = pl.read_parquet(project.qrels(SPLIT)).filter(pl.col("grade") > 0)
+    relevant = set(judged.select("qid", "pid").rows())
     return {
         qid: f"{'relevant: ' if (qid, pid) in relevant else ''}{shortened(f'{title} {text}', LONGEST)}"
         for qid, pid, title, text in found.select("qid", "pid", "title", "text").iter_rows()
     }
-
-
-def _relevant(found: pl.DataFrame, by: str) -> set[tuple[str, str]]:
-    """The pairs of `found` (columns qid, pid) that are judged relevant, or are of documents that are."""
-    judged = pl.read_parquet(project.qrels(SPLIT)).filter(pl.col("grade") > 0)
-    key = DOCUMENT if by == "document" else pl.col("pid")
-    right = judged.select("qid", key=key).unique()
-    return set(found.with_columns(key=key).join(right, on=["qid", "key"], how="semi").select("qid", "pid").rows())

@@ -1,0 +1,98 @@
+"""scripts/make_beir.py: SQuAD's JSON, and texts that are cut, as folders in BEIR's format."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnn_encoder.base.errors import UserError
+
+from ..project import ROOT
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import make_beir
+
+    yield make_beir
+    del sys.modules["make_beir"]
+
+
+def read(folder: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str], dict[str, list[str]]]:
+    rows = [
+        [json.loads(line) for line in (folder / f"{n}.jsonl").read_text().splitlines()] for n in ("corpus", "queries")
+    ]
+    qrels = {path.stem: path.read_text().splitlines()[1:] for path in (folder / "qrels").iterdir()}
+    return {r["_id"]: (r["title"], r["text"]) for r in rows[0]}, {r["_id"]: r["text"] for r in rows[1]}, qrels
+
+
+def test_squad(script: Any, tmp_path: Path) -> None:
+    def asked(*questions: tuple[str, bool]) -> list[dict[str, Any]]:
+        return [{"id": qid, "question": f"{qid}?", "answers": [{"text": "x"}] * right} for qid, right in questions]
+
+    ash, yew = "Ash has black buds.", "Yew is poisonous."
+    paragraphs = [
+        {"context": ash, "qas": asked(("q1", True), ("q2", False))},
+        {"context": yew, "qas": asked(("q3", True))},
+    ]
+    (sets := tmp_path / "sets").mkdir()
+    (sets / "train.json").write_text(json.dumps({"data": [{"title": "Ash_(tree)", "paragraphs": paragraphs}]}))
+    (sets / "test.json").write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": ash, "qas": asked(("q4", True))}]}]})
+    )
+    script.squad(sets, tmp_path / "out", 0.1)
+    passages, queries, qrels = read(tmp_path / "out")
+    assert list(passages.values()) == [("Ash (tree)", ash), ("Ash (tree)", yew)]
+    assert queries == {qid: f"{qid}?" for qid in ("q1", "q3", "q4")}  # q2 has no answer
+    first, second = passages
+    assert qrels == {"train": [f"q1\t{first}\t1", f"q3\t{second}\t1"], "test": [f"q4\t{first}\t1"]}
+    script.squad(sets / "train.json", tmp_path / "one", 0.999)
+    assert read(tmp_path / "one")[2] == {"test": qrels["train"]}
+    (sets / "train.json").write_text('{"data": [{}]}')
+    with pytest.raises(UserError, match=r"train\.json: not SQuAD's JSON \(KeyError 'paragraphs'\)"):
+        script.squad(sets, tmp_path / "bad", 0.1)
+    assert not (tmp_path / "bad").exists()
+
+
+def test_cut(script: Any, tmp_path: Path) -> None:
+    """`the` is in all documents, `moss` in two, `fern` in one: fern weighs ln(4/2), moss ln(4/3), the nothing."""
+    texts = {"d1": "The moss is green. The fern is green. The sand is dry.", "d2": "The moss is old.", "d3": "The the"}
+    (long := tmp_path / "long").mkdir()
+    (long / "corpus.jsonl").write_text(
+        "\n".join(json.dumps({"_id": d, "title": "T", "text": t}) for d, t in texts.items())
+    )
+    queries = {"q1": "Which moss and fern?", "q2": "the sand", "q3": "salt"}
+    (long / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in queries.items()))
+    (long / "qrels").mkdir()
+    (long / "qrels" / "train.tsv").write_text("q1\td1\t2\nq1\td2\t0\n")
+    (long / "qrels" / "test.tsv").write_text("q2\td1\t1\nq3\td1\t1\nq3\td9\t1\n")
+    script.cut(long, tmp_path / "out", 4, 0)
+    passages, asked, qrels = read(tmp_path / "out")
+    assert passages == {
+        "d1#0": ("T", "The moss is green."),
+        "d1#1": ("T", "The fern is green."),
+        "d1#2": ("T", "The sand is dry."),
+        "d2#0": ("T", "The moss is old."),
+        "d3#0": ("T", "The the"),
+    }
+    assert asked == queries
+    assert qrels == {"train": ["q1\td1#1\t2", "q1\td2#0\t0"], "test": ["q2\td1#2\t1", "q3\td1#0\t1", "q3\td9\t1"]}
+    with pytest.raises(UserError, match="--overlap is 4: must be from 0 to below --words, 4"):
+        script.cut(long, tmp_path / "bad", 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "overlap", "blocks"),
+    [
+        ("  one two\nthree ", 3, 2, ["one two\nthree"]),
+        ("a b c d e", 2, 0, ["a b", "c d", "e"]),
+        ("a b c d e f", 3, 2, ["a b c", "b c d", "c d e", "d e f"]),
+        ("今天很好。 fine", 4, 0, ["今天很好", "。 fine"]),
+        ("ที่นี่ดี ok", 2, 0, ["ที่นี่", "ดี ok"]),  # characters stay with their marks
+    ],
+)
+def test_blocks(script: Any, text: str, words: int, overlap: int, blocks: list[str]) -> None:
+    assert script.blocks(text, words, overlap) == blocks
