@@ -18,4 +18,4 @@ def main(stage: Stage) -> None:
 
 
 if __name__ == "__main__":
-    run(main, shared=True, shards=True)
+    run(main, shared=True)

@@ -1,6 +1,5 @@
 """encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
-from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.dual_cross.views import open_views, write_means
 from gnn_encoder.encoding.corpus import encode_corpus, origin_of
 from gnn_encoder.pipeline import project
@@ -27,9 +26,9 @@ def main(stage: Stage) -> None:
         origin=origin,
         views=views.count,
     )
-    if section.pool == "mean" and (matrix / MANIFEST).exists():  # not yet, where this is a shard
+    if section.pool == "mean":
         write_means(matrix, stage.scratch, views.pool, dtype=dtype, origin=origin)
 
 
 if __name__ == "__main__":
-    run(main, shared=True, shards=True)
+    run(main, shared=True)

@@ -32,7 +32,7 @@ TIMED = (
 )
 # What a stage finds in the project's folder and in tests: the rest need not be copied for it.
 STAGES_READ = {
-    ".": (*DECLARED, *("data", "launch.yaml", "metrics", "plots", ".scratch", "stages", "scripts", "tests")),
+    ".": (*DECLARED, *("data", "metrics", "plots", ".scratch", "stages", "scripts", "tests")),
     "tests": ("tiny",),
 }
 IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
@@ -172,7 +172,6 @@ def check_out(project: Project) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     init([str(TINY_PARAMS)], folder / "params.yaml")
-    (folder / "launch.yaml").write_text("processes: 1\n")  # however many GPUs there are
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("add", "--all")
     project.git("commit", "--quiet", "--message=Tiny experiment")

@@ -12,7 +12,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then(
 ) -> None:
     err = io.StringIO()
     monkeypatch.setattr(sys, "stderr", err)
-    monkeypatch.setattr(progress, "EVERY", every)
+    monkeypatch.setattr(progress.tqdm, "EVERY", every)
     with progress.tqdm(total=2, desc="read", unit=" rows", disable=None) as bar:
         for _ in range(2):
             bar.update()

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from safetensors import SafetensorError
 
+from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import code_fingerprint, publish, write_json
 from gnn_encoder.pipeline.params import Params
@@ -370,3 +371,30 @@ def test_a_file_that_does_not_open_is_one_line(error: OSError, line: str, capsys
 def test_what_is_no_users_mistake_keeps_its_traceback(error: Exception) -> None:
     with pytest.raises(type(error)), report_errors():
         raise error
+
+
+def test_another_process_sees_other_files(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    with pytest.raises(UserError, match=r"process 1 on .* does not see what the first process has made there: "):
+        begin.build("x", k=1)
+
+
+def test_one_process_of_a_machine_tells_a_mistake(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(rank: int, error: Exception, attempt: int = 0) -> int:
+        folder = root / f"attempt_{attempt}" / str(rank)
+        folder.mkdir(parents=True, exist_ok=True)
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(folder / "error.json"))
+        with pytest.raises(SystemExit) as caught, report_errors():
+            if attempt == 0 and rank == 2:
+                (root / "told").touch()
+            raise error
+        return int(caught.value.code or 0)
+
+    assert end(2, RuntimeError("connection closed by peer")) == 2, "another process has told why"
+    (root / "told").unlink()
+    assert end(1, UserError("a.txt: wrong")) == 2
+    assert end(0, UserError("a.txt: wrong")) == 2
+    assert end(0, RuntimeError("not reached"), attempt=1) == 2, "what is started again ends at once"
+    assert capsys.readouterr().err == "error: a.txt: wrong\n"

@@ -1,4 +1,4 @@
-"""Moving finished work into place: a reader sees the old artifact or the new one, never a half-written one."""
+"""Files that are whole or not there: moved into place at once, told by a hash, made again where they are damaged."""
 
 import errno
 import hashlib
@@ -20,7 +20,11 @@ import gnn_encoder
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built
 
+MANIFEST = "manifest.json"
+SCRATCH = Path(".scratch")  # where work waits that is not finished, and small caches lie; git and DVC ignore it
+WORK = ".work"  # subfolder of an unfinished artifact, for files that only a resumed call needs; deleted at the end
 Form = TypeVar("Form")
+log = logging.getLogger(__name__)
 
 
 def publish(source: Path, target: Path) -> None:
@@ -33,16 +37,13 @@ def publish(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     for path in [*source.rglob("*"), source]:
         _sync(path)
+    old = source.with_name(source.name + ".replaced")
     if source.is_dir() and target.exists():
-        old = source.with_name(source.name + ".replaced")
         shutil.rmtree(old, ignore_errors=True)
         target.rename(old)
-        source.rename(target)
-        _sync(target.parent)
-        shutil.rmtree(old)
-    else:
-        source.replace(target)
-        _sync(target.parent)
+    source.replace(target)
+    _sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
@@ -119,9 +120,6 @@ def read_json(path: Path, form: type[Form]) -> Form:
         raise UserError(f"{path}: not what its stage writes ({told}); run the stage that makes it again") from error
 
 
-MANIFEST = "manifest.json"
-
-
 def fingerprint(*inputs: Path, **values: object) -> str:
     """Hash the content of `inputs` (files or folders) together with `values` (anything JSON can hold).
 
@@ -131,17 +129,57 @@ def fingerprint(*inputs: Path, **values: object) -> str:
     Returns:
         32 hexadecimal digits.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps(values, sort_keys=True, default=str).encode())
+    digest = _digest(json.dumps(values, sort_keys=True, default=str).encode())
     for path in inputs:
         digest.update(_path_digest(path))
     return digest.hexdigest()
+
+
+def _path_digest(path: Path) -> bytes:
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, _digest).digest()
+    if own := _manifest(path).get("fingerprint"):
+        return str(own).encode()
+    digest = _digest()
+    for child in sorted(p for p in path.rglob("*") if p.is_file()):
+        digest.update(child.relative_to(path).as_posix().encode())
+        digest.update(_path_digest(child))
+    return digest.digest()
+
+
+def _digest(data: bytes = b"") -> Any:
+    return hashlib.blake2b(data, digest_size=16)
+
+
+def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
+    """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
+
+    Args:
+        paths: relative to `root`.
+        root: None: the folder that this package's `src/` lies in.
+    """
+    root, digest = root or Path(gnn_encoder.__file__).parents[2], _digest()
+    for path in paths:
+        for file in [root / path] if path.suffix else sorted((root / path).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode())
+            digest.update(file.read_bytes() if file.is_file() else b"")
+    return str(digest.hexdigest())
 
 
 def recorded_params(folder: Path) -> dict[str, Any]:
     """The parameters that an artifact's manifest says it was made with; none where it has no manifest."""
     found: dict[str, Any] = _manifest(folder).get("params", {})
     return found
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """An artifact's manifest; empty where it has none."""
+    path = folder / MANIFEST
+    try:
+        return dict(json.loads(path.read_bytes())) if path.is_file() else {}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: damaged; delete the folder and run its stage again") from error
 
 
 def seal(folder: Path) -> None:
@@ -172,50 +210,6 @@ def _content(folder: Path) -> str:
     return fingerprint(*files, names=[str(path.relative_to(folder)) for path in files], manifest=manifest)
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    """An artifact's manifest; empty where it has none."""
-    path = folder / MANIFEST
-    try:
-        return dict(json.loads(path.read_bytes())) if path.is_file() else {}
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{path}: damaged; delete the folder and run its stage again") from error
-
-
-def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
-    """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
-
-    Args:
-        paths: relative to `root`.
-        root: None: the folder that this package's `src/` lies in.
-    """
-    root = root or Path(gnn_encoder.__file__).parents[2]
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        for file in [root / path] if path.suffix else sorted((root / path).rglob("*.py")):
-            digest.update(file.relative_to(root).as_posix().encode())
-            digest.update(file.read_bytes() if file.is_file() else b"")
-    return digest.hexdigest()
-
-
-def _path_digest(path: Path) -> bytes:
-    if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
-    if own := _manifest(path).get("fingerprint"):
-        return str(own).encode()
-    digest = hashlib.blake2b(digest_size=16)
-    for child in sorted(p for p in path.rglob("*") if p.is_file()):
-        digest.update(child.relative_to(path).as_posix().encode())
-        digest.update(_path_digest(child))
-    return digest.digest()
-
-
-SCRATCH = Path(".scratch")
-WORK = ".work"  # subfolder of an unfinished artifact, for files that only a resumed call needs; deleted at the end
-DAY = 24 * 60 * 60  # seconds
-log = logging.getLogger(__name__)
-
-
 def cached(place: Path, name: str, key: str, make: Callable[[Path], None], *, keep: int) -> Path:
     """A cache for some `key`: place/name-key. It is made where it is missing or damaged, which the first rank sees to.
 
@@ -226,41 +220,24 @@ def cached(place: Path, name: str, key: str, make: Callable[[Path], None], *, ke
     """
     folder = place / f"{name}-{key}"
     if distributed.is_first():
-        _remove_former(folder, name, keep)
+        others = [path for path in place.glob(f"{name}-*") if path != folder]
+        for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[keep - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)  # whoever has it mapped still reads it
+        for half in [path for path in place.glob(f".{name}-*") if path.stat().st_mtime < time.time() - 24 * 60 * 60]:
+            shutil.rmtree(half, ignore_errors=True)  # a kill left it; a younger one may be in work
         if not (folder / MANIFEST).is_file() or is_damaged(folder):
-            _fill(folder, make)
+            if folder.exists():
+                log.warning("%s: damaged; it is made again", folder)
+                shutil.rmtree(folder)
+            beside = place / f".{folder.name}.{token_hex(4)}"  # two processes may make the same at a time
+            beside.mkdir(parents=True)
+            try:
+                make(beside)
+                seal(beside)
+                if not folder.exists():
+                    publish(beside, folder)
+            finally:
+                shutil.rmtree(beside, ignore_errors=True)
         os.utime(folder)
     distributed.barrier()
     return folder
-
-
-def _fill(folder: Path, make: Callable[[Path], None]) -> None:
-    """Make a cache beside its place, under its name with a suffix, and move it there whole."""
-    if folder.exists():
-        log.warning("%s: damaged; it is made again", folder)
-        shutil.rmtree(folder)
-    beside = folder.with_name(f"{folder.name}.{token_hex(4)}")  # processes of several containers have equal numbers
-    beside.mkdir(parents=True)
-    try:
-        make(beside)
-        seal(beside)
-        if not folder.exists():
-            publish(beside, folder)
-    except OSError:
-        if not folder.exists():  # else another process has just made the same
-            raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _remove_former(folder: Path, name: str, keep: int) -> None:
-    """Remove a name's other caches but those used last, and what kills left half-written, after a day."""
-    others = [path for path in folder.parent.glob(f"{name}-*") if path != folder]
-    whole = sorted((path for path in others if not path.suffix), key=_last_used, reverse=True)
-    half_written = [path for path in others if path.suffix and _last_used(path) < time.time() - DAY]
-    for old in (*whole[keep - 1 :], *half_written):
-        shutil.rmtree(old, ignore_errors=True)  # whoever has it mapped still reads it
-
-
-def _last_used(path: Path) -> float:
-    return path.stat().st_mtime if path.exists() else 0.0

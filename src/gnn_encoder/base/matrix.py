@@ -4,7 +4,6 @@ import json
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -80,14 +79,9 @@ class ArrayWriter:
         if distributed.is_first() and not self._path.exists():
             needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
             check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
-            partial = self._path.with_name(f".{MATRIX}.{distributed.process_name()}")
+            partial = self._path.with_name(f".{MATRIX}")
             npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
-            if distributed.is_shard():
-                with suppress(FileExistsError):  # another shard has been faster, and may have written rows
-                    os.link(partial, self._path)
-                partial.unlink()
-            else:
-                publish(partial, self._path)
+            publish(partial, self._path)
         self.done = self._read_journals()
 
     def __enter__(self) -> Self:
@@ -119,7 +113,7 @@ class ArrayWriter:
         _delete_journals(self._folder)
 
     def _open_journal(self) -> TextIO:
-        path = self._folder / f"done-{distributed.process_name()}.txt"
+        path = self._folder / f"done-{distributed.rank()}.txt"
         # A line that a kill cut short is dropped: it would run into the next one and name a block never written.
         whole = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
         write_text(path, whole[0] + whole[1])
@@ -298,14 +292,11 @@ def in_turn(
     label: str,
     unit: str,
 ) -> Iterator[tuple[int, Any]]:
-    """Yield (window, result) of those waiting windows that this process gets; at the end all are done.
-
-    An independent shard gets those that fall to it, and waits for nobody.
-    """
+    """Yield (window, result) of those waiting windows that this process gets; at the end all are done."""
     distributed.barrier()  # every rank must have listed what waits before any rank finishes some of it
     sizes = {number: min(window, rows - number * window) for number in waiting}
     with tqdm(total=rows, initial=rows - sum(sizes.values()), desc=label, unit=f" {unit}") as bar:
-        for number, result in work(distributed.handed_out(waiting)):
+        for number, result in work(iter(distributed.handed_out(waiting))):
             yield number, result
             bar.update(min(sizes[number] * distributed.world_size(), rows - bar.n))
     distributed.barrier()

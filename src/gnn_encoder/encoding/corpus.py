@@ -138,7 +138,7 @@ def write_windows(
     with writer:
         for number, vectors in in_turn(work, waiting, rows, window, label=f"encode {unit}", unit=unit):
             writer.write(number * window, vectors)
-    if distributed.is_first() and not distributed.is_shard():
+    if distributed.is_first():
         writer.finish(manifest)
     distributed.barrier()
 

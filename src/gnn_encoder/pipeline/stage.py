@@ -31,11 +31,9 @@ from gnn_encoder.base.files import (
     tidy,
     write_json,
 )
-from gnn_encoder.pipeline.launch import SHARD, Shard, check_shards, end_shard, launched, split_arguments
 from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
 
 PIPELINE = "dvc.yaml"
-PARAMS = "params.yaml"
 CODE = ("src", "stages")
 NAME = re.compile(r"\$\{([\w.]+)\}")
 TIMES = SCRATCH / "times"  # how long each artifact took here; not in the artifacts, which would then differ every time
@@ -45,14 +43,11 @@ Files = Callable[[Params], list[Path]]
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A stage with every `${...}` filled in.
+    """A stage as its dvc.yaml, `file`, has it, with every `${...}` filled in.
 
     Attributes:
-        file: the dvc.yaml that it stands in.
-        name: name of the stage and of its script.
-        key: the key of `foreach` that it runs for, such as a system; empty for a stage without `foreach`.
-        item: the values that `foreach` has for the key.
-        cmd, deps, outs, metrics, plots: as in dvc.yaml, whose `wdir` is always the project's root.
+        key, item: of a stage with `foreach`, its key there and the value of it; else "" and None.
+        deps, outs, metrics, plots: as in dvc.yaml, whose `wdir` is always the project's root.
         params: dotted names in params.yaml. Names in systems.yaml are left out.
     """
 
@@ -100,31 +95,24 @@ def read_stages(folder: Path = Path()) -> Iterator[Declared]:
     if not (folder / PIPELINE).is_file():
         raise UserError(f"{folder / PIPELINE}: no such file; run from the project's root")
     for path in (folder / PIPELINE, *sorted(folder.glob(f"pipelines/*/{PIPELINE}"))):
-        file = path.relative_to(folder)
         for name, stage in parse_yaml(path.read_bytes(), path)["stages"].items():
-            if "foreach" not in stage:
-                yield _declared(file, name, "", None, stage)
-                continue
-            for key, item in _items(stage["foreach"], folder).items():
-                yield _declared(file, name, key, item, _filled(stage["do"], {"key": key, "item": item}))
+            for key, item in stage.get("foreach", {"": None}).items():
+                yield _declared(path.relative_to(folder), name, key, item, stage.get("do", stage))
 
 
-def _items(foreach: dict[str, Any] | str, folder: Path) -> dict[str, Any]:
-    """What `foreach` goes over: a mapping, or the name of one in params.yaml, `${evidence.trials}`."""
-    if isinstance(foreach, dict):
-        return foreach
-    params = parse_yaml((folder / PARAMS).read_bytes(), folder / PARAMS)
-    found: dict[str, Any] = lookup(params, foreach.strip("${}"), {})
-    return found
+def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
+    values = {"key": key, "item": item}
 
+    def filled(text: str) -> str:
+        return NAME.sub(lambda found: str(lookup(values, found[1])), text)
 
-def _filled(node: Any, values: dict[str, Any]) -> Any:
-    """`node` with each `${key}`, `${item}` and `${item.NAME}` in its strings replaced."""
-    if isinstance(node, dict):
-        return {_filled(key, values): _filled(value, values) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_filled(value, values) for value in node]
-    return NAME.sub(lambda found: str(lookup(values, found[1])), node) if isinstance(node, str) else node
+    def listed(section: str) -> list[str]:
+        whole = [one if isinstance(one, str) else next(iter(one)) for one in stage.get(section, [])]
+        return [filled(one) for one in whole]
+
+    paths = {part: tuple(map(Path, listed(part))) for part in ("deps", "outs", "metrics", "plots")}
+    params = tuple(dict.fromkeys(filled(one) for one in stage.get("params", []) if isinstance(one, str)))
+    return Declared(file=file, name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
 
 
 def lookup(values: Any, dotted: str, default: Any = None) -> Any:
@@ -136,24 +124,6 @@ def lookup(values: Any, dotted: str, default: Any = None) -> Any:
     return values
 
 
-def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
-    def paths(section: str) -> tuple[Path, ...]:
-        return tuple(Path(one if isinstance(one, str) else next(iter(one))) for one in stage.get(section, []))
-
-    return Declared(
-        file=file,
-        name=name,
-        key=key,
-        item=item,
-        cmd=stage["cmd"],
-        deps=paths("deps"),
-        params=tuple(dict.fromkeys(one for one in stage.get("params", []) if isinstance(one, str))),
-        outs=paths("outs"),
-        metrics=paths("metrics"),
-        plots=paths("plots"),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """A running stage.
@@ -161,7 +131,7 @@ class Stage:
     Attributes:
         key: the key of dvc.yaml's `foreach` that it runs for, such as a system; empty where it runs once.
         item: the values that `foreach` has for the key.
-        params: the parameters that dvc.yaml declares; reading another one is an AttributeError.
+        params: the experiment.
         inputs: the artifacts that dvc.yaml declares, and a user's own files.
         outputs: the artifacts that dvc.yaml declares.
         folder: scratch folder of the call; files that an interrupted call left in it are still there.
@@ -213,15 +183,11 @@ class Stage:
         return self.work / "plots"
 
 
-def run(
-    main: Callable[[Stage], None], *, shared: bool = False, shards: bool = False, own_files: Files = lambda params: []
-) -> None:
-    """Run the stage whose script was called: `python stages/NAME.py [KEY] [--shard I/N]`, alone or under torchrun.
+def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files = lambda params: []) -> None:
+    """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
 
     Args:
-        shared: whether all ranks share the work, as many as launch.yaml asks for; if not, the first rank does it alone.
-        shards: whether its windows may also be done by independent calls, each of one shard; a call without a shard
-            then finishes the artifact.
+        shared: whether all ranks share the work; if not, the first rank does it alone.
         own_files: lists the user's files that parameters name; like the declared inputs, they decide the result.
     """
     level = logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR
@@ -230,14 +196,9 @@ def run(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with report_errors():
         params = load_params()  # first, so that a mistake in it is told before dvc.yaml is filled in with its values
-        arguments, shard = split_arguments(sys.argv[1:])
-        declared = find_stage(Path(sys.argv[0]).stem, arguments)
-        if shard and not shards:
-            raise UserError(f"{SHARD} of stage {declared.name}: it has no shards; leave it out")
-        if shared and not shard and (status := launched()) is not None:
-            sys.exit(status)
-        with distributed.independent(shard), distributed.session(), report_errors():  # told before the group ends
-            with artifact(declared, params, own_files(params), shard) as stage:
+        declared = find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
+        with distributed.session(), report_errors():  # told before the group ends
+            with artifact(declared, params, own_files(params)) as stage:
                 if shared:
                     main(stage)
                 elif distributed.is_first():
@@ -246,7 +207,7 @@ def run(
 
 
 @contextmanager
-def artifact(declared: Declared, params: Params, own_files: list[Path], shard: Shard | None = None) -> Iterator[Stage]:
+def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Iterator[Stage]:
     """Build a stage's artifacts, its outputs.
 
     The scratch folder is named after everything that decides the result: content of the inputs, declared parameters,
@@ -254,8 +215,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path], shard: S
     call with another name has left is removed. On success each output is moved into place, whole; on an error the
     outputs stay as they were.
 
-    Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it. A shard
-    leaves its part there.
+    Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it.
     """
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
     _check_inputs(inputs, own_files)
@@ -266,7 +226,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path], shard: S
     key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
     folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
     resumed = _begin(folder, aside)
-    if resumed and shard is None:
+    if resumed:
         log.info("%s: resuming what an interrupted run left in %s", name, folder)
     stage = Stage(
         key=declared.key,
@@ -278,12 +238,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path], shard: S
     )
     for output in declared.outs:
         stage.unfinished(output).mkdir(exist_ok=True)
-    if shard is None:
-        check_shards(stage.work, f"python stages/{declared.name}.py {declared.key}".rstrip())
     yield stage
-    if shard is not None:
-        end_shard(stage.work, shard)
-        return
     distributed.barrier()
     if distributed.is_first():
         _publish(stage, declared, aside, plain)

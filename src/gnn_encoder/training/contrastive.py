@@ -157,7 +157,7 @@ def local_share(items: Rows) -> Rows:
     if len(items) < ranks:
         raise UserError(
             f"a batch of {len(items)} queries is too small for {ranks} processes; raise this stage's batch_size in "
-            "params.yaml, or start fewer (launch.yaml)"
+            "params.yaml, or start fewer"
         )
     return np.array_split(items, ranks)[distributed.rank()]
 

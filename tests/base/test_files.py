@@ -1,0 +1,156 @@
+"""Files: moved into place whole, told by their fingerprints, and caches that are made again where they are damaged."""
+
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import cached, code_fingerprint, fingerprint, publish, write_json, write_text
+from gnn_encoder.base.matrix import ArrayWriter
+
+
+def tree(path: Path) -> dict[str, str]:
+    return {str(p.relative_to(path)): p.read_text() for p in path.rglob("*") if p.is_file()}
+
+
+def make(path: Path, **files: str) -> Path:
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name).write_text(text)
+    return path
+
+
+def test_a_folder_replaces_another_and_leaves_nothing_of_it(tmp_path: Path) -> None:
+    publish(make(tmp_path / "new", a="1"), tmp_path / "deep" / "target")
+    assert tree(tmp_path) == {"deep/target/a": "1"}
+    shutil.rmtree(tmp_path / "deep")
+    make(tmp_path / "new.replaced", a="older")  # as a kill leaves it
+    publish(make(tmp_path / "new", a="new"), make(tmp_path / "target", a="old", b="old"))
+    assert tree(tmp_path) == {"target/a": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+def test_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "note.txt"
+    write_text(path, "été")
+    assert path.read_bytes() == "été".encode()
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half \ud800")
+    assert path.read_text(encoding="utf-8") == "été"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_name_is_given_to_what_is_synced_and_is_synced_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    new, target, events = make(tmp_path / "new", a="1", b="2"), tmp_path / "at" / "target", list[str]()
+    if there:
+        make(target, a="old")
+    move = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda path, to: (events.append(f"{Path(to).name}!"), move(path, to)))
+    monkeypatch.setattr(os, "fsync", lambda number: events.append(Path(f"/proc/self/fd/{number}").resolve().name))
+    publish(new, target)
+    before, after = events[: events.index("target!")], events[events.index("target!") + 1 :]
+    assert {"a", "b", "new"} <= set(before) and before.index("new") > before.index("b")
+    assert after == ["at"]
+
+
+def test_a_matrix_for_which_there_is_no_room_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2**20))
+    with pytest.raises(UserError, match=r"m needs 2 MiB, and 1 are free; .* cache_passages.dtype to flo"):
+        ArrayWriter(tmp_path / "m", (2**10, 2**9), "float32")
+    assert list((tmp_path / "m").iterdir()) == []
+
+
+def test_a_fingerprint_changes_with_content_names_and_values(tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", a="one", b="two")
+    seen = [fingerprint(folder, k=1), fingerprint(folder, k=2), fingerprint(folder, j=1), fingerprint(k=1)]
+    (folder / "a").write_text("One")
+    seen.append(fingerprint(folder, k=1))
+    (folder / "a").rename(folder / "c")
+    seen.append(fingerprint(folder, k=1))
+    (folder / "b").unlink()
+    seen.append(fingerprint(folder, k=1))
+    assert len(set(seen)) == len(seen)
+    before = fingerprint(folder, a=1, b={"x": 1, "y": 2})
+    assert fingerprint(folder.rename(tmp_path / "moved"), b={"y": 2, "x": 1}, a=1) == before
+
+
+def test_a_manifest_with_a_fingerprint_stands_for_its_folder(tmp_path: Path) -> None:
+    folder = make(tmp_path / "made", a="one")
+    write_json(folder / "manifest.json", {"fingerprint": "abc"})
+    before = fingerprint(folder)
+    (folder / "a").write_text("not read again")
+    assert fingerprint(folder) == before
+    write_json(folder / "manifest.json", {"fingerprint": "abd"})
+    assert fingerprint(folder) != before
+
+
+def test_code_is_python_files_and_where_they_lie(tmp_path: Path) -> None:
+    def of() -> str:
+        return code_fingerprint([Path("src/package"), Path("stages/a.py")], tmp_path)
+
+    for name in ("src/package/a.py", "src/package/inner/b.py", "stages/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    before = of()
+    (tmp_path / "src/package/notes.txt").touch()
+    (tmp_path / "stages/other.py").touch()
+    assert of() == before
+    (tmp_path / "src/package/a.py").rename(tmp_path / "src/package/c.py")
+    assert of() != before
+
+
+def write(folder: Path) -> None:
+    (folder / "ids").write_text("1 2 3")
+
+
+def test_the_caches_used_last_stay(tmp_path: Path) -> None:
+    def use(name: str, key: str, keep: int = 2) -> None:
+        folder = cached(tmp_path, name, key, write, keep=keep)
+        use.now += 1  # type: ignore[attr-defined]
+        os.utime(folder, (use.now, use.now))  # type: ignore[attr-defined]
+
+    use.now = 0  # type: ignore[attr-defined]
+    for key in ("one", "two", "one", "three"):
+        use("train", key)
+    assert {path.name for path in tmp_path.iterdir()} == {"train-one", "train-three"}
+    use("dev", "one")
+    use("train", "four", keep=1)
+    assert {path.name for path in tmp_path.iterdir()} == {"dev-one", "train-four"}
+
+
+@pytest.mark.parametrize("content", ["1 2 7", "1 2", "", None])
+@pytest.mark.parametrize("name", ["ids", "manifest.json"])
+def test_a_damaged_cache_is_made_again(
+    tmp_path: Path, name: str, content: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = cached(tmp_path, "dev", "one", write, keep=1)
+    cached(tmp_path, "dev", "one", lambda _: pytest.fail("it is whole"), keep=1)
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content)
+    assert cached(tmp_path, "dev", "one", write, keep=1) == folder
+    assert (folder / "ids").read_text() == "1 2 3"
+    assert caplog.messages == [f"{folder}: damaged; it is made again"]
+
+
+def test_a_cache_that_cannot_be_made_leaves_nothing_and_of_two_makers_one_is_kept(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        write(folder)
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        cached(tmp_path, "dev", "one", fail, keep=1)
+    assert [*tmp_path.iterdir()] == []
+
+    def slowly(beside: Path) -> None:
+        cached(tmp_path, "dev", "one", lambda other: (other / "first").touch(), keep=1)
+        write(beside)
+
+    assert (cached(tmp_path, "dev", "one", slowly, keep=1) / "first").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["dev-one"]
