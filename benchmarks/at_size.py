@@ -79,7 +79,7 @@ def _write_model(folder: Path, base: str) -> None:
     import torch
     from transformers import BertConfig, BertModel
 
-    from gnn_encoder.models.pretrained import Source, load_tokenizer
+    from gnn_encoder.text.pretrained import Source, load_tokenizer
 
     torch.manual_seed(0)
     tokenizer = load_tokenizer(Source(base))

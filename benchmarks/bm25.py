@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gnn_encoder.base.tables import PASSAGES, write_table
-from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.pipeline.params import BM25
+from gnn_encoder.search.bm25 import BM25Index
 
 VOCABULARY, COMMON, PASSAGE_WORDS, QUERY_WORDS = 500_000, 33, 30, 4
 QUERIES, DEPTH, PART = 1_000, 100, 50_000

@@ -17,17 +17,17 @@ import harness
 from gnn_encoder.base.errors import report_errors
 from gnn_encoder.base.matrix import Origin
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, transform_corpus
-from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import MAIN
+from gnn_encoder.text.corpus import embed_queries, encode_corpus, passage_inputs, transform_corpus
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens
 
 ALLOWED = 0.05
 PAPER_MS = {"dual_encoder": 0.41, "gnn_encoder": 0.46}
@@ -60,7 +60,7 @@ class Corpus:
 
     def _encode(self) -> None:
         batch_tokens, dtype = self._params.encoder.batch_tokens, self._params.cache_passages.dtype
-        passages = alone(self._encoder, self._passages)
+        passages = passage_inputs(self._encoder, self._passages)
         encode_corpus(self._encoder, passages, self._plain, dtype=dtype, batch_tokens=batch_tokens, origin=ORIGIN)
 
     def _inform(self) -> None:

@@ -21,13 +21,12 @@ from texts import SEED, cosines, sample_passages, sample_queries, write_passages
 
 from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.base.tables import edge_features
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import embed_pairs, score_pairs
-from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import open_tokens
 
 FACTOR = 3.0
 AGREEMENT = 0.99

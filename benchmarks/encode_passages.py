@@ -23,19 +23,19 @@ from texts import cosines, sample_passages, write_passages
 
 from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.base.matrix import Origin, open_matrix
-from gnn_encoder.encoding.corpus import alone, encode_corpus
-from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.device import supports_bf16
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.onnx_graph import write_graph
-from gnn_encoder.models.pretrained import resolve
-from gnn_encoder.models.query_encoder import FIELDS
+from gnn_encoder.exporting.onnx_graph import write_graph
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.corpus import encode_corpus, passage_inputs
+from gnn_encoder.text.device import supports_bf16
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import resolve
+from gnn_encoder.text.tokens import open_tokens
 
 FACTOR = 1.2
 AGREEMENT = 0.99
 BATCH = 1_024 if torch.cuda.is_available() else 32  # texts
 TRANSFORMERS, OPENVINO = "SentenceTransformer", "OpenVINO"
+FIELDS = ("input_ids", "attention_mask", "token_type_ids")
 FORMATS = {"float32": "f32", **({"bf16": "bf16"} if supports_bf16() else {})}  # as OpenVINO names them
 
 
@@ -60,7 +60,7 @@ class Ours:
         tokens = open_tokens(self._table, self._encoder.tokenizer, SCRATCH, encoder.passage_length)
         encode_corpus(
             self._encoder,
-            alone(self._encoder, tokens),
+            passage_inputs(self._encoder, tokens),
             self._folder,
             dtype=self._params.cache_passages.dtype,
             batch_tokens=encoder.batch_tokens,
@@ -103,7 +103,7 @@ class OpenVINO:
         hints = {"INFERENCE_PRECISION_HINT": FORMATS[number_format], "PERFORMANCE_HINT": "LATENCY"}
         self._graph = openvino.Core().compile_model("graph.onnx", "CPU", hints)
         self._read = partial(encoder.tokenizer, truncation=True, max_length=params.encoder.passage_length)
-        self._inputs = [name for one in self._graph.inputs for name in FIELDS if name in one.names]
+        self._inputs = [name for one in self._graph.inputs for name in one.names if name in FIELDS]
         self._texts = sorted(texts, key=len)
 
     def __call__(self) -> float:

@@ -21,11 +21,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.dual_cross.generation import TOGETHER, generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.device import working_dtype
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.device import working_dtype
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import open_tokens
 
 FACTOR = 1.5
 

@@ -106,7 +106,7 @@ def machine() -> dict[str, object]:
     """Hardware, date and versions."""
     import torch
 
-    from gnn_encoder.models.device import supports_bf16
+    from gnn_encoder.text.device import supports_bf16
 
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -25,10 +25,10 @@ from gnn_encoder.baselines.labelled import Asked
 from gnn_encoder.estimator.command import DEPTH, Dev, labels_alone
 from gnn_encoder.estimator.inputs import labelled_pairs
 from gnn_encoder.evaluation.significance import Floats, compare
-from gnn_encoder.index.exact import array_top_k
-from gnn_encoder.models.pretrained import resolve
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.text.pretrained import resolve
 
 SEEDS = (13, 14, 15)
 GNN, UNTOUCHED = "GNN-encoder", "as they came"

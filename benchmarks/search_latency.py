@@ -21,11 +21,10 @@ import pyarrow as pa
 
 from gnn_encoder.base.errors import report_errors
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.index.build import PIDS
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.search.faiss_index import PIDS, PassageIndex
+from gnn_encoder.text.encoder import DualEncoder
 
 SIDES = {"dual_encoder": "dual_encoder", "dual_encoder again": "dual_encoder", "gnn_encoder": "gnn_encoder"}
 K = 10

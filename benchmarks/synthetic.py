@@ -20,14 +20,13 @@ from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, ROW_GROUP, count_r
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.mgt.phases import new_gnn
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder, DualEncoderSettings
-from gnn_encoder.models.pretrained import Source, load_tokenizer
-from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import DualCross, Params, load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder, DualEncoderSettings
+from gnn_encoder.text.pretrained import Source, load_tokenizer, read_stated
 
 N_QUERIES = 2_000
 WORDS = (8, 12)  # a text

@@ -27,10 +27,10 @@ from sentence_transformers.sentence_transformer.losses import (
 from texts import SEED, sample_pairs, write_passages, write_queries
 
 from gnn_encoder.base.files import SCRATCH
-from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import resolve
 from gnn_encoder.pipeline.params import Contrastive, Params, load_params
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import resolve
+from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import to_examples

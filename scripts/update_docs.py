@@ -18,7 +18,6 @@ from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.evaluation.values import Means
-from gnn_encoder.models.device import processor, supports_bf16
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import load_params
@@ -36,6 +35,7 @@ from gnn_encoder.presenting.stored import (
     read_results,
 )
 from gnn_encoder.presenting.tables import Table, markdown, titled
+from gnn_encoder.text.device import processor, supports_bf16
 
 # README's table: its rows, and the metrics of each column's experiment, which are committed.
 ROWS = (

@@ -7,13 +7,13 @@ anew by what the labels say; hybrid ranks together what BM25, the best dense sys
 from functools import cache, partial
 
 from gnn_encoder.baselines.shifting import METHODS
-from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.closed_forms import Labelled
 from gnn_encoder.pipeline.project import HYBRID, registry
 from gnn_encoder.pipeline.rankings import Encoded, dev_queries, favour, neighbours, write_best, write_hybrid
 from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.search.faiss_index import build
 
 
 def main(stage: Stage) -> None:

@@ -13,11 +13,11 @@ from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_ans
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.runs import read_run, write_ranking
 from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QRELS, read_column, read_table, write_table
-from gnn_encoder.index.bm25 import BM25Index
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.project import LEXICAL, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.training.dev import candidates_of, sample_queries
 from gnn_encoder.training.examples import examples_from_candidates
 

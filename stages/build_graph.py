@@ -11,11 +11,11 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, Chosen, draw, read_nodes, write_nodes
-from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.search.exact import exact_top_k
 
 
 def main(stage: Stage) -> None:

@@ -1,10 +1,10 @@
 """encode_views SYSTEM: the matrix of views: each passage encoded with each of its generated queries (Eq. 10)."""
 
 from gnn_encoder.dual_cross.views import open_views, write_means
-from gnn_encoder.encoding.corpus import encode_corpus, origin_of
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.corpus import encode_corpus, origin_of
 
 
 def main(stage: Stage) -> None:

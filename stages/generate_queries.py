@@ -15,11 +15,11 @@ from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, 
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.quality import measure
 from gnn_encoder.dual_cross.training import PairTexts, make_generator
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.pretrained import Source
 
 
 def main(stage: Stage) -> None:

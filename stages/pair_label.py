@@ -13,7 +13,6 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, UNLABELLED, count_rows, write_table
-from gnn_encoder.index.exact import exact_top_k
 from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.candidates import find_candidates
@@ -21,6 +20,7 @@ from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.teaching import teacher_scores
 from gnn_encoder.pipeline.training import train_cross_encoder
+from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.training.denoise import Ranks, read_top
 
 

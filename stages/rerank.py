@@ -9,14 +9,13 @@ from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.runs import read_run, write_run
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import score_pairs
 from gnn_encoder.evaluation.reranking import milliseconds, rerank, retrieved, teacher_of
-from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.project import CEILING, REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
+from gnn_encoder.text.inputs import Inputs
 
 
 def main(stage: Stage) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.pipeline.training import logged_counts, train_dual_encoder
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import read_examples
 

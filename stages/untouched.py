@@ -1,14 +1,14 @@
 """untouched: the base model as it comes, without any training: its passages, its index and its runs."""
 
 from gnn_encoder.base import distributed
-from gnn_encoder.encoding.corpus import origin_of
-from gnn_encoder.index.build import build
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, write_matrix
 from gnn_encoder.pipeline.project import UNTOUCHED
 from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.search.faiss_index import build
+from gnn_encoder.text.corpus import origin_of
+from gnn_encoder.text.encoder import DualEncoder
 
 
 def main(stage: Stage) -> None:

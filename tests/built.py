@@ -9,12 +9,12 @@ import torch
 
 from gnn_encoder.base.tables import QUERIES, write_table
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source
 
 from .project import ROOT, call_stage, declare
 

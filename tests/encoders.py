@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import Encoder
+from gnn_encoder.text.encoder import DualEncoder
 
 
 def settings(model: Path, **changes: object) -> Encoder:

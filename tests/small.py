@@ -15,11 +15,10 @@ from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, read_column, write_table
 from gnn_encoder.baselines.choice import Choice, Tried, write_choice
 from gnn_encoder.growing.versions import current
-from gnn_encoder.index.bm25 import BM25Index
-from gnn_encoder.index.build import PIDS, build
-from gnn_encoder.index.search import PassageIndex, TableRows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
+from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.faiss_index import PIDS, PassageIndex, TableRows, build
 
 from .project import ROOT
 

@@ -16,12 +16,12 @@ from gnn_encoder import Searcher, cli
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, write_table
-from gnn_encoder.index.bm25 import BM25Index
-from gnn_encoder.index.build import build
-from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
 from gnn_encoder.pipeline.project import registry, title_of
+from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.faiss_index import build
+from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
 
 from .project import ROOT, call
 from .small import make_hybrid
@@ -33,16 +33,19 @@ VECTORS = np.array([[1, 0, 0], [0, 2, 0], [0, 0.5, 1]], dtype=np.float32)
 class FakeEncoder:
     """Looks for three words."""
 
-    def ask(self, texts: Sequence[str]) -> Asked:
+    def for_inference(self) -> "FakeEncoder":
+        return self
+
+    def read_queries(self, texts: Sequence[str]) -> EmbeddedQueries:
         vectors = [[float(word in text) for word in ("medicare", "life", "car")] for text in texts]
-        return Asked(np.array(vectors, np.float32), [len(text) > 100 for text in texts])
+        return EmbeddedQueries(np.array(vectors, np.float32), np.array([len(text) > 100 for text in texts]))
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with an index of three passages, as the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(QueryEncoder, "open", lambda model, cache: FakeEncoder())
+    monkeypatch.setattr(DualEncoder, "load", lambda model, precision: FakeEncoder())
     (tmp_path / "systems.yaml").write_bytes((ROOT / "systems.yaml").read_bytes())
     write_table(project.PASSAGES, PASSAGES, [pa.table([["p0", "p1", "p2"], ["", "Lives", ""], TEXTS], schema=PASSAGES)])
     folder = project.embeddings("gnn_encoder")

@@ -246,7 +246,7 @@ def inspect(
     from gnn_encoder.data.sources import open_source
     from gnn_encoder.inspection.survey import survey
     from gnn_encoder.inspection.text import render
-    from gnn_encoder.models.pretrained import Source, load_tokenizer
+    from gnn_encoder.text.pretrained import Source, load_tokenizer
 
     encoder = params.encoder
     source = open_source(params.data)

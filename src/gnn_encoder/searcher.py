@@ -5,8 +5,7 @@
     for hit in Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?", k=10):
         print(hit.rank, hit.score, hit.pid, hit.text)
 
-Queries are embedded by onnxruntime. Torch is imported only to make the encoder's graph, when it is first searched with;
-FAISS and the rest only when a system is opened.
+Torch, FAISS and the rest are imported only when a system is opened.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gnn_encoder.baselines.hybrid import HybridIndex
-    from gnn_encoder.index.search import PassageIndex, TableRows
-    from gnn_encoder.models.query_encoder import QueryEncoder
+    from gnn_encoder.search.faiss_index import PassageIndex, TableRows
+    from gnn_encoder.text.encoder import DualEncoder
 
     Found = tuple[NDArray[np.int64], NDArray[np.floating]]
 
@@ -59,7 +58,7 @@ class Searcher:
     """
 
     version: Version
-    encoder: "QueryEncoder"
+    encoder: "DualEncoder"
     index: "PassageIndex"
     hybrid: "HybridIndex | None"
     pids: "TableRows"
@@ -87,9 +86,8 @@ class Searcher:
     @classmethod
     def _open(cls, system: str, hybrid: bool) -> "Searcher":
         from gnn_encoder.base.tables import PASSAGES
-        from gnn_encoder.index.build import PID_TABLE, PIDS
-        from gnn_encoder.index.search import PassageIndex, TableRows
-        from gnn_encoder.models.query_encoder import QueryEncoder
+        from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows
+        from gnn_encoder.text.encoder import DualEncoder
 
         dense = read_registry(REGISTRY).dense
         if system not in dense:
@@ -108,7 +106,7 @@ class Searcher:
             both = HybridIndex.open(index, system, project.index(LEXICAL), project.RUNS / HYBRID, found.rows)
         return cls(
             version=found,
-            encoder=QueryEncoder.open(Path(dense[system].encoder), project.QUERY_ENCODERS),
+            encoder=DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference(),
             index=index,
             hybrid=both,
             pids=TableRows(index.folder / PIDS, PID_TABLE),
@@ -135,9 +133,9 @@ class Searcher:
             raise UserError(f"k is {k}: must be 1 or more")
         if not queries:
             return []
-        vectors, truncated = self.encoder.ask(queries)
+        vectors, is_cut = self.encoder.read_queries(queries)
         hits = [self._hits(*found) for found in self._find(queries, vectors, min(k, self.index.passages))]
-        return [Answer(hits=found, truncated=cut) for found, cut in zip(hits, truncated, strict=True)]
+        return [Answer(hits=found, truncated=cut) for found, cut in zip(hits, is_cut.tolist(), strict=True)]
 
     def _find(self, queries: Sequence[str], vectors: "NDArray[np.float32]", k: int) -> "Iterator[Found]":
         """Rows and scores of each query. *Shape:* vectors (queries, d) -> (k,) both."""

@@ -17,9 +17,9 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.estimator.files import Vectors
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.search.faiss_index import PassageIndex
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training import checkpoints
 
 from ..encoders import dual_encoder

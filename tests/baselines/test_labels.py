@@ -19,11 +19,7 @@ from gnn_encoder.baselines.choice import read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
-from gnn_encoder.encoding.corpus import alone, embed_queries, encode_corpus, origin_of
 from gnn_encoder.evaluation.measures import mean
-from gnn_encoder.index.bm25 import BM25Index
-from gnn_encoder.index.exact import exact_top_k
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.closed_forms import Labelled
 from gnn_encoder.pipeline.judging import judgements
@@ -38,6 +34,10 @@ from gnn_encoder.pipeline.rankings import (
     write_best,
     write_hybrid,
 )
+from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.text.corpus import embed_queries, encode_corpus, origin_of, passage_inputs
+from gnn_encoder.text.encoder import DualEncoder
 
 from ..project import ROOT
 
@@ -87,7 +87,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
         encoder = DualEncoder.from_pretrained(params.encoder).for_inference()
         encoder.save(project.encoder(BASE))
         origin = origin_of(project.encoder(BASE), project.PASSAGES)
-        inputs, dtype = alone(encoder, open_passages(encoder)), params.cache_passages.dtype
+        inputs, dtype = passage_inputs(encoder, open_passages(encoder)), params.cache_passages.dtype
         encode_corpus(encoder, inputs, project.embeddings(BASE), dtype=dtype, batch_tokens=512, origin=origin)
         bm25 = BM25Index.build(project.PASSAGES, params.bm25)
         for split in project.JUDGED:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gnn_encoder.encoding.tokens import TextTokens, open_tokens
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..texts import text, write_queries
 from ..training.conftest import examples, tables, texts, tiny_encoder

@@ -10,9 +10,9 @@ import pytest
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.dual_cross import generation as module
 from gnn_encoder.dual_cross.generation import choose_queries, nearest
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.tokens import TextTokens, open_tokens
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..texts import text, write_queries
 from ..training.conftest import tiny_encoder

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gnn_encoder.base.matrix import open_matrix
-from gnn_encoder.encoding import corpus
-from gnn_encoder.encoding.tokens import TextTokens
+from gnn_encoder.text import corpus
+from gnn_encoder.text.tokens import TextTokens
 
 from ..training.two_ranks import check
 from ..two_processes import run_two

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source, load_tokenizer
+from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.training.contrastive import Generated, Texts, contrastive_step
 from gnn_encoder.training.examples import Examples, TrainingBatch
 

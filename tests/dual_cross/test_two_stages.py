@@ -16,10 +16,10 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix, read_manifest
 from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QUERIES, write_table
 from gnn_encoder.dual_cross.views import generated_examples
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.search.faiss_index import PassageIndex
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training import contrastive
 from gnn_encoder.training.dev import candidates_of, sample_queries
 from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates

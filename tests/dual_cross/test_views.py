@@ -13,10 +13,10 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter, Origin, Rows, open_matrix, read_manifest
 from gnn_encoder.base.view_pool import Pool
 from gnn_encoder.dual_cross.views import measure_views, view_inputs
-from gnn_encoder.encoding import corpus
-from gnn_encoder.encoding.corpus import alone, encode_corpus
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text import corpus
+from gnn_encoder.text.corpus import encode_corpus, passage_inputs
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens
 
 from ..training.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
@@ -68,7 +68,7 @@ def test_an_encoder_of_passages_has_no_views(
     tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
     encoder = tiny_encoder(tiny_model)
-    assert len(alone(encoder, passage_tokens)) == 12
+    assert len(passage_inputs(encoder, passage_tokens)) == 12
     with pytest.raises(UserError, match=r"reads passages alone and has no views of them; run the stage cache_passages"):
         view_inputs(encoder, generated, passage_tokens, VIEWS)
 

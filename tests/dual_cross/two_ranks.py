@@ -10,10 +10,10 @@ import torch
 from gnn_encoder.base import distributed
 from gnn_encoder.base.matrix import Origin
 from gnn_encoder.dual_cross.views import generated_examples, view_inputs
-from gnn_encoder.encoding import corpus
-from gnn_encoder.encoding.corpus import encode_corpus, transform_corpus
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text import corpus
+from gnn_encoder.text.corpus import encode_corpus, transform_corpus
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.collectives import sum_gradients, sum_value
 from gnn_encoder.training.contrastive import Texts, contrastive_step
 from gnn_encoder.training.examples import TrainingBatch

@@ -13,10 +13,10 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluation.properties import label_queries
 from gnn_encoder.evaluation.slices import About
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.labels import judged_labels
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.encoder import DualEncoder
 
 from ..project import call_stage, declare
 from ..texts import write

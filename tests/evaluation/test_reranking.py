@@ -13,16 +13,16 @@ import yaml
 from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.base.runs import as_matrices, read_run, write_run
-from gnn_encoder.encoding import pairs
-from gnn_encoder.encoding.tokens import text_batch
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
 from gnn_encoder.evaluation.slices import About, Labels
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
+from gnn_encoder.text import cross_encoder
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.text.tokens import text_batch
 
 from ..project import ROOT, call_stage, declare, set_params
 
@@ -149,11 +149,11 @@ def test_runs_are_in_the_cross_encoders_order(folder: Path) -> None:
 
 
 def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "WINDOW", 50)
+    monkeypatch.setattr(cross_encoder, "WINDOW", 50)
     call_stage("rerank")
     whole = {split: project.run_file("reranked", split).read_bytes() for split in ("dev", "test")}
     shutil.rmtree(project.run_file("reranked", "dev").parent)
-    real, encoded = pairs.encode_prepared, []
+    real, encoded = cross_encoder.encode_prepared, []
 
     def killed(prepared: Any, size: int, encode: Any) -> Any:
         encoded.append(size)
@@ -161,7 +161,7 @@ def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -
             raise KeyboardInterrupt
         return real(prepared, size, encode)
 
-    monkeypatch.setattr(pairs, "encode_prepared", killed)
+    monkeypatch.setattr(cross_encoder, "encode_prepared", killed)
     with pytest.raises(SystemExit, match="130"):
         call_stage("rerank")
     assert not project.run_file("reranked", "dev").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder import Searcher
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.encoder import DualEncoder
 
 from ..encoders import dual_encoder
 

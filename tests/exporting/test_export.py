@@ -14,7 +14,7 @@ from gnn_encoder import cli
 from gnn_encoder.base.files import seal
 from gnn_encoder.base.tables import PASSAGES, write_table
 from gnn_encoder.exporting import vectors as module
-from gnn_encoder.models.query_encoder import FILES
+from gnn_encoder.exporting.query_encoder import FILES
 from gnn_encoder.pipeline import project
 
 from ..small import make

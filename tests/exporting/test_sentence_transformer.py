@@ -11,10 +11,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from gnn_encoder.exporting import command
 from gnn_encoder.exporting.query_encoder import export_sentence_transformer, read_settings, write_tokenizer
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import resolve
-from gnn_encoder.models.stated import POOLING
 from gnn_encoder.pipeline import project
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import POOLING, resolve
 
 from .conftest import save_encoder
 

@@ -14,15 +14,15 @@ from ..pipelines import TIMED
 
 OFTEN = {
     "gnn_encoder.training.loop:CHECKPOINT_SECONDS": 0.0,
-    "gnn_encoder.encoding.streaming:WINDOW": 16,
-    "gnn_encoder.encoding.corpus:WINDOW": 16,
-    "gnn_encoder.encoding.pairs:WINDOW": 16,
+    "gnn_encoder.text.inputs:WINDOW": 16,
+    "gnn_encoder.text.corpus:WINDOW": 16,
+    "gnn_encoder.text.cross_encoder:WINDOW": 16,
     "gnn_encoder.dual_cross.generation:WINDOW": 16,
 }
 CHECKPOINT = "gnn_encoder.training.checkpoints:save"
 BLOCK = "gnn_encoder.base.matrix:ArrayWriter.write"
-FEATURES = "gnn_encoder.encoding.pairs:write_part"
-SCORES = "gnn_encoder.encoding.pairs:np.save"
+FEATURES = "gnn_encoder.text.cross_encoder:write_part"
+SCORES = "gnn_encoder.text.cross_encoder:np.save"
 QUERIES = "gnn_encoder.dual_cross.generation:write_part"
 CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/query_encoders", ".scratch/times")
 

@@ -28,9 +28,9 @@ from gnn_encoder.data.prepare import read_texts
 from gnn_encoder.estimator.command import Given
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
 from gnn_encoder.growing.reading import read_pids, write_passages
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.text.encoder import DualEncoder
 
 from ..project import ROOT
 from .mangling import CORPUS, RUN, flipped, lines, mangled, odd, plain_lines, told, write

@@ -20,9 +20,9 @@ from gnn_encoder.data.rows import Source
 from gnn_encoder.data.sources import leave_out_empty, open_source
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
 from gnn_encoder.inspection.survey import survey
-from gnn_encoder.models.pretrained import Source as Model
-from gnn_encoder.models.pretrained import load_tokenizer
 from gnn_encoder.pipeline.params import Data, Encoder, Params
+from gnn_encoder.text.pretrained import Source as Model
+from gnn_encoder.text.pretrained import load_tokenizer
 
 from ..conftest import TINY
 from .mangling import CORPUS, RUN, folders, lines, mangled, told, write

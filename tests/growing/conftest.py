@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from gnn_encoder.growing import commands
-from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
+from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
 
 from ..built import build
 from ..small import BUILT, encode, make, vector
@@ -21,8 +21,11 @@ class TextIsVector:
     def embed_queries(self, texts: list[str]) -> np.ndarray:
         return np.stack([vector(text) for text in texts])
 
-    def ask(self, texts: list[str]) -> Asked:
-        return Asked(self.embed_queries(texts), [False] * len(texts))
+    def for_inference(self) -> "TextIsVector":
+        return self
+
+    def read_queries(self, texts: list[str]) -> EmbeddedQueries:
+        return EmbeddedQueries(self.embed_queries(texts), np.zeros(len(texts), dtype=bool))
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setattr(commands, "open_encoder", lambda system: encode)
-    monkeypatch.setattr(QueryEncoder, "open", lambda model, cache: TextIsVector())
+    monkeypatch.setattr(DualEncoder, "load", lambda model, precision: TextIsVector())
     make(Path.cwd(), BUILT)
     return Path.cwd()
 

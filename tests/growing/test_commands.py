@@ -13,8 +13,8 @@ import pytest
 from gnn_encoder import Searcher
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries
 from gnn_encoder.growing.versions import CURRENT, current, folder_of
-from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
+from gnn_encoder.search.faiss_index import PassageIndex
 
 from ..project import call
 from ..small import BUILT, SYSTEM, contents, jsonl, make, make_hybrid, vector

@@ -13,9 +13,9 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.growing import commands
 from gnn_encoder.growing.joining import GraphJoiner
 from gnn_encoder.growing.versions import current
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text.encoder import DualEncoder
 
 from ..built import BASE, KINDS, SYSTEM
 

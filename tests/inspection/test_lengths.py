@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
-from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.text.pretrained import Source, load_tokenizer
 
 FIVE = Lengths.of([50, 10, 20, 40, 30])
 

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_encoder.encoding.tokens import open_tokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
@@ -34,8 +33,9 @@ from gnn_encoder.mgt.tasks import (
     Supervision,
     subgraph_of,
 )
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import MGT, Dev, Joint
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import reciprocal_ranks

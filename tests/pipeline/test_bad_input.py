@@ -259,7 +259,7 @@ def test_a_full_disk(stages: Any, small_disk: Callable[[int], None], command: st
 def test_a_write_that_fails(stages: Any, number: int) -> None:
     """Where no small disk can be mounted: the same error, from the second block on."""
     order = {
-        "settings": {"gnn_encoder.encoding.corpus:WINDOW": 16},
+        "settings": {"gnn_encoder.text.corpus:WINDOW": 16},
         "counted": "gnn_encoder.base.matrix:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")

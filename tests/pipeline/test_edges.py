@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from gnn_encoder.graph import edges as module
 from gnn_encoder.graph.edges import embed_graph
-from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.stage import read_stages
+from gnn_encoder.text.cross_encoder import CrossEncoder
 
 from ..project import ROOT
 

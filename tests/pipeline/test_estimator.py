@@ -12,14 +12,14 @@ from gnn_encoder.base.files import seal
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import EXAMPLES, write_table
-from gnn_encoder.encoding.corpus import embed_queries
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.index.exact import array_top_k
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training.examples import examples_from_candidates
 
 from ..project import call_stage

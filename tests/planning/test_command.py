@@ -10,15 +10,15 @@ import torch
 import yaml
 from torch import Tensor
 
-from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import Source, load_tokenizer
 from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.planning import command, machine
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source, load_tokenizer
 
-from ..models.families import save_family
 from ..project import ROOT, call, declare
+from ..text.families import save_family
 from .conftest import make_machine
 
 

@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from gnn_encoder import Searcher
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.models.query_encoder import Asked, QueryEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.serving import systems
 from gnn_encoder.serving.app import create_app
+from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
 
 from .conftest import QUERY
 
@@ -103,7 +103,7 @@ def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.status_code == 409 and answer.json()["detail"].startswith("M_de has no graph")
     assert (app.get("/nothing").status_code, app.put("/search").status_code) == (404, 405)
     assert app.get("/docs").status_code == 404  # its scripts would come from elsewhere
-    monkeypatch.setattr(QueryEncoder, "ask", lambda self, texts: 1 / 0)
+    monkeypatch.setattr(DualEncoder, "read_queries", lambda self, texts: 1 / 0)
     failed = app.get("/search?query=x")
     assert failed.status_code == 500 and "division" not in failed.text
 
@@ -145,14 +145,14 @@ def test_a_full_queue_is_told_with_a_time(built: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(built)
     monkeypatch.setattr(systems, "WAITING", 1)
     app = create_app(["dual_encoder"], hosts=["*"])
-    begun, go, embed = threading.Event(), threading.Event(), QueryEncoder.ask
+    begun, go, embed = threading.Event(), threading.Event(), DualEncoder.read_queries
 
-    def held(self: QueryEncoder, texts: list[str]) -> Asked:
+    def held(self: DualEncoder, texts: list[str]) -> EmbeddedQueries:
         begun.set()
         assert go.wait(20)
         return embed(self, texts)
 
-    monkeypatch.setattr(QueryEncoder, "ask", held)
+    monkeypatch.setattr(DualEncoder, "read_queries", held)
 
     async def main() -> None:
         transport = httpx.ASGITransport(app)

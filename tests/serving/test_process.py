@@ -20,8 +20,8 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import MATRIX
 from gnn_encoder.growing.commands import add, delete
-from gnn_encoder.index.build import build
 from gnn_encoder.pipeline import project
+from gnn_encoder.search.faiss_index import build
 from gnn_encoder.serving.command import serve
 
 from ..project import ROOT
@@ -196,7 +196,7 @@ def test_the_command_tells_what_is_wrong_in_one_line(built: Path, server: Server
 def test_hybrid(root: Path) -> None:
     from fastapi.testclient import TestClient
 
-    from gnn_encoder.index.bm25 import BM25Index
+    from gnn_encoder.search.bm25 import BM25Index
     from gnn_encoder.serving.app import create_app
 
     from ..small import make_hybrid

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import Examples, to_examples
 

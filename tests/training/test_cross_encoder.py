@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.encoding.tokens import text_batch
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import text_batch
 from gnn_encoder.training import cross_encoder as module
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from gnn_encoder.base.view_pool import Pool
-from gnn_encoder.encoding import pairs as encoded_pairs
-from gnn_encoder.encoding.corpus import alone
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.tokens import single_batch, text_batch
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text import cross_encoder as encoded_pairs
+from gnn_encoder.text.corpus import passage_inputs
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import single_batch, text_batch
 from gnn_encoder.training import dev_score
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample
@@ -61,7 +61,7 @@ def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
 def test_retrieval(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(dev_score, "WINDOW", window)
     encoder = tiny_encoder(tiny_model, dropout=0.5).train()
-    inputs = alone(encoder, texts.passage_tokens)
+    inputs = passage_inputs(encoder, texts.passage_tokens)
     found = retrieval_score(encoder, SAMPLE, texts.query_tokens, Views(inputs=inputs), 64)
     assert encoder.training, "and goes on training"
     encoder.eval()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training.contrastive import (
     Texts,
     batch_loss,
@@ -64,14 +64,14 @@ def test_chunks_equal_one_batch(
 def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embeddings are float32 by contract; that rounding would hide what is compared here."""
     monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
-    from gnn_encoder.models import dual_encoder
+    from gnn_encoder.text import encoder
 
     def mean(states: torch.Tensor, mask: torch.Tensor, *, pooling: str, similarity: str) -> torch.Tensor:
         assert (pooling, similarity) == ("mean", "cosine")
         weights = (mask / mask.sum(dim=1, keepdim=True)).double()
         return torch.nn.functional.normalize((weights.unsqueeze(-1) * states).sum(dim=1), dim=-1)
 
-    monkeypatch.setattr(dual_encoder, "embedding", mean)
+    monkeypatch.setattr(encoder, "embedding", mean)
 
 
 @pytest.mark.parametrize("chunk", [2, 3])

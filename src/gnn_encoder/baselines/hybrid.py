@@ -16,9 +16,9 @@ from gnn_encoder.base.matrix import Matrix, Rows, Scores
 from gnn_encoder.baselines.choice import Choice, Setting, read_choice
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import NOTHING, Ranking, best, taken, union
-from gnn_encoder.index.bm25 import BM25Index
-from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline.params import Baselines
+from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.faiss_index import PassageIndex
 
 SCORES, RANKS = "scores", "reciprocal ranks"
 AMONG_EQUALS = np.float32(1e-4)  # weight of the dense scores where BM25 has all: what it does not find stays in order

@@ -15,7 +15,7 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather, of_length_1
 from gnn_encoder.baselines.rankings import Ranking, best
-from gnn_encoder.index.exact import block_top_k
+from gnn_encoder.search.exact import block_top_k
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1, spans
 from gnn_encoder.baselines.bonus import Bonus
 from gnn_encoder.baselines.choice import Setting, plainest_first
 from gnn_encoder.baselines.rankings import Ranking, taken, union
-from gnn_encoder.index.exact import block_top_k
 from gnn_encoder.pipeline.params import Baselines
+from gnn_encoder.search.exact import block_top_k
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of this system
 VECTORS, STARTS, PASSAGES = "vectors.npy", "starts.npy", "passages.npy"

@@ -11,7 +11,7 @@ from gnn_encoder.base.judgements import with_rows
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.runs import as_matrices, read_run
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.index.keys import least, of_scores, unpack
+from gnn_encoder.search.exact import least, of_scores, unpack
 
 Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores
 NOTHING = np.float32(-np.inf)  # the score where there is no passage

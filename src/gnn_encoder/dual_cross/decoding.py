@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import EncoderDecoderCache
 
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.models.batch import Batch
+from gnn_encoder.text.batches import Batch
 
 # Finished queries are removed from a batch once its share of unfinished queries falls below this. Not at every step,
 # since each removal copies the caches.

@@ -18,11 +18,10 @@ from gnn_encoder.base.matrix import Numbers, Rows, gather, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import prefetch, prepare_rows
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import Inputs, prefetch, prepare_rows
+from gnn_encoder.text.tokens import TextTokens
 
 WINDOW = 2_048  # passages that are sorted and processed together; a kill loses one window at most
 # Batches that are encoded one by one but decoded together on a CPU. A step of the decoder computes one token per query,

@@ -12,11 +12,12 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from gnn_encoder.base import distributed
 from gnn_encoder.dual_cross.warm_start import prediction_head, warm_start
-from gnn_encoder.models.batch import Batch, Template
-from gnn_encoder.models.device import autocast, device
-from gnn_encoder.models.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.models.text_model import TextModel
 from gnn_encoder.pipeline.params import Encoder
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.device import autocast, device
+from gnn_encoder.text.encoder import TextModel
+from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.text.tokens import Template
 
 IGNORED = -100  # label of padding, which the loss leaves out
 DECODER = "decoder."

@@ -13,11 +13,11 @@ from gnn_encoder.base.files import WORK
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.warm_start import set_word_frequencies
-from gnn_encoder.encoding.tokens import TextTokens, single_batch
-from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.pretrained import Source
-from gnn_encoder.models.structure import allow_length
 from gnn_encoder.pipeline.params import Encoder, Generator
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.encoder import allow_length
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import TextTokens, single_batch
 from gnn_encoder.training.collectives import sum_value
 from gnn_encoder.training.contrastive import Batches, chunks, local_share
 from gnn_encoder.training.loop import Settings, fit, write_history

@@ -23,12 +23,12 @@ from gnn_encoder.base.matrix import (
     read_manifest,
 )
 from gnn_encoder.base.view_pool import Pool, PoolKind
-from gnn_encoder.encoding.corpus import write_windows
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.index.exact import ways_top_k
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import DualCross
+from gnn_encoder.search.exact import ways_top_k
+from gnn_encoder.text.corpus import write_windows
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
 

@@ -13,9 +13,9 @@ from torch import nn
 from transformers import AutoModelForCausalLM, EncoderDecoderConfig, EncoderDecoderModel
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.models.batch import Template
-from gnn_encoder.models.device import attention_implementation
-from gnn_encoder.models.pretrained import Source, load_model
+from gnn_encoder.text.device import attention_implementation
+from gnn_encoder.text.pretrained import Source, load_model
+from gnn_encoder.text.tokens import Template
 
 # For |x| < 2, gelu(x + 4) is nearly x + 4, and the layer norm after it subtracts the 4 again.
 LINEAR_PART_OF_GELU = 4.0

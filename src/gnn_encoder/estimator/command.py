@@ -17,7 +17,7 @@ from gnn_encoder.baselines.shifting import FAMILY, MEAN, NUDGE_M, NUDGE_N, shift
 from gnn_encoder.estimator.files import Vectors, check_target, read_pairs, writing
 from gnn_encoder.estimator.inputs import UNIT, check_sizes, check_vectors, labelled_pairs, not_of_length
 from gnn_encoder.estimator.model import GNNEncoder
-from gnn_encoder.index.exact import array_top_k
+from gnn_encoder.search.exact import array_top_k
 
 DEPTH = 10  # of the measure, RR@10
 MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)

@@ -20,7 +20,6 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
-from gnn_encoder.encoding.streaming import WINDOW
 from gnn_encoder.estimator.inputs import PAIR, Inputs, check_sizes, check_type, check_vectors
 from gnn_encoder.estimator.known import Known
 from gnn_encoder.graph.corpus import CorpusGNN
@@ -31,11 +30,12 @@ from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
 from gnn_encoder.graph.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph, Labels
-from gnn_encoder.index.exact import array_top_k
 from gnn_encoder.mgt.given import draw_dev
 from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise, train_on_embeddings
-from gnn_encoder.models.device import device
 from gnn_encoder.pipeline.params import MGT, Alone, Own, described
+from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.text.device import device
+from gnn_encoder.text.inputs import WINDOW
 from gnn_encoder.training.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.training.loop import History
 

@@ -9,11 +9,10 @@ import polars as pl
 from gnn_encoder.base.judgements import with_rows
 from gnn_encoder.base.runs import as_matrices
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import encode_rows
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline.params import TeacherScore
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.inputs import Inputs, encode_rows
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.teacher import Teacher, fit_teacher, with_labels
 
 TIMED_QUERIES = 20

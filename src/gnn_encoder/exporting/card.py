@@ -7,13 +7,13 @@ from pathlib import Path
 from gnn_encoder import __version__
 from gnn_encoder.base.files import recorded_params
 from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.models.dual_encoder import DualEncoderSettings
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.presenting.quality import HOW_TO_READ, results_table
 from gnn_encoder.presenting.stored import is_of_prepared, read_branch
 from gnn_encoder.presenting.tables import titled
+from gnn_encoder.text.encoder import DualEncoderSettings
 
 # How passages' vectors are made, by the kind of the system.
 MADE = {

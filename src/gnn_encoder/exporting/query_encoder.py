@@ -8,17 +8,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tokenizers import normalizers
+from tokenizers import Tokenizer, normalizers
 from transformers import AutoConfig
 
+from gnn_encoder.base.errors import not_built
 from gnn_encoder.base.files import check_undamaged, read_json, write_json, write_text
 from gnn_encoder.exporting.card import model_card
-from gnn_encoder.models.dual_encoder import DualEncoderSettings
-from gnn_encoder.models.onnx_graph import export
-from gnn_encoder.models.query_encoder import FILES, SETTINGS, TOKENIZER, TOKENIZER_CONFIG, present, query_tokenizer
-from gnn_encoder.models.stated import POOLING
+from gnn_encoder.exporting.onnx_graph import export
 from gnn_encoder.pipeline import project
+from gnn_encoder.text.encoder import SETTINGS, DualEncoderSettings
+from gnn_encoder.text.pretrained import POOLING
 
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+FILES = (SETTINGS, "config.json", "model.safetensors", TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder
 OWN = (SETTINGS, "history.csv", "manifest.json")  # ours, of no use to other tools
 MODEL = "model.onnx"
 
@@ -52,7 +54,8 @@ inputs = {i.name: np.array([getattr(e, fields[i.name]) for e in encoded]) for i 
 def read_settings(encoder: Path) -> DualEncoderSettings:
     """How a saved dual-encoder reads, pools and scores."""
     for name in FILES:
-        present(encoder / name)
+        if not (encoder / name).is_file():
+            raise not_built(encoder / name)
     check_undamaged(encoder)
     return read_json(encoder / SETTINGS, DualEncoderSettings)
 
@@ -70,7 +73,11 @@ def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, 
     write_json(
         target / TOKENIZER_CONFIG, {**config, "model_max_length": settings.query_length, "padding_side": "right"}
     )
-    tokenizer = query_tokenizer(encoder)
+    tokenizer = Tokenizer.from_file(str(encoder / TOKENIZER))
+    pad = config["pad_token"]
+    name = pad["content"] if isinstance(pad, dict) else pad
+    tokenizer.enable_truncation(settings.query_length)
+    tokenizer.enable_padding(pad_id=tokenizer.token_to_id(name), pad_token=name)
     if settings.query_prefix and prefixed:
         then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
         tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(settings.query_prefix), *then])

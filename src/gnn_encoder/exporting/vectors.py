@@ -14,8 +14,7 @@ from gnn_encoder.base.files import check_undamaged
 from gnn_encoder.base.matrix import open_matrix, read_manifest, release, write_header
 from gnn_encoder.base.tables import PASSAGES, open_table
 from gnn_encoder.growing.versions import Version, current
-from gnn_encoder.index.build import INDEX, PID_TABLE, PIDS
-from gnn_encoder.index.search import PassageIndex
+from gnn_encoder.search.faiss_index import INDEX, PID_TABLE, PIDS, PassageIndex
 
 Vectors = NDArray[np.float32]
 ROWS = 4096  # vectors that are written together

@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import edge_features, loop_features
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import Known, embed_pairs
-from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.models.cross_encoder import CrossEncoder
+from gnn_encoder.text.cross_encoder import CrossEncoder, Known, embed_pairs
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.tokens import TextTokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.segment import segment_weighted_sum
 from gnn_encoder.graph.structure import Graph, Labels
-from gnn_encoder.models.device import device
+from gnn_encoder.text.device import device
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
 

@@ -16,13 +16,12 @@ from gnn_encoder.base.matrix import ArrayWriter, Rows, read_manifest
 from gnn_encoder.base.tables import PASSAGES, PICKED, ROW_GROUP, count_rows, open_table, read_column, write_table
 from gnn_encoder.growing.reading import read_pids, rows_of, write_passages
 from gnn_encoder.growing.versions import Version, current, next_version
-from gnn_encoder.index.build import build
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.index.views import iterate_views
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.presenting.formats import counted
+from gnn_encoder.search.exact import iterate_views
+from gnn_encoder.search.faiss_index import PassageIndex, build
 
 AT_A_TIME = 1_024  # passages that are encoded together: what is in memory grows with the queries that retrieve them
 
@@ -87,8 +86,8 @@ def check_system(system: str, *, takes_passages: bool) -> None:
 def open_encoder(system: str) -> Encode:
     """What gives a system's new passages their vectors."""
     from gnn_encoder.growing.encoding import check_model, embed_new  # only here: it loads torch
-    from gnn_encoder.models.dual_encoder import DualEncoder
     from gnn_encoder.pipeline.opening import load_encoder
+    from gnn_encoder.text.encoder import DualEncoder
 
     params = load_params()
     if system in registry().of_kind("graph"):

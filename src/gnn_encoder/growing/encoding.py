@@ -10,13 +10,12 @@ from transformers import PreTrainedTokenizerBase
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, read_manifest
-from gnn_encoder.encoding.corpus import embed_passages
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import encode_rows
-from gnn_encoder.encoding.tokens import TextTokens, with_title
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text.corpus import embed_passages
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import Inputs, encode_rows
+from gnn_encoder.text.tokens import TextTokens, with_title
 
 Matrix = NDArray[np.float32]
 
@@ -29,18 +28,6 @@ def check_model(matrix: Path, fingerprint: str, stage: str) -> None:
         )
 
 
-class TokensInMemory(TextTokens):
-    """Tokens of a few texts."""
-
-    def __init__(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-        tokenizer._tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
-        tokenizer._tokenizer.no_padding()
-        encoded = tokenizer._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        ids = [one.ids[: tokenizer.model_max_length] for one in encoded]
-        self.ids = np.array([token for text in ids for token in text], dtype=np.int64)
-        self.offsets = np.cumsum([0, *map(len, ids)])
-
-
 def passage_texts(passages: pl.DataFrame, tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """Passages as models read them. `passages`: columns title, text."""
     return [with_title(title, text, tokenizer) for title, text in passages.select("title", "text").iter_rows()]
@@ -50,14 +37,14 @@ def embed_new(encoder: DualEncoder, passages: pl.DataFrame, batch_tokens: int) -
     """E_P of passages. *Shape:* passages (b,), columns title, text -> (b, d)."""
     prefix = encoder.settings.passage_prefix
     texts = [prefix + text for text in passage_texts(passages, encoder.tokenizer)]
-    return embed_passages(encoder, TokensInMemory(texts, encoder.tokenizer), batch_tokens, np.arange(len(texts)))
+    return embed_passages(encoder, TextTokens.of(texts, encoder.tokenizer), batch_tokens, np.arange(len(texts)))
 
 
 def embed_new_pairs(
     model: CrossEncoder, first: Sequence[str], second: Sequence[str], rows: tuple[Rows, Rows], params: Params
 ) -> Matrix:
     """M_ce's [CLS] of pairs, rounded as the pipeline stores it. *Shape:* rows (n,) twice -> (n, d_e)."""
-    one, other = (TokensInMemory(texts, model.tokenizer) for texts in (first, second))
+    one, other = (TextTokens.of(texts, model.tokenizer) for texts in (first, second))
     length = params.train_cross_encoder.max_length
     pairs = Inputs.pairs(one, rows[0], other, rows[1], model.template, length)
     every = np.arange(len(pairs))

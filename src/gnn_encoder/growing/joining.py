@@ -18,7 +18,6 @@ from gnn_encoder.base.files import fingerprint, replacing
 from gnn_encoder.base.judgements import pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Rows, read_manifest
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.encoding.corpus import iterate_queries, same_encoder
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import summed
 from gnn_encoder.graph.network import QueryPassageGNN
@@ -26,13 +25,14 @@ from gnn_encoder.graph.structure import Labels
 from gnn_encoder.growing.encoding import Matrix, check_model, embed_new, embed_new_pairs, passage_texts
 from gnn_encoder.growing.reading import rows_of
 from gnn_encoder.growing.versions import QUERIES, fingerprint_of, folder_of
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.device import device
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, deployed_neighbourhood
 from gnn_encoder.pipeline.opening import load_encoder, open_queries
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text.corpus import iterate_queries, same_encoder
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
 
 
 class GraphJoiner:

@@ -46,7 +46,7 @@ class Version:
         # Only here: the command line would load slowly, and FAISS must not be where passages are explained.
         from gnn_encoder.base.matrix import read_manifest
         from gnn_encoder.base.tables import count_rows
-        from gnn_encoder.index.search import check_ids
+        from gnn_encoder.search.faiss_index import check_ids
 
         check_ids(self.index, self.passages)
         matrix, passages = read_manifest(self.embeddings), count_rows(self.passages)

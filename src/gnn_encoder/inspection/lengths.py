@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from gnn_encoder.models.batch import padded
+from gnn_encoder.text.batches import padded
 
 
 class Sample:

@@ -10,11 +10,11 @@ from gnn_encoder.base.tables import PASSAGES, batched
 from gnn_encoder.data.identical import Finder
 from gnn_encoder.data.prepare import read_judgements, read_queries
 from gnn_encoder.data.rows import Passage, Source
-from gnn_encoder.encoding.tokens import with_title
 from gnn_encoder.inspection.lengths import Lengths, Sample, measure
-from gnn_encoder.models.pretrained import Source as Model
-from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline.params import Encoder
+from gnn_encoder.text.pretrained import Source as Model
+from gnn_encoder.text.pretrained import read_stated
+from gnn_encoder.text.tokens import with_title
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.base.matrix import Matrix, Rows
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.index.exact import array_top_k
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import MGT, Dev
+from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.training.examples import Examples

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
@@ -17,8 +16,9 @@ from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.start import choose_start, closed_form
 from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, QueryTask, Supervision
-from gnn_encoder.models.device import device
 from gnn_encoder.pipeline.params import MGT, Passes, TrainNoGNN
+from gnn_encoder.text.device import device
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.contrastive import local_share
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import Examples

@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.encoding.corpus import alone, embed_passages, embed_queries
-from gnn_encoder.encoding.streaming import WINDOW
-from gnn_encoder.encoding.tokens import TextTokens
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.graph.nodes import Nodes
@@ -20,7 +17,10 @@ from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE, Pool, corpus_loss, positives_of
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
-from gnn_encoder.models.device import device
+from gnn_encoder.text.corpus import embed_passages, embed_queries, passage_inputs
+from gnn_encoder.text.device import device
+from gnn_encoder.text.inputs import WINDOW
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.collectives import shared_rows
 from gnn_encoder.training.contrastive import (
     batch_loss,
@@ -335,5 +335,5 @@ class NoGNNTask:
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""
         given = self._given
-        read = Views(inputs=alone(given.encoder, given.passages))
+        read = Views(inputs=passage_inputs(given.encoder, given.passages))
         return retrieval_score(given.encoder, self._supervision.dev, given.dev_queries, read, given.batch_tokens)

@@ -16,11 +16,11 @@ from gnn_encoder.baselines.choice import Choice, write_choice
 from gnn_encoder.baselines.dev import DevQueries, choose_shift, rounded
 from gnn_encoder.baselines.labelled import Asked, Others
 from gnn_encoder.baselines.shifting import shifts
-from gnn_encoder.encoding.corpus import transform_corpus
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.rankings import Encoded
+from gnn_encoder.text.corpus import transform_corpus
+from gnn_encoder.text.encoder import DualEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,12 @@ from gnn_encoder.baselines.hybrid import HybridIndex
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, best
 from gnn_encoder.evaluation.costs import Costs
-from gnn_encoder.index.search import PassageIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, registry
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
+from gnn_encoder.search.faiss_index import PassageIndex
 
 QUERIES = 200  # queries that are timed, one at a time
 WARM_UP = 20  # queries that are searched before these

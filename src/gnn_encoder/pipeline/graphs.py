@@ -8,7 +8,6 @@ from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
 from gnn_encoder.base.matrix import check_shape, open_matrix
 from gnn_encoder.base.tables import count_rows, read_candidates
-from gnn_encoder.encoding.corpus import same_encoder
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
@@ -17,11 +16,12 @@ from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given, learned
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
+from gnn_encoder.text.corpus import same_encoder
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training.examples import read_examples
 
 

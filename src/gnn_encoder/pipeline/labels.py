@@ -4,13 +4,13 @@ import numpy as np
 
 from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.encoding.corpus import alone, iterate_queries
 from gnn_encoder.evaluation.properties import label_queries, nearest_similarity
 from gnn_encoder.evaluation.slices import Labels
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import REFERENCE
+from gnn_encoder.text.corpus import iterate_queries, passage_inputs
 
 
 def judged_labels(params: Params) -> Labels:
@@ -25,7 +25,7 @@ def judged_labels(params: Params) -> Labels:
     logged = iterate_queries(encoder, open_queries(train, encoder), section.batch_tokens)
     nearest = np.split(nearest_similarity(np.concatenate(asked), logged), np.cumsum([len(one) for one in asked])[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
-    read, found = alone(encoder, open_passages(encoder)), {}
+    read, found = passage_inputs(encoder, open_passages(encoder)), {}
     for split, similarities in zip(project.JUDGED, nearest, strict=True):
         found[split] = label_queries(
             project.queries(split),

@@ -4,22 +4,21 @@ from pathlib import Path
 
 from gnn_encoder.base import files as scratch
 from gnn_encoder.base.matrix import Matrix, Origin, Rows
-from gnn_encoder.encoding.corpus import Transform, alone, embed_queries, encode_corpus, unchanged
-from gnn_encoder.encoding.tokens import TextTokens, open_texts
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.text_model import TextModel
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.text.corpus import Transform, embed_queries, encode_corpus, passage_inputs, unchanged
+from gnn_encoder.text.encoder import DualEncoder, TextModel
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 
 def open_queries(table: Path, model: TextModel) -> TextTokens:
-    """Tokens of a table of queries as a model reads them."""
-    return open_texts(table, model, scratch.SCRATCH / "tokens")
+    """Tokens of a table of queries as a model reads them, with the prefix that it puts before each text."""
+    return open_tokens(table, model.tokenizer, scratch.SCRATCH / "tokens", prefix=model.prefix_of(table))
 
 
 def open_passages(model: TextModel) -> TextTokens:
-    """Tokens of the passages as a model reads them."""
-    return open_texts(project.PASSAGES, model, scratch.SCRATCH / "tokens")
+    """The same of the passages."""
+    return open_queries(project.PASSAGES, model)
 
 
 def load_encoder(model: Path, section: Encoder) -> DualEncoder:
@@ -49,7 +48,7 @@ def write_matrix(
     """Write the matrix of the passages, each read alone; the arguments are those of `encode_corpus`."""
     encode_corpus(
         encoder,
-        alone(encoder, open_passages(encoder)),
+        passage_inputs(encoder, open_passages(encoder)),
         folder,
         dtype=params.cache_passages.dtype,
         batch_tokens=params.encoder.batch_tokens,

@@ -128,8 +128,8 @@ class Encoder(Section):
     model: str  # hub name, folder, or package:NAME/FOLDER
     revision: str | None
     trust_remote_code: bool
-    # Of these four, null is what the model's own files state: models/stated.py.
-    pooling: Literal["cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"] | None
+    # Of these four, null is what the model's own files state: text/pretrained.py.
+    pooling: Literal["cls", "mean", "max", "lasttoken"] | None
     similarity: Literal["dot", "cosine"] | None
     query_prefix: str | None = None  # put before every query that a dual-encoder reads; counts towards its length
     passage_prefix: str | None = None  # put before every passage, before its title

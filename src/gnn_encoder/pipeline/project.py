@@ -31,7 +31,6 @@ GENERATED = DATA / "generated"
 GENERATED_QUERIES = GENERATED / "queries.parquet"
 GENERATOR = GENERATED / "generator"
 COMPARISON = DATA / "comparison"
-QUERY_ENCODERS = Path(".scratch") / "query_encoders"  # graphs of encoders, made when they are first searched with
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"

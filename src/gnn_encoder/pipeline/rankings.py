@@ -20,12 +20,12 @@ from gnn_encoder.baselines.dev import Candidates, DevQueries
 from gnn_encoder.baselines.hybrid import Fusion
 from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
 from gnn_encoder.baselines.rankings import Ranking, labelled_rows, read_ranking
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder
 from gnn_encoder.pipeline.params import Baselines, Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
+from gnn_encoder.text.encoder import DualEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.runs import write_ranking
-from gnn_encoder.index.search import PassageIndex
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.search.faiss_index import PassageIndex
+from gnn_encoder.text.encoder import DualEncoder
 
 
 def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) -> None:

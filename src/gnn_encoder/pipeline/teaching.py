@@ -9,13 +9,12 @@ from gnn_encoder.answers.pairs import with_answered
 from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.pairs import score_pairs
-from gnn_encoder.index.exact import exact_top_k
-from gnn_encoder.models.cross_encoder import CrossEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_table, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
+from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.training.denoise import Ranks
 from gnn_encoder.training.dev import sample_queries
 from gnn_encoder.training.teacher import Teacher, chosen_of, dot_products, fit_teacher, with_labels

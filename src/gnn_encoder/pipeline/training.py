@@ -7,12 +7,12 @@ import polars as pl
 from gnn_encoder.base.files import WORK
 from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, iterate_candidates, read_table
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Contrastive, Dev, Params, TrainCrossEncoder
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.cross_encoder import CrossEncoderTask, candidate_examples, new_cross_encoder
 from gnn_encoder.training.dev import DevSample, pooled_sample

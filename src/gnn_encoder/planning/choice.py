@@ -13,13 +13,13 @@ from typing import Any
 
 from gnn_encoder.evaluation.measures import cutoff
 from gnn_encoder.mgt.masking import fold_count
-from gnn_encoder.models.batch import padded
 from gnn_encoder.pipeline.experiment import Change
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Declared
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine
 from gnn_encoder.planning.plan import Plan, plan
+from gnn_encoder.text.batches import padded
 from gnn_encoder.training.examples import steps_of
 
 WHOLE, WHOLE_QUERIES = 0.95, 0.99  # share of the passages, and of the queries, that are read whole

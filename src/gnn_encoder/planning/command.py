@@ -10,11 +10,6 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
-from gnn_encoder.models.device import device
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.onnx_graph import check_graph
-from gnn_encoder.models.pretrained import Source, load_tokenizer, resolve
-from gnn_encoder.models.stated import read_stated
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.stage import read_stages
@@ -23,6 +18,9 @@ from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Machine, measure
 from gnn_encoder.planning.plan import Plan, main_branch, plan
 from gnn_encoder.presenting.formats import named_counts, seconds, size
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source, load_tokenizer, read_stated, resolve
 from gnn_encoder.training.cross_encoder import PAIRS_AT_A_TIME
 
 FACTOR = 1.5  # by which a prediction may miss
@@ -70,7 +68,7 @@ def fit(
     stages = main_branch(read_stages())
     choice = Chooser(base=base, facts=facts, machine=machine, stages=stages, minutes=minutes, fixed=fixed).choose()
     encoder = choice.plan.params.encoder
-    check_graph(DualEncoder.from_pretrained(encoder), encoder.model)
+    DualEncoder.from_pretrained(encoder)
     command = ["--data", source, *([] if path is None else ["--path", str(path)])]
     command += [] if minutes is None else ["--minutes", f"{minutes:g}"]
     return choice, experiment.init(given, over=over, chosen=choice.values, by=shlex.join([*command, *settings]))
@@ -149,7 +147,6 @@ def base_model(params: Encoder) -> list[str]:
         return []
     encoder = DualEncoder.from_pretrained(params)
     encoder.freeze_lower(params.frozen_layers)
-    check_graph(encoder, params.model)
     return [how_it_is_used(params)]
 
 

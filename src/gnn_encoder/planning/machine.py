@@ -14,12 +14,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from gnn_encoder.mgt.phases import new_gnn
-from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.device import device, processor
-from gnn_encoder.models.dual_encoder import DualEncoder
-from gnn_encoder.models.pretrained import Source
-from gnn_encoder.models.stated import read_stated, readable
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.device import device, processor
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source, read_stated
 from gnn_encoder.training.loop import keep_freed_memory
 
 IMPORTED = time.process_time()  # the processor's seconds of a process that has imported what a stage imports
@@ -93,7 +92,7 @@ def measure(
     encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"query_length": 4, "passage_length": 4}))
     load, model = time.thread_time() - began, cast(PreTrainedModel, encoder.query)
     config: Any = model.config
-    tokens = readable(model, read_stated(Source.of(params.encoder))) or max(passage_length, pair_length)
+    tokens = read_stated(Source.of(params.encoder)).readable(model) or max(passage_length, pair_length)
     size, few = params.encoder.batch_tokens, passages[:TRAINED]
     asked = [queries[i % len(queries)] for i in range(len(few))]
     speeds = {"start": IMPORTED + load, "gnn": _gnn_edge(params, encoder)}

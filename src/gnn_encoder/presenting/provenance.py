@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gnn_encoder.base.distributed import cores
-from gnn_encoder.models.device import processor
 from gnn_encoder.pipeline.params import Params, parse_yaml
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.presenting.formats import NOTHING, seconds
 from gnn_encoder.presenting.stored import read_record
 from gnn_encoder.presenting.tables import Table
+from gnn_encoder.text.device import processor
 
 NAMED = "gnn-encoder torch transformers tokenizers numpy scipy polars faiss-cpu faiss-gpu bm25s ir-measures".split()
 

@@ -11,9 +11,9 @@ import faiss
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.growing.versions import current
-from gnn_encoder.index.search import check_ids
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, System, registry
+from gnn_encoder.search.faiss_index import check_ids
 from gnn_encoder.searcher import Answer, Searcher
 from gnn_encoder.serving.batches import Batches
 

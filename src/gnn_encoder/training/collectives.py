@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gnn_encoder.base.distributed import rank, world_size
 from gnn_encoder.base.matrix import Matrix, Rows
-from gnn_encoder.models.device import device
+from gnn_encoder.text.device import device
 
 
 class _Gather(torch.autograd.Function):

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.encoding.corpus import alone
-from gnn_encoder.encoding.streaming import encode_by_length
-from gnn_encoder.encoding.tokens import TextTokens, single_batch, text_batch
-from gnn_encoder.models.batch import Batch, padded
-from gnn_encoder.models.dual_encoder import DualEncoder
 from gnn_encoder.pipeline.params import Contrastive
+from gnn_encoder.text.batches import Batch, encode_by_length, padded
+from gnn_encoder.text.corpus import passage_inputs
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.training.collectives import gather
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.dev_score import Views, retrieval_score
@@ -71,7 +70,7 @@ class Texts:
         return single_batch(self.query_tokens, rows, self._template, self._settings.query_length)
 
     def passages(self, rows: Rows) -> Batch:
-        """Passages by row, alone, padded."""
+        """Passages by row, passage_inputs, padded."""
         return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
 
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
@@ -238,7 +237,7 @@ class ContrastiveTask:
         alpha: float = 0.0,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        read = views or Views(inputs=alone(encoder, texts.passage_tokens))
+        read = views or Views(inputs=passage_inputs(encoder, texts.passage_tokens))
         self.evaluate = partial(retrieval_score, encoder, *dev, read, texts.batch_tokens)
         self._encoder, self._texts, self._examples, self._settings = encoder, texts, examples, settings
         self._batches = Batches(len(examples), settings.epochs, settings.batch_size, seed)

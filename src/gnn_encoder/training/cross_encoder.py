@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 
 from gnn_encoder.base.judgements import Identical, contains, pair_keys
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.encoding.streaming import encode_by_length
-from gnn_encoder.encoding.tokens import TextTokens, text_batch
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.pretrained import Source
-from gnn_encoder.models.structure import allow_length
 from gnn_encoder.pipeline.params import Encoder, TrainCrossEncoder
+from gnn_encoder.text.batches import encode_by_length
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import allow_length
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import TextTokens, text_batch
 from gnn_encoder.training.contrastive import Batches, chunks, local_part
 from gnn_encoder.training.dev_score import reranking_score
 from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch

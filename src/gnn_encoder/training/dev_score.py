@@ -12,14 +12,13 @@ from torch import Tensor
 
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.view_pool import BEST, Pool
-from gnn_encoder.encoding.corpus import embed_queries
-from gnn_encoder.encoding.inputs import Inputs
-from gnn_encoder.encoding.streaming import WINDOW, encode_rows
-from gnn_encoder.encoding.tokens import TextTokens
-from gnn_encoder.models.batch import Batch
-from gnn_encoder.models.cross_encoder import CrossEncoder
-from gnn_encoder.models.device import device
-from gnn_encoder.models.dual_encoder import DualEncoder
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import WINDOW, Inputs, encode_rows
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.collectives import shared_rows
 from gnn_encoder.training.dev import DevSample
 

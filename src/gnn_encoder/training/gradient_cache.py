@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.models.batch import Batch, padded
+from gnn_encoder.text.batches import Batch, padded
 
 Encode = Callable[[Batch], Tensor]
 

@@ -8,11 +8,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.encoding.tokens import TextTokens, open_tokens
-from gnn_encoder.models.pretrained import Source
 from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
-from ...encoding.conftest import scratch
+from ...text.conftest import scratch
 from ...texts import WORDS, text, write_passages, write_queries
 
 __all__ = ["scratch"]  # the fixture of that name, for these tests too

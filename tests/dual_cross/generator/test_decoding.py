@@ -10,8 +10,8 @@ from gnn_encoder.dual_cross import decoding
 from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.generation import sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.encoding.tokens import TextTokens, single_batch
-from gnn_encoder.models.pretrained import Source, load_tokenizer
+from gnn_encoder.text.pretrained import Source, load_tokenizer
+from gnn_encoder.text.tokens import TextTokens, single_batch
 
 from .test_sampling import uniform
 

@@ -12,7 +12,7 @@ from gnn_encoder.dual_cross import generation as module
 from gnn_encoder.dual_cross.decoding import write_queries
 from gnn_encoder.dual_cross.generation import generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.encoding.tokens import TextTokens, single_batch
+from gnn_encoder.text.tokens import TextTokens, single_batch
 
 LENGTH = 24
 

@@ -13,9 +13,9 @@ from gnn_encoder.dual_cross.decoding import write_queries
 from gnn_encoder.dual_cross.generation import sampling
 from gnn_encoder.dual_cross.model import IGNORED, QueryGenerator, shifted
 from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, parameter_groups
-from gnn_encoder.encoding.tokens import open_tokens
-from gnn_encoder.models.batch import Batch
 from gnn_encoder.pipeline.params import Generator
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.training.loop import Settings, fit
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]

@@ -1,0 +1,191 @@
+"""BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
+
+What a word is says `core/words.py`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
+
+    sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
+"""
+
+import json
+import logging
+from array import array
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import bm25s
+import numpy as np
+from bm25s import stopwords
+from bm25s.tokenization import Tokenizer
+from numpy.typing import NDArray
+
+from gnn_encoder.base.distributed import cores, tqdm
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import write_json
+from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts
+from gnn_encoder.base.words import CHARACTER, words
+from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
+from gnn_encoder.search.exact import least, of_scores, unpack
+
+ANALYSIS = "analysis.json"
+FEWEST = 64  # queries of a thread
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
+
+
+def word_tokenizer(stop_words: StopWords | None, stemmer: Stemmer | None) -> Tokenizer:
+    """bm25s's numbering of the words of a text.
+
+    Args:
+        stop_words: the language whose stop words are left out; None: none are.
+        stemmer: the language by whose Snowball stemmer words are stemmed; None: they are not.
+    """
+    left_out: tuple[str, ...] = ()
+    if stop_words is not None:
+        left_out = getattr(stopwords, f"STOPWORDS_{'EN' if stop_words == 'english' else stop_words.upper()}")
+    unwanted, stem = frozenset(left_out), None
+    if stemmer is not None:
+        from nltk.stem.snowball import SnowballStemmer  # takes half a second to import
+
+        stem = cache(SnowballStemmer(stemmer).stem)
+
+    def split(text: str) -> list[str]:
+        kept = [word for word in words(text) if word not in unwanted]
+        return kept if stem is None else [stem(word) for word in kept]
+
+    return Tokenizer(lower=False, splitter=split, stopwords=None)
+
+
+@dataclass(frozen=True)
+class BM25Index:
+    """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it.
+
+    `analysis` has the arguments of `word_tokenizer`, by which its texts were cut into words.
+    """
+
+    analysis: dict[str, Any]
+    tokenizer: Tokenizer
+    index: bm25s.BM25
+
+    @classmethod
+    def build(cls, passages: Path, section: BM25) -> Self:
+        """Index the passages table in memory; texts are streamed.
+
+        Besides the index, bm25s then needs every passage's words (4 bytes a word and about 90 a passage) and its
+        postings before they are sorted (12 bytes a pair). 8.8 million synthetic passages of 30 words, as many as MS
+        MARCO has, took 7.1 GiB at the peak.
+        """
+        how: dict[str, Any] = {"stop_words": section.stop_words, "stemmer": section.stemmer}
+        tokenizer = word_tokenizer(**how)
+        found = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
+        if not tokenizer.word_to_id:
+            raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
+        index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
+        index.index((found, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
+        return cls(how, tokenizer, index)
+
+    def save(self, folder: Path) -> None:
+        """Write the index in bm25s's own form, arrays to map and the words as JSON; and how words are cut."""
+        self.index.save(folder, show_progress=False)
+        write_json(folder / ANALYSIS, self.analysis)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map a saved index: only its words are read, and of its postings those of a query's words."""
+        try:
+            index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+            how = json.loads((folder / ANALYSIS).read_text(encoding="utf-8"))
+            tokenizer = word_tokenizer(**how)
+        except FileNotFoundError as error:
+            raise not_built(error.filename) from error
+        except (ValueError, TypeError, EOFError) as error:  # of JSON and of numpy
+            raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
+        tokenizer.word_to_id = index.vocab_dict
+        return cls(how, tokenizer, index)
+
+    @property
+    def passages(self) -> int:
+        """Passages indexed."""
+        return int(self.index.scores["num_docs"])
+
+    def search(self, texts: Sequence[str], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The best passages of each query; passages with equal scores stand in the order of the table.
+
+        Returns:
+            Rows of passages that share a word with the query, best first, padded with -1; and their scores, padded
+            with 0. *Shape:* (texts, depth) both.
+        """
+        passages = np.full((len(texts), depth), -1, dtype=np.int32)
+        scores = np.zeros((len(texts), depth), dtype=np.float32)
+        asked = [self._asked(text) for text in texts]
+        threads = max(1, min(cores(), len(asked) // FEWEST))
+        bar = tqdm(total=len(texts), desc="bm25: search", unit=" queries", delay=2)
+
+        def search_some(first: int) -> None:
+            room = np.zeros(self.passages, dtype=np.float32)
+            for i in range(first, len(asked), threads):
+                rows, values = self._best(asked[i], depth, room)
+                passages[i, : len(rows)], scores[i, : len(rows)] = rows, values
+                bar.update()
+
+        with bar, ThreadPoolExecutor(threads) as pool:  # NumPy lets other threads run while it works on whole lists
+            list(pool.map(search_some, range(threads)))
+        return passages, scores
+
+    def _asked(self, text: str) -> list[int]:
+        """Numbers of a query's words. One character of a script without spaces asks for all words that hold it."""
+        asked, known = self.tokenizer.splitter(text), self.tokenizer.word_to_id
+        if len(asked) == 1 and CHARACTER.fullmatch(asked[0]):
+            return [number for word, number in known.items() if asked[0] in word]
+        return [known[word] for word in asked if word in known]
+
+    def _best(
+        self, ids: list[int], depth: int, room: NDArray[np.float32]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Rows and scores of the best passages for a query's words, best first.
+
+        Only the passages in the words' lists are touched. A list's own passages bound the last place from below, and so
+        few of the next list are kept; the shortest, whose word is the rarest and scores highest, comes first.
+
+        Args:
+            room: zeros, which it is filled with again. *Shape:* (passages,).
+        """
+        data, indices, ends = (np.asarray(self.index.scores[name]) for name in ("data", "indices", "indptr"))
+        asked, lists = np.asarray(ids, dtype=np.intp), []
+        for first, last in zip(ends[asked].tolist(), ends[asked + 1].tolist(), strict=True):
+            lists.append(indices[first:last].astype(np.intp))
+            room[lists[-1]] = room.take(lists[-1]) + data[first:last]
+        lowest, found = np.float32(0), [(np.empty(0, dtype=np.intp), room[:0])]
+        for rows in sorted(lists, key=len):
+            scores = room.take(rows)
+            room[rows] = 0  # a passage in a later list too is found once
+            kept = np.flatnonzero(scores >= lowest) if lowest else np.flatnonzero(scores)
+            found.append((rows[kept], scores[kept]))
+            if len(kept) > depth:
+                lowest = _last(found[-1][1], depth)
+        rows, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return top(rows, scores, depth)
+
+
+def top(
+    rows: NDArray[np.intp], scores: NDArray[np.float32], depth: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The passages with the `depth` largest scores, best first, ties by row. *Shape:* (n,) both -> (<= depth,) both."""
+    found = unpack(np.sort(least(of_scores(rows, scores)[None], depth)))
+    return found[0][0], found[1][0]
+
+
+def _last(scores: NDArray[np.float32], depth: int) -> np.float32:
+    """The `depth`-th largest."""
+    found: np.float32 = np.partition(scores, -depth)[-depth]
+    return found
+
+
+def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
+    bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages")
+    for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
+        texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
+        yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
+        bar.update(len(texts))
+    bar.close()

@@ -1,0 +1,264 @@
+"""Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus.
+
+The score of a passage with several views is what `Pool` makes of theirs, by default their maximum (Dual-Cross-Encoder
+Eq. 11). A score and its row are one whole number, a key: of several, the least is the best, of equal scores the lower
+row. So one selection of the k least numbers finds the best passages with their ties, in NumPy as in torch.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import (
+    Matrix,
+    Rows,
+    Scores,
+    array_blocks,
+    block_size,
+    check_finite,
+    open_matrix,
+    read_manifest,
+)
+from gnn_encoder.base.view_pool import BEST, Pool
+
+MERGE_ENTRIES = 2**22  # results of one chunk of queries that are merged at a time
+SCORES = 2**25  # scores of a block that become keys on a GPU at a time: 256 MiB, and four times that on the way
+HALF, MOST = 2**32 - 1, 2**31 - 1  # the lower 32 bits of a number, and all of an int32 but its sign
+MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
+Keys = NDArray[np.int64]  # or a torch.Tensor of int64
+Way = tuple[int, Pool]  # how many views of each passage count, the first ones, and what makes its score of theirs
+
+
+def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
+    """Find the k passages with the largest inner product; of equal ones the lower row comes first.
+
+    Args:
+        embeddings_folder: Matrix of passage embeddings on disk. *Shape:* (passages * views, d).
+        queries: *Shape:* (n, d).
+        k: Passages a query.
+        name: The parameter that `k` comes from, for the message when it is too large.
+
+    Returns:
+        Passage rows and scores, best first. *Shape:* each (n, k).
+    """
+    return ways_top_k(embeddings_folder, queries, k, [(read_manifest(embeddings_folder).views, BEST)], name=name)[0]
+
+
+def ways_top_k(
+    embeddings_folder: Path, queries: Matrix, k: int, ways: Sequence[Way], *, name: str = "k"
+) -> list[tuple[Rows, Scores]]:
+    """As `exact_top_k`, for several ways to make a passage's score, whose numbers of views do not fall: one reading."""
+    manifest = read_manifest(embeddings_folder)
+    n_passages = manifest.shape[0] // manifest.views
+    check_k(k, n_passages, name)
+    asked = check_queries(queries, manifest.shape[1])
+    return _search(iterate_views(embeddings_folder), n_passages, asked, k, ways)
+
+
+def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
+    """As `exact_top_k`, in a matrix of one row a passage that is in memory or mapped.
+
+    *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
+    """
+    check_k(k, len(matrix), name)
+    blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
+    return _search(blocks, len(matrix), check_queries(queries, matrix.shape[1]), k, [(1, BEST)])[0]
+
+
+def _search(
+    blocks: Iterable[tuple[int, Matrix]],
+    n_passages: int,
+    queries: Matrix,
+    k: int,
+    ways: Sequence[Way],
+) -> list[tuple[Rows, Scores]]:
+    """*Shape:* blocks (passages, views, d), queries (n, d) -> for each way (n, k) twice."""
+    if not len(queries):
+        return [(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)) for _ in ways]
+    engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
+    parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
+    best: list[list[Any]] = [[None for _ in ways] for _ in parts]
+    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
+        for first, block in blocks:
+            for asked, so_far in zip(parts, best, strict=True):
+                for i, found in enumerate(_of_block(engine, block, asked, k, ways)):
+                    so_far[i] = engine.join(so_far[i], found + first, k)
+            bar.update(len(block))
+    return [unpack(np.concatenate([engine.sorted(part[i]) for part in best])) for i in range(len(ways))]
+
+
+def _of_block(engine: "_Faiss | _Torch", block: Matrix, queries: Any, k: int, ways: Sequence[Way]) -> Iterator[Any]:
+    """Keys of the best passages of a block for each way; the maximum over more views goes on from that over fewer."""
+    best, seen = None, 0
+    for views, pool in ways:
+        if pool.kind == "mean":  # the mean of inner products is the inner product with the mean
+            yield engine.nearest(np.einsum("pvd,v->pd", block[:, :views], pool.weights(views)), queries, k)
+            continue
+        for view in range(seen, views):  # a passage among the k best is among the k best by its best view alone
+            found = engine.nearest(np.ascontiguousarray(block[:, view]), queries, k)
+            best = engine.join(best, found, k, distinct=True)
+        seen = max(seen, views)
+        yield best
+
+
+def _engine() -> "_Faiss | _Torch":
+    """On a GPU where torch is loaded and has one, else on the CPU; what searches on a GPU has torch embed first."""
+    torch = sys.modules.get("torch")
+    return _Torch("cuda") if torch and torch.cuda.is_available() else _Faiss()
+
+
+class _Faiss:
+    """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
+
+    def put(self, queries: Matrix) -> Matrix:
+        """Queries where they are searched with. *Shape:* (n, d) -> the same."""
+        return queries
+
+    def nearest(self, block: Matrix, queries: Matrix, k: int) -> Keys:
+        """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows))."""
+        return _nearest(block, queries, min(k, len(block)), 1)
+
+    def join(self, keys: Keys | None, others: Keys, k: int, *, distinct: bool = False) -> Keys:
+        """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
+        both = others if keys is None else np.concatenate([keys, others], axis=1)
+        return least(once(both, np.sort) if distinct else both, k)
+
+    def sorted(self, keys: Keys) -> Keys:
+        """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
+        return np.sort(keys)
+
+
+class _Torch:
+    """As `_Faiss`, on a device of torch: all scores of a block become keys, and each selection is one of keys."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def put(self, queries: Matrix) -> Any:
+        import torch
+
+        return torch.from_numpy(queries).to(self.device)
+
+    def nearest(self, block: Matrix, queries: Any, k: int) -> Any:
+        import torch
+
+        passages, rows = self.put(block), torch.arange(len(block), device=self.device)
+        parts = queries.split(max(1, SCORES // len(block)))
+        bits = ((part @ passages.T + 0.0).view(torch.int32).long() for part in parts)
+        return torch.cat([self._least(pack(rows, part), k) for part in bits])
+
+    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
+        import torch
+
+        both = others if keys is None else torch.cat([keys, others], dim=1)
+        return self._least(once(both, lambda found: found.sort().values) if distinct else both, k)
+
+    def sorted(self, keys: Any) -> Keys:
+        found: Keys = keys.sort().values.cpu().numpy()
+        return found
+
+    @staticmethod
+    def _least(keys: Any, k: int) -> Any:
+        return keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values
+
+
+def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+    """Exact top min(k, rows) of one block in memory, ties by row.
+
+    *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
+    """
+    engine = _engine()
+    return unpack(engine.sorted(engine.nearest(block, engine.put(queries), k)))
+
+
+def _nearest(block: Matrix, queries: Matrix, k: int, spare: int) -> Keys:
+    """What `_Faiss.nearest` finds.
+
+    Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore fetched; as
+    long as the last row fetched still ties with the last place, twice as many rows are fetched for the query.
+    """
+    import faiss  # only here: explaining needs torch, and both in one process crash on macOS
+
+    scores, rows = faiss.knn(queries, block, min(k + spare, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+    best = least(of_scores(rows, scores), k)
+    if rows.shape[1] < len(block):
+        unsure = np.flatnonzero(scores[:, k - 1] == scores[:, -1])
+        if len(unsure):
+            best[unsure] = _nearest(block, queries[unsure], k, 2 * spare + k)
+    return best
+
+
+def check_k(k: int, n_passages: int, name: str) -> None:
+    """Refuse to look for more passages than there are."""
+    if not 1 <= k <= n_passages:
+        raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}; set it in params.yaml")
+
+
+def check_queries(queries: Matrix, dimension: int) -> Matrix:
+    """The queries as FAISS wants them: float32, contiguous. *Shape:* (n, dimension)."""
+    if queries.ndim != 2 or queries.shape[1] != dimension:
+        raise UserError(
+            f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
+            "both must come from one model; encode and index the passages again"
+        )
+    check_finite(queries, "query embeddings")
+    return np.ascontiguousarray(queries, dtype=np.float32)
+
+
+def iterate_views(embeddings_folder: Path) -> Iterator[tuple[int, Matrix]]:
+    """Yield (first passage, block) over a matrix. *Shape:* block (passages, views, d)."""
+    manifest = read_manifest(embeddings_folder)
+    dimension, views = manifest.shape[1], manifest.views
+    rows = max(1, block_size(dimension) // views) * views
+    for first_row, block in array_blocks(open_matrix(embeddings_folder), rows):
+        yield first_row // views, block.reshape(-1, views, dimension)
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def pack(rows: Any, bits: Any) -> Any:
+    """Keys of rows (-1: none) and the bits of their scores, int64 both. *Shape:* any, the same -> that.
+
+    The bits of a negative float grow as it falls: all but its sign are turned round, so that whole numbers compare as
+    the scores do. Then all bits are turned round, since the largest score is the best.
+    """
+    return (~(bits ^ ((bits >> 31) & MOST)) << 32) | (rows + 1)
+
+
+def of_scores(rows: Rows, scores: Scores) -> Keys:
+    """Keys of rows and finite scores. *Shape:* any, the same -> that."""
+    found: Keys = pack(rows, (scores + np.float32(0)).view(np.int32).astype(np.int64))  # 0 is added, since -0 equals it
+    return found
+
+
+NOTHING = int(of_scores(np.array(-1), np.array(MISSING)))
+
+
+def unpack(keys: Keys) -> tuple[Rows, Scores]:
+    """What `of_scores` has packed. *Shape:* any -> that, both."""
+    order = ~(keys >> 32)
+    return (keys & HALF) - 1, (order ^ ((order >> 31) & MOST)).astype(np.int32).view(np.float32)
+
+
+def least(keys: Keys, k: int) -> Keys:
+    """The min(k, c) best keys of each query, in any order. *Shape:* (n, c) -> (n, min(k, c))."""
+    return keys if keys.shape[1] <= k else np.partition(keys, k - 1, axis=1)[:, :k]
+
+
+def once(keys: Any, sort: Any) -> Any:
+    """Leave each row its best key and put NOTHING in place of its others. *Shape:* (n, c) -> (n, c), in any order.
+
+    Args:
+        sort: np.sort, or a function of torch that does the same.
+    """
+    by_row = sort(((keys & HALF) << 32) | ((keys >> 32) + MOST + 1))
+    found = (((by_row & HALF) - MOST - 1) << 32) | (by_row >> 32)
+    found[:, 1:][(by_row[:, 1:] >> 32) == (by_row[:, :-1] >> 32)] = NOTHING
+    return found

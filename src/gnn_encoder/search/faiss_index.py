@@ -1,0 +1,278 @@
+"""A FAISS index of passage embeddings with the passages' ids beside it: built, mapped rather than read, and searched.
+
+Of a passage with several vectors, its views, the best one counts (Dual-Cross-Encoder Eq. 11).
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pyarrow as pa
+
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import MANIFEST, check_room, fingerprint, read_json, write_json
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_finite, gather, open_matrix, read_manifest
+from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
+from gnn_encoder.search.exact import (
+    MERGE_ENTRIES,
+    check_k,
+    check_queries,
+    iterate_views,
+    least,
+    of_scores,
+    once,
+    unpack,
+)
+
+INDEX = "index.faiss"
+PIDS = "pids.parquet"
+PID_TABLE = pa.schema([("pid", pa.string())])
+TRAINING_BYTES = 2**30  # size of the float32 sample that quantisers learn from
+PROBED = 16  # of an inverted file's lists, one in so many is searched, and at least 8 are
+GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
+
+
+def build(
+    embeddings_folder: Path,
+    folder: Path,
+    *,
+    factory: str,
+    pids: Path,
+    system: str,
+    seed: int,
+) -> None:
+    """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
+
+    Args:
+        embeddings_folder: Matrix of passage embeddings. *Shape:* (passages * views, d).
+    """
+    matrix = read_manifest(embeddings_folder)
+    n_passages, views = matrix.shape[0] // matrix.views, matrix.views
+    if count_rows(pids) != n_passages:
+        raise UserError(
+            f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    if factory == "Flat":
+        _write_flat(embeddings_folder, folder / INDEX)
+    else:
+        faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
+    write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
+    manifest: dict[str, object] = {
+        "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
+        "factory": factory,
+        "passages": n_passages,
+        "views": views,
+        "dimension": matrix.shape[1],
+        "system": system,
+    }
+    write_json(folder / MANIFEST, manifest)
+
+
+def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
+    """Make an index by its factory string, train it if it needs training, and add every passage.
+
+    An HNSW index depends on the timing of threads: to get the same bytes twice, build it with OMP_NUM_THREADS=1.
+
+    Args:
+        embeddings_folder: *Shape:* (passages * views, d).
+
+    Returns:
+        A faiss.Index in memory.
+    """
+    matrix = read_manifest(embeddings_folder)
+    n_passages = matrix.shape[0] // matrix.views
+    cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"
+    try:
+        index = faiss.index_factory(matrix.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        if not index.is_trained:
+            index.train(_sample(embeddings_folder, seed))
+    except RuntimeError as error:
+        why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
+        raise UserError(
+            f"index.factory is {factory!r}: FAISS makes no such index of {n_passages} passages of dimension "
+            f"{matrix.shape[1]} ({why}); {cure}"
+        ) from error
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
+        raise UserError(f"index.factory is {factory!r}: not an index of rows for inner product; {cure}")
+    with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True) as bar:
+        for _, block in iterate_views(embeddings_folder):
+            index.add(block.reshape(-1, index.d))
+            bar.update(len(block))
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is not None:  # FAISS's default, to search one list, finds too few passages
+        inverted.nprobe = min(inverted.nlist, max(8, inverted.nlist // PROBED))
+    return index
+
+
+def _write_flat(embeddings_folder: Path, path: Path) -> None:
+    """Write the file that FAISS writes of a filled `IndexFlatIP`, without holding the index in memory.
+
+    After a header of an empty index, whose bytes from the 8th on are the number of vectors and whose last 8 are the
+    number of floats, that file holds the vectors.
+    """
+    rows, columns = read_manifest(embeddings_folder).shape
+    check_room(path.parent, 4 * rows * columns, "take a smaller index, such as index.factory: IVF256,SQ8")
+    header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(columns)).tobytes())
+    header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * columns).to_bytes(8, "little")
+    with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector") as bar:
+        file.write(header)
+        for _, block in iterate_views(embeddings_folder):
+            file.write(np.ascontiguousarray(block).data)
+            bar.update(block.shape[0] * block.shape[1])
+
+
+def _sample(embeddings_folder: Path, seed: int) -> Matrix:
+    """Draw rows without replacement and read them in the file's order. *Shape:* (sample, d)."""
+    matrix = open_matrix(embeddings_folder)
+    size = min(len(matrix), max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
+    rows = np.sort(np.random.default_rng(seed).choice(len(matrix), size=size, replace=False))
+    sample = np.ascontiguousarray(gather(matrix, rows), dtype=np.float32)
+    check_finite(sample, embeddings_folder, rows)
+    return sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageIndex:
+    """An index on disk, open for searching.
+
+    *Shape:* `passages` times `views` rows of `dimension` columns.
+    """
+
+    folder: Path
+    factory: str
+    system: str
+    passages: int
+    views: int
+    dimension: int
+    index: Any  # faiss.Index
+
+    @classmethod
+    def open(cls, folder: Path) -> "PassageIndex":
+        """Map the index of `folder` and check it against its manifest."""
+        fields = _index_manifest(folder)
+        index = _map_index(folder / INDEX)
+        if (index.ntotal, index.d) != (fields["passages"] * fields["views"], fields["dimension"]):
+            raise UserError(
+                f"{folder / INDEX}: {index.ntotal} vectors of dimension {index.d}, but {folder / MANIFEST} says "
+                f"{fields['passages']} passages times {fields['views']} of {fields['dimension']}; build the index again"
+            )
+        settings = {name: value for name, value in fields.items() if name not in ("fingerprint", "content")}
+        return cls(folder=folder, index=index, **settings)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the index on the disk."""
+        return (self.folder / INDEX).stat().st_size
+
+    def search(self, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+        """Find k passages a query, best first: rows of the passages table (-1 where an index found fewer) and scores.
+
+        *Shape:* queries (n, dimension) -> (n, k) each.
+        """
+        check_k(k, self.passages, "k")
+        return search_views(self.index, self.views, check_queries(queries, self.dimension), k)
+
+
+def check_ids(folder: Path, passages: Path) -> None:
+    """Compare the ids of an index with those of the table of passages."""
+    sides = open_table(folder / PIDS, PID_TABLE), open_table(passages, PASSAGES)
+    ours, theirs = (table.read(columns=["pid"]).column("pid") for table in sides)
+    if not ours.equals(theirs):
+        raise UserError(f"{folder}: made of other passages than now; build it again (`dvc repro`)")
+
+
+class TableRows:
+    """Reads single rows of a Parquet table; only the row groups that they are in are read."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._file = open_table(path, schema)
+        metadata = self._file.metadata
+        self._ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        self._group = lru_cache(maxsize=GROUPS_KEPT)(self._file.read_row_group)
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    def take(self, rows: Rows) -> list[dict[str, Any]]:
+        """Rows in the order asked for, by column name. *Shape:* rows (n,)."""
+        found = []
+        for row in rows.tolist():
+            group = int(np.searchsorted(self._ends, row, side="right"))
+            first = int(self._ends[group - 1]) if group else 0
+            found += self._group(group).slice(row - first, 1).to_pylist()
+        return found
+
+
+def _index_manifest(folder: Path) -> dict[str, Any]:
+    for name in (MANIFEST, INDEX, PIDS):
+        if not (folder / name).is_file():
+            raise not_built(folder / name)
+    fields = read_json(folder / MANIFEST, dict[str, Any])
+    expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
+    if set(fields) - {"content"} != expected:
+        raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
+    return fields
+
+
+def _map_index(path: Path) -> Any:
+    """Map the file where FAISS can (flat and inverted files), so that opening costs no reading."""
+    try:
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as error:
+        raise UserError(f"{path}: not a readable FAISS index (truncated?); build the index again") from error
+
+
+def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+    """Find k passages a query in an index with `views` vectors a passage; -1 where an approximate index found fewer.
+
+    s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
+
+    With several views, 2k vectors are fetched first. For the queries whose vectors belong to fewer than k passages,
+    their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
+    last place FAISS keeps any.
+
+    *Shape:* queries (n, d) -> (n, k) each, best first.
+    """
+    if views == 1:
+        scores, rows = index.search(queries, k)
+        return by_score_then_row(rows, scores)
+    passages: Rows = np.empty((len(queries), k), dtype=np.int64)
+    scores = np.empty((len(queries), k), dtype=np.float32)
+    size = max(1, MERGE_ENTRIES // (k * views))
+    for first in range(0, len(queries), size):
+        part = slice(first, first + size)
+        _search(index, views, queries[part], passages[part], scores[part])
+    return passages, scores
+
+
+def _search(index: Any, views: int, queries: Matrix, passages: Rows, scores: Scores) -> None:
+    """Fill `passages` and `scores`. *Shape:* (n, k) each."""
+    k = passages.shape[1]
+    width, waiting = 2 * k, np.arange(len(queries))
+    while len(waiting):
+        of_vectors, rows = index.search(queries[waiting], width)
+        found, best = best_views(rows // views, of_vectors, k)  # -1 // views is -1
+        passages[waiting], scores[waiting] = found, best
+        # A last row of -1: the index has nothing more to give.
+        is_complete = (found[:, -1] >= 0) | (rows[:, -1] < 0)
+        waiting = waiting[~is_complete] if width < views * k else waiting[:0]
+        width = min(2 * width, views * k)
+
+
+def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
+    """Each query's k best passages, each once with its best score, the lower row first among equals.
+
+    *Shape:* (n, vectors) each, passages -1 where nothing was found -> (n, k) each, padded at the end with -1.
+    """
+    return unpack(np.sort(least(once(of_scores(passages, scores), np.sort), k)))
+
+
+def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
+    """Order each query's results: best first, lower row first among equals. *Shape:* (n, k) each."""
+    return unpack(np.sort(of_scores(rows, scores)))

@@ -1,0 +1,170 @@
+"""The corpus as a matrix on disk: E_P of every passage or view, or the h'_p that a GNN computes from it.
+
+It is written in windows, resumable, shared by all devices.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.base import distributed
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import MANIFEST, fingerprint
+from gnn_encoder.base.matrix import (
+    ArrayManifest,
+    ArrayWriter,
+    Matrix,
+    Numbers,
+    Origin,
+    Rows,
+    in_turn,
+    is_finished,
+    open_matrix,
+    read_block,
+    read_manifest,
+)
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import WINDOW, Inputs, encode_prepared, encode_rows, prefetch, prepare_rows
+from gnn_encoder.text.tokens import TextTokens
+
+Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
+
+
+def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The transform that changes nothing: embeddings are written as E_P computes them."""
+    return embeddings
+
+
+def passage_inputs(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
+    """Passages alone, the input of E_P(p)."""
+    settings = encoder.settings
+    if settings.pair_length is not None:
+        raise UserError(
+            f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a query, not alone; "
+            "encode views of them instead (stage encode_views)"
+        )
+    return Inputs.singles(tokens, encoder.template, settings.passage_length)
+
+
+def origin_of(model: Path, *texts: Path) -> Origin:
+    """The origin of a matrix that no graph takes part in: a dual-encoder's folder, and tables of texts."""
+    return Origin(model_fingerprint=DualEncoder.passage_fingerprint(model), input_fingerprint=fingerprint(*texts))
+
+
+def same_encoder(model: Path, matrix: Path) -> Path | None:
+    """`matrix` if it exists and is by the E_P of the dual-encoder in `model`, so that it can be reused; else None."""
+    if not (matrix / MANIFEST).is_file():
+        return None
+    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model) else None
+
+
+def encode_corpus(
+    encoder: DualEncoder,
+    inputs: Inputs,
+    folder: Path,
+    *,
+    dtype: str,
+    batch_tokens: int,
+    origin: Origin,
+    encoded: Path | None = None,
+    transform: Transform = unchanged,
+    views: int = 1,
+) -> None:
+    """Write the passage matrix of a corpus.
+
+    Args:
+        inputs: what E_P reads; input i becomes row i of the matrix.
+        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
+        origin: what the matrix is made from.
+        encoded: a matrix that the same weights computed of the same inputs; it is read instead of encoding them.
+            None: there is none.
+        transform: applied to each window's embeddings before they are written, as `transform(first, embeddings)`, with
+            `first` the window's first row.
+        views: rows of the matrix per passage.
+    """
+    if encoded is not None:
+        transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
+        return
+    rows = len(inputs)
+
+    def encode(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
+        windows = (np.arange(number * WINDOW, min((number + 1) * WINDOW, rows)) for number in numbers)
+        for window, prepared in prefetch(lambda window: prepare_rows(inputs, window, batch_tokens), windows):
+            vectors, first = encode_prepared(prepared, len(window), encoder.encode_passages), int(window[0])
+            yield first // WINDOW, transform(first, vectors)
+
+    manifest = _manifest((rows, encoder.dimension), dtype, origin, views)
+    write_windows(folder, manifest, WINDOW, encode, unit="passages" if views == 1 else "views")
+
+
+def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
+    """Write the transformed rows of an existing passage matrix, window by window, shared by all devices."""
+    matrix = open_matrix(source)
+
+    def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
+        for number in numbers:
+            first = number * WINDOW
+            yield number, transform(first, read_block(matrix, first, WINDOW))
+
+    write_windows(folder, _manifest(read_manifest(source).shape, dtype, origin), WINDOW, make, unit="passages")
+
+
+def write_windows(
+    folder: Path,
+    manifest: ArrayManifest,
+    window: int,
+    work: Callable[[Numbers], Iterator[tuple[int, Matrix]]],
+    *,
+    unit: str,
+) -> None:
+    """Write a matrix, `window` rows at a time, shared by all devices; windows that an interrupted run wrote are kept.
+
+    Independent shards leave it to a call that is none to find it complete.
+
+    Args:
+        work: yields (window, its rows) for each of the window numbers that it gets. *Shape:* rows (any, d).
+    """
+    if is_finished(folder, manifest):
+        return
+    rows = manifest.shape[0]
+    writer = ArrayWriter(folder, manifest.shape, manifest.dtype)
+    waiting = [number for number in range(-(-rows // window)) if number * window not in writer.done]
+    distributed.barrier()  # the first rank has made the file
+    with writer:
+        for number, vectors in in_turn(work, waiting, rows, window, label=f"encode {unit}", unit=unit):
+            writer.write(number * window, vectors)
+    if distributed.is_first():
+        writer.finish(manifest)
+    distributed.barrier()
+
+
+def _manifest(shape: tuple[int, int], dtype: str, origin: Origin, views: int = 1) -> ArrayManifest:
+    made = asdict(origin)
+    return ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=fingerprint(dtype=dtype, **made), **made)
+
+
+def embed_queries(
+    encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
+) -> NDArray[np.float32]:
+    """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
+    inputs = Inputs.singles(tokens, encoder.template, encoder.settings.query_length)
+    chosen = np.arange(len(tokens)) if rows is None else rows
+    return encode_rows(inputs, chosen, encoder.encode_queries, batch_tokens, encoder.dimension)
+
+
+def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[NDArray[np.float32]]:
+    """E_Q of a queries table, some rows at a time. *Shape:* each (any, d)."""
+    with tqdm(total=len(tokens), desc="queries", unit=" queries") as bar:
+        for first in range(0, len(tokens), WINDOW):
+            rows = np.arange(first, min(first + WINDOW, len(tokens)))
+            yield embed_queries(encoder, tokens, batch_tokens, rows)
+            bar.update(len(rows))
+
+
+def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
+    """E_P of some passages, read alone. *Shape:* rows (n,) -> (n, d)."""
+    return encode_rows(passage_inputs(encoder, tokens), rows, encoder.encode_passages, batch_tokens, encoder.dimension)

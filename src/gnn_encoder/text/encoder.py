@@ -1,0 +1,283 @@
+"""The dual-encoder E_Q, E_P (section 3.1): queries and passages become vectors whose dot product is the score."""
+
+import logging
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint, read_json, write_json
+from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.pipeline.params import Encoder, Untouched
+from gnn_encoder.text.batches import Batch, embedding, pack_where_possible, token_states
+from gnn_encoder.text.device import autocast, device, working_dtype
+from gnn_encoder.text.inputs import Inputs, encode_rows
+from gnn_encoder.text.pretrained import Source, explained, load_model, load_tokenizer, positions, read_stated
+from gnn_encoder.text.tokens import Template, TextTokens, holds_passages
+
+log = logging.getLogger(__name__)
+SETTINGS = "dual_encoder.json"
+OF_QUERIES = ("shared", "temperature", "query_length", "query_prefix")  # settings that change no passage embedding
+ROUNDING = 1e-3  # most difference of two vectors of length 1 that are the same but for rounding
+AT_ONCE = 2_048  # padded tokens of a batch of queries that are given as texts
+
+
+class TextModel(nn.Module):
+    """A transformer, or two, with the tokenizer of its texts. `precision` is one of `encoder.precision`."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.template = Template(tokenizer)
+        self.dtype = working_dtype(precision)
+
+    def for_inference(self) -> Self:
+        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them.
+
+        In bf16 the weights also take half the memory, and a GPU computes no padding.
+        """
+        self.eval().requires_grad_(False).to(self.dtype)
+        for model in self.children():
+            pack_where_possible(model)
+        return self
+
+    def prefix_of(self, table: Path) -> str:
+        """What is put before each text of a table."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualEncoderSettings:
+    """How a dual-encoder was trained to read and to score texts; at inference it must be used in the same way."""
+
+    pooling: str
+    similarity: str
+    temperature: float
+    shared: bool
+    query_length: int
+    passage_length: int
+    pair_length: int | None = None  # most tokens of a query and passage read together; None: passages are read alone
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """What is saved. A prefix that is not there is left out, so that a folder without one needs to know of none."""
+        return {name: value for name, value in asdict(self).items() if value != ""}
+
+
+class EmbeddedQueries(NamedTuple):
+    """Queries that were given as texts, and of which the end was not read. *Shape:* vectors (n, d), is_cut (n,)."""
+
+    vectors: Matrix
+    is_cut: NDArray[np.bool_]
+
+
+class DualEncoder(TextModel):
+    """One transformer for queries and passages, or one for each.
+
+    With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q reads the query alone as before, and E_P reads a query
+    and a passage together, `[CLS] q [SEP] p [SEP]`. The score of two embeddings is always their dot product (Eq. 1):
+    with `similarity: cosine` embeddings have length 1. The temperature belongs to the loss, not to the embeddings.
+    """
+
+    def __init__(
+        self,
+        *,
+        query: nn.Module,
+        passage: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        settings: DualEncoderSettings,
+        precision: str,
+    ) -> None:
+        super().__init__(tokenizer, precision)
+        self.query, self.passage, self.settings = query, passage, settings
+
+    @classmethod
+    def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
+        """Start from the base model of `params.yaml`, which is used as its own files state where that says nothing."""
+        source = Source.of(params)
+        stated = read_stated(source)
+        log.info(stated.description(params))
+        params = stated.complete(params)
+        model, tokenizer = load_model(source, dropout=params.dropout), load_tokenizer(source)
+        check_model(params.model, model, tokenizer)
+        for name in ("query_length", "passage_length"):
+            allow_length(model, tokenizer, f"encoder.{name}", getattr(params, name))
+        allow_length(model, tokenizer, "dual_cross.max_length", pair_length or 0)
+        taken = DualEncoderSettings.__annotations__.keys() - {"pair_length"}
+        settings = DualEncoderSettings(**{name: getattr(params, name) for name in taken}, pair_length=pair_length)
+        return cls(
+            query=model,
+            passage=model if params.shared else load_model(source, dropout=params.dropout),
+            tokenizer=tokenizer,
+            settings=settings,
+            precision=params.precision,
+        ).to(device())
+
+    @classmethod
+    def untouched(cls, params: Encoder, limits: Untouched) -> Self:
+        """The base model as it comes: used as its own files state, at the lengths that it can read.
+
+        What the files do not state is taken from `params`, and `limits` has the most tokens that it may read.
+        """
+        stated = read_stated(Source.of(params))
+        encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
+        most = stated.readable(cast(PreTrainedModel, encoder.query))
+        query, passage = most or params.query_length, most or params.passage_length
+        encoder.settings = replace(
+            encoder.settings,
+            query_length=min(query, limits.query_length or query),
+            passage_length=min(passage, limits.passage_length or passage),
+        )
+        return encoder
+
+    @classmethod
+    def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
+        """Read a folder written by `save`."""
+        path = folder / SETTINGS
+        if not path.is_file():
+            raise UserError(f"{folder}: is not a dual-encoder: it has no {SETTINGS}; run the stage that trains it")
+        settings = read_json(path, DualEncoderSettings)
+        query = load_model(Source(str(folder)), dropout=dropout)
+        return cls(
+            query=query,
+            passage=query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout),
+            tokenizer=load_tokenizer(Source(str(folder))),
+            settings=settings,
+            precision=precision,
+        ).to(device())
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `AutoModel` opens as the query encoder (passage encoder in `passage/` if separate)."""
+        if not distributed.is_first():
+            return
+        self.query.save_pretrained(folder)  # type: ignore[operator]
+        self.tokenizer.save_pretrained(folder)
+        if not self.settings.shared:
+            self.passage.save_pretrained(folder / "passage")  # type: ignore[operator]
+        write_json(folder / SETTINGS, self.settings.as_json())
+
+    @staticmethod
+    def passage_fingerprint(folder: Path) -> str:
+        """Hash of what a saved dual-encoder's passage embeddings depend on. Equal hashes mean equal embeddings."""
+        settings = read_json(folder / SETTINGS, dict[str, Any])
+        weights = folder if settings.get("shared") else folder / "passage"
+        read = {name: value for name, value in settings.items() if name not in OF_QUERIES}
+        return fingerprint(*sorted(weights.glob("*.safetensors")), **read)
+
+    @property
+    def dimension(self) -> int:
+        """Columns of an embedding, d."""
+        return int(self.query.config.hidden_size)  # type: ignore[union-attr,arg-type]
+
+    @property
+    def scale(self) -> float:
+        """The factor that scores have in the loss, 1 / temperature."""
+        return 1.0 / self.settings.temperature
+
+    def prefix_of(self, table: Path) -> str:
+        """What is put before each text of a table."""
+        return self.settings.passage_prefix if holds_passages(table) else self.settings.query_prefix
+
+    def encode_queries(self, batch: Batch) -> Tensor:
+        """E_Q. *Shape:* (n, tokens) -> (n, d) float32."""
+        return self._encode(self.query, batch)
+
+    def encode_passages(self, batch: Batch) -> Tensor:
+        """E_P; the batch holds single passages, or pairs with `pair_length`. *Shape:* (n, tokens) -> (n, d) float32."""
+        return self._encode(self.passage, batch)
+
+    def _encode(self, model: nn.Module, batch: Batch) -> Tensor:
+        with autocast(self.dtype):
+            found, mask = token_states(model, batch)
+        return embedding(found, mask, pooling=self.settings.pooling, similarity=self.settings.similarity)
+
+    def freeze_lower(self, layers: int) -> None:
+        """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen."""
+        for model in {self.query, self.passage} if layers else ():
+            freeze_lower(model, layers)
+
+    def fix_passages(self) -> None:
+        """Let E_P stay as it is, whatever E_Q learns from now on."""
+        if self.settings.shared:
+            self.passage = deepcopy(self.query)
+            self.settings = replace(self.settings, shared=False)
+        self.passage.requires_grad_(False)
+
+    def read_queries(self, texts: Sequence[str]) -> EmbeddedQueries:
+        """Embed queries that are given as texts, and tell which have more tokens than are read."""
+        tokens = TextTokens.of([self.settings.query_prefix + text for text in texts], self.tokenizer)
+        inputs, rows = Inputs.singles(tokens, self.template, self.settings.query_length), np.arange(len(texts))
+        vectors = encode_rows(inputs, rows, self.encode_queries, AT_ONCE, self.dimension)
+        return EmbeddedQueries(vectors, inputs.is_cut(rows))
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """The vectors of `read_queries`. *Shape:* (n, d)."""
+        return self.read_queries(texts).vectors
+
+
+@torch.no_grad()
+def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make sure that a model has an embedding for every token, and reads no padding.
+
+    A convolution over tokens reads padding, say, and then what is measured depends on how texts meet in batches.
+    """
+    table: Any = model.get_input_embeddings()
+    largest, rows = max(tokenizer.get_vocab().values()), len(table.weight)
+    if largest >= rows:
+        raise UserError(
+            f"model {name!r}: its tokenizer numbers tokens up to {largest}, but it has {rows} embeddings; name files "
+            "that belong together, or give the model a row a token (resize_token_embeddings of transformers)"
+        )
+    vectors = []
+    with explained(name):  # it reads a text for the first time
+        for texts in (["a"], ["a", "a " * 8]):
+            found, mask = token_states(model.base_model, Batch.of(tokenizer, texts, length=10))
+            vectors.append(embedding(found, mask, pooling="mean", similarity="cosine")[0])
+    off = float((vectors[0] - vectors[1]).norm())
+    if not off <= ROUNDING:  # also where it is NaN
+        raise UserError(
+            f"model {name!r}: its vector of a text beside a longer one is another than of the text alone, by {off:.2g} "
+            f"of its length where at most {ROUNDING} is rounding, so that it reads padding; take another encoder.model"
+        )
+
+
+def allow_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, tokens: int) -> None:
+    """Make sure that the model has a position for each of `tokens` tokens, and that the tokenizer leaves so many.
+
+    Args:
+        name: the parameter that sets `tokens`.
+    """
+    limit = positions(model)
+    if limit is not None and tokens > limit:
+        raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
+    tokenizer.model_max_length = max(tokenizer.model_max_length, tokens)
+
+
+def freeze_lower(model: nn.Module, layers: int) -> None:
+    """Exclude the lowest `layers` layers from training, and what comes before them: the embeddings and what maps them.
+
+    The layers are the first list of as many modules as the configuration counts layers, and parameters are in the order
+    in which a text passes them.
+    """
+    total = cast(Any, model.config).num_hidden_layers
+    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    stack = next((one for one in lists if len(one) == total), None)
+    if stack is None:
+        raise UserError(f"encoder.frozen_layers is {layers}: the layers of this model share their weights; set it to 0")
+    if layers > total:
+        raise UserError(f"encoder.frozen_layers is {layers}: the model has {total} layers; lower it")
+    last = list(stack[layers - 1].parameters())[-1]
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+        if parameter is last:
+            return

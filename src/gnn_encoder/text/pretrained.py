@@ -1,0 +1,363 @@
+"""Pretrained models: loaded from a folder, a hub name or an installed package, and what their own files state.
+
+What a model's files state of its use holds where params.yaml leaves it open. A model of sentence-transformers states in
+`modules.json` and in its Pooling's config how states become a vector, and whether this gets length 1 (Normalize).
+`sentence_bert_config.json`, or else the tokenizer's config, has the most tokens of a text, and
+`config_sentence_transformers.json` what the model wants before a query and before a passage.
+"""
+
+import importlib.util
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+import torch
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForTextEncoding,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file
+
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.pipeline.params import Count, Encoder
+from gnn_encoder.text.device import attention_implementation
+
+transformers_logging.disable_progress_bar()
+logging.getLogger("transformers").setLevel(logging.ERROR)
+PACKAGE = "package:"
+POOLING = {  # our names, which newer files have too -> the switches of older files
+    "cls": "pooling_mode_cls_token",
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+MODULES = ["Transformer", "Pooling", "Normalize"]  # in this order; the later ones may be missing
+UNSAID = {"pooling": "mean", "similarity": "cosine", "query_prefix": "", "passage_prefix": ""}  # where nobody says it
+TEMPERATURES = {"cosine": 0.05, "dot": 1.0}
+NO_LIMIT = 1_000_000  # tokens; a tokenizer without a limit states a larger number
+FOR_QUERIES, FOR_PASSAGES = ("query",), ("document", "passage", "corpus")  # words in the names of prompts
+PLAIN = "a copy of its folder without modules.json, which then is a plain transformer"
+T = TypeVar("T")
+
+
+def resolve(model: str) -> str:
+    """The folder that `package:NAME/FOLDER` names, without importing the package; any other name unchanged."""
+    if not model.startswith(PACKAGE):
+        return model
+    name, _, inner = model.removeprefix(PACKAGE).partition("/")
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise UserError(
+            f"encoder.model is {model!r}: no package {name} is installed; `pip install {name.replace('_', '-')}`"
+        )
+    folder = Path(found.origin).parent / inner
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"encoder.model is {model!r}: {folder} holds no config.json; correct the folder after the slash"
+        )
+    return str(folder)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a pretrained model comes from: `encoder.model`, `encoder.revision` and `encoder.trust_remote_code`."""
+
+    model: str
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    @classmethod
+    def of(cls, params: Encoder) -> Self:
+        """The base model of an experiment."""
+        return cls(params.model, params.revision, params.trust_remote_code)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What transformers is told of it beside its name."""
+        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+
+
+def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
+    """The fast tokenizer of a model, with its own truncation and padding switched off.
+
+    It cuts and pads on the right, whatever the model's files say: batches are built so from tokens on disk, and BERT's
+    kind numbers positions from the left, so that with padding there a vector would depend on what is in its batch.
+    """
+    with explained(source.model):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            resolve(source.model), use_fast=True, **source.origin
+        )
+    if not tokenizer.is_fast or tokenizer._tokenizer is None:
+        raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
+        raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
+    tokenizer._tokenizer.no_truncation()
+    tokenizer._tokenizer.no_padding()
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
+    for name in ("is_local", "local_files_only"):  # these say how it was found, which no saved copy should record
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
+
+
+def load_model(
+    source: Source, *, dropout: float, kind: Any = None, seed: int = 0, **options: object
+) -> PreTrainedModel:
+    """A transformer in float32 with its dropout set, from safetensors only.
+
+    Args:
+        kind: the `AutoModel...` class; None: what encodes texts, which is the encoder alone of T5 and its like.
+        seed: decides the weights that the folder does not hold and that are drawn at random (a new head, or a pooler
+            that nothing reads).
+        options: fields of the model's configuration to set.
+    """
+    with explained(source.model):
+        folder, origin = resolve(source.model), source.origin
+        config = AutoConfig.from_pretrained(folder, **origin)
+        # Dropouts have other names in each family; one that is None there follows another.
+        found = config.to_dict().items()
+        dropouts = {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
+        for name, value in (dropouts | options).items():
+            setattr(config, name, value)
+        model: PreTrainedModel
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            kind = kind or _encoding(source.model, config)
+            _check_safe(Path(folder), kind)
+            model, report = kind.from_pretrained(
+                folder,
+                config=config,
+                use_safetensors=True,
+                dtype=torch.float32,
+                attn_implementation=attention_implementation(),
+                output_loading_info=True,
+                **origin,
+            )
+    _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
+    model.config.name_or_path = ""  # else a saved encoder-decoder would hold a path of this machine
+    return model
+
+
+def _encoding(name: str, config: PretrainedConfig) -> Any:
+    """The `AutoModel...` class of what gives the states of a text's tokens."""
+    if type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "auto_map"):
+        return AutoModelForTextEncoding
+    if config.is_encoder_decoder:
+        raise UserError(
+            f"model {name!r} is an encoder-decoder, and transformers has no encoder alone of type {config.model_type}; "
+            "take an encoder, or T5's"
+        )
+    return AutoModel
+
+
+def _check_safe(folder: Path, kind: Any) -> None:
+    """Refuse weights in a pickle, which can hold code, and say how to convert them without running any."""
+    if any(folder.glob("pytorch_model*.bin")) and not any(folder.glob("*.safetensors")):
+        place = str(folder)
+        convert = f"M.from_pretrained({place!r}, weights_only=True).save_pretrained({place!r})"
+        raise UserError(
+            f"model {place!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
+            f'python -c "from transformers import {kind.__name__} as M; {convert}"'
+        )
+
+
+def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
+    """Refuse missing weights, which transformers would silently draw at random, except a pooler's or a new head's."""
+    base = "" if model.base_model is model else f"{model.base_model_prefix}."
+    needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
+    if needed:
+        raise UserError(
+            f"model {name!r} holds no weights for {len(needed)} parameters of its configuration, such as {needed[0]}; "
+            "it is a model of another kind or its config.json was changed: name a folder whose files belong together"
+        )
+
+
+@contextmanager
+def explained(model: str) -> Iterator[None]:
+    """A block in which an error of transformers or safetensors becomes a UserError of one line."""
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # odd values in a folder's files raise errors of any kind
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"model {model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with safetensors, a hub "
+            "name, or package:NAME/FOLDER (see encoder.model)"
+        ) from error
+
+
+def positions(model: PreTrainedModel) -> int | None:
+    """The most tokens that the model has positions for; None for relative and rotary ones, which have no limit."""
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    # RoBERTa numbers positions from padding_idx + 1 on.
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+
+
+# --- what the files of a model state ----------------------------------------------------------------------------------
+
+
+class File(BaseModel):
+    """Keys of a JSON file that are read, of checked types; others are allowed, and so is null."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Module(File):
+    """One of `modules.json`."""
+
+    path: str
+    type: str
+
+
+class Config(File):
+    """`config_sentence_transformers.json`."""
+
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+    similarity_fn_name: str | None = None
+    truncate_dim: int | None = None
+
+
+class Texts(File):
+    """`sentence_bert_config.json` and `tokenizer_config.json`; no limit is a number above those of int64, or 1e30."""
+
+    max_seq_length: Count | None = None
+    model_max_length: Annotated[float, Field(ge=1)] | None = None
+
+
+class Pooling(File):
+    """The Pooling's `config.json`; older ones have a switch for each kind, which are the other keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pooling_mode: Annotated[
+        list[str] | None, BeforeValidator(lambda kind: [kind] if isinstance(kind, str) else kind)
+    ] = None
+    include_prompt: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """What a model's files state; None where they do not. `length`: most tokens of a text, special ones included."""
+
+    pooling: str | None
+    similarity: str | None
+    query_prefix: str | None
+    passage_prefix: str | None
+    length: int | None
+
+    @property
+    def use(self) -> dict[str, str]:
+        """The parameters of which they state a value, with it."""
+        return {name: value for name in UNSAID if (value := getattr(self, name)) is not None}
+
+    def complete(self, params: Encoder) -> Encoder:
+        """The section with a value for everything that it leaves open."""
+        given = {name: value for name in UNSAID if (value := getattr(params, name)) is not None}
+        chosen: dict[str, Any] = UNSAID | self.use | given
+        chosen["temperature"] = params.temperature or TEMPERATURES[chosen["similarity"]]
+        return params.model_copy(update=chosen)
+
+    def description(self, params: Encoder) -> str:
+        """How the model is used, who says so, and what its files say where params.yaml says something else."""
+        told = []
+        for name, usual in UNSAID.items():
+            own, given = self.use.get(name), getattr(params, name)
+            by = "params.yaml" if given is not None else "usual" if own is None else "its own files"
+            if given is not None and own not in (None, given):
+                by += f", where its own files say {own!r}; null takes theirs"
+            if usual or by != "usual":
+                told.append(f"{name} {getattr(self.complete(params), name)!r} ({by})")
+        return f"the base model: {', '.join(told)}"
+
+    def readable(self, model: PreTrainedModel) -> int | None:
+        """The most tokens that the model can read; None if nothing says it."""
+        found = positions(model) or getattr(model.config, "max_position_embeddings", None)
+        return min((length for length in (self.length, found) if length), default=None)
+
+
+def read_stated(source: Source) -> Stated:
+    """Read a model's files; what a dual-encoder cannot do is a UserError."""
+    modules = _read_file(source, list[Module], "modules.json") or []
+    config = _read_file(source, Config, "config_sentence_transformers.json") or Config()
+    texts, tokenizer = (
+        _read_file(source, Texts, f"{name}_config.json") or Texts() for name in ("sentence_bert", "tokenizer")
+    )
+    kinds = [one.type.rpartition(".")[2] for one in modules]
+    if kinds != MODULES[: len(kinds)]:
+        raise _refused(source, f"modules.json has {', '.join(kinds)}, where {', '.join(MODULES)} can be had")
+    similarity = "cosine" if "Normalize" in kinds else config.similarity_fn_name if kinds else None
+    if similarity not in (None, *TEMPERATURES):
+        raise _refused(source, f"config_sentence_transformers.json has the similarity {similarity}")
+    if kinds and config.truncate_dim is not None:
+        said = f"config_sentence_transformers.json has truncate_dim {config.truncate_dim}, where all columns are taken"
+        raise _refused(source, said, "remove it there, in a copy of its folder")
+    length = texts.max_seq_length or tokenizer.model_max_length or NO_LIMIT
+    return Stated(
+        pooling=_pooling(source, modules[1].path) if "Pooling" in kinds else None,
+        similarity=similarity,
+        query_prefix=_prompt(config, FOR_QUERIES, FOR_PASSAGES),
+        passage_prefix=_prompt(config, FOR_PASSAGES, FOR_QUERIES),
+        length=int(length) if length < NO_LIMIT else None,
+    )
+
+
+def _read_file(source: Source, kind: type[T], name: str) -> T | None:
+    """A JSON file of a model; None if there is none."""
+    missing_is_none: dict[str, Any] = {
+        f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")
+    }
+    with explained(source.model):
+        path = cached_file(resolve(source.model), name, revision=source.revision, **missing_is_none)
+    if path is None:
+        return None
+    try:
+        return TypeAdapter(kind).validate_json(Path(path).read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"])) or "the file"
+        said = f"{at} is {shorten(first['input'])}: {first['msg']}"
+        raise UserError(f"{path}: {said}; copy the file again from where the model is from") from error
+
+
+def _pooling(source: Source, folder: str) -> str:
+    """The pooling of a Pooling module; newer files name it, older ones have a switch for each kind."""
+    name = f"{folder}/config.json"
+    config = _read_file(source, Pooling, name) or Pooling()
+    on = [key for key, value in (config.model_extra or {}).items() if key.startswith("pooling_mode_") and value]
+    names = {switch: kind for kind, switch in POOLING.items()}
+    kinds = config.pooling_mode or [names.get(switch, switch) for switch in on] or ["mean"]
+    if len(kinds) != 1 or kinds[0] not in POOLING:
+        can = f"where one of {', '.join(POOLING)} can be had"
+        raise _refused(source, f"{name} pools by {' and '.join(kinds)}, {can}")
+    if config.include_prompt is False:
+        raise _refused(source, f"{name} leaves prompts out of what is pooled (include_prompt)")
+    return kinds[0]
+
+
+def _prompt(config: Config, words: Sequence[str], others: Sequence[str]) -> str | None:
+    """The first prompt with one of these words in its name, or else the default one, if its name has none of `others`.
+
+    A name that is such a word goes before one that contains it, as `query` does before `sts_query`.
+    """
+    prompts, default = config.prompts or {}, config.default_prompt_name or ""
+    named = [name for word in words for name in prompts if word in name.lower()]
+    wanted = [*words, *named, *([] if any(word in default.lower() for word in others) else [default])]
+    return next((found for name in wanted if (found := prompts.get(name))), None)
+
+
+def _refused(source: Source, what: str, cure: str = PLAIN) -> UserError:
+    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {cure}")

@@ -1,0 +1,196 @@
+"""BM25 against plain loops over Lucene's formula; ties, absent words and the files that are written."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES
+from gnn_encoder.pipeline.params import BM25
+from gnn_encoder.search.bm25 import BM25Index, top, word_tokenizer
+
+from ..texts import write
+
+TEXTS = [
+    ("Ash", "The ash is a tree with black buds and grey bark"),
+    ("", "Black ash, white ash, mountain ash"),
+    ("Beech", "A tree with smooth grey bark"),
+    ("", "of the and"),
+    ("Beech", "A tree with smooth grey bark"),
+    ("Yew", "Dark needles, red berries; longbows were made of yew wood"),
+]
+SECTION = BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)
+STOP_WORDS = {"the", "is", "a", "with", "and", "of"}  # of Lucene's list, those that occur below
+
+
+@pytest.fixture
+def passages(tmp_path: Path) -> Path:
+    return write_passages(tmp_path / "passages.parquet", TEXTS)
+
+
+def write_passages(path: Path, texts: list[tuple[str, str]]) -> Path:
+    return write(path, PASSAGES, (f"p{i}" for i in range(len(texts))), *zip(*texts, strict=True))
+
+
+def words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w\w+", text.lower()) if word not in STOP_WORDS]
+
+
+def oracle(query: str, k1: float, b: float) -> list[float]:
+    documents = [words(f"{title} {text}") for title, text in TEXTS]
+    average = sum(map(len, documents)) / len(documents)
+    scores = []
+    for document in documents:
+        score = 0.0
+        for word in words(query):
+            containing = sum(word in other for other in documents)
+            frequency = Counter(document)[word]
+            idf = math.log(1 + (len(documents) - containing + 0.5) / (containing + 0.5))
+            if frequency:
+                score += idf * frequency / (frequency + k1 * (1 - b + b * len(document) / average))
+        scores.append(score)
+    return scores
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (1.5, 0.75), (0.0, 0.0), (1.2, 1.0)])
+@pytest.mark.parametrize("query", ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood"])
+def test_scores_equal_plain_loops(passages: Path, query: str, k1: float, b: float) -> None:
+    rows, scores = BM25Index.build(passages, BM25(k1=k1, b=b, depth=5, stop_words="english", stemmer=None)).search(
+        [query], depth=6
+    )
+    expected = oracle(query, k1, b)
+    order = sorted((i for i, score in enumerate(expected) if score > 0), key=lambda i: (-round(expected[i], 9), i))
+    assert rows[0].tolist() == order + [-1] * (6 - len(order))
+    np.testing.assert_allclose(scores[0, : len(order)], [expected[i] for i in order], rtol=1e-6)
+    assert (scores[0, len(order) :] == 0).all()
+
+
+def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
+    texts = [("", f"same words everywhere number{i}") for i in range(50)]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), SECTION)
+    rows, _ = index.search(["same words"], depth=7)
+    assert rows.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
+
+
+def test_top_equals_a_full_sort() -> None:
+    scores = np.random.default_rng(0).integers(0, 6, size=300).astype(np.float32)
+    expected = sorted((i for i in range(300) if scores[i] > 0), key=lambda i: (-scores[i], i))
+    for depth in (1, 2, 50, 249, 300, 1000):
+        rows, values = top(np.flatnonzero(scores), scores[scores > 0], depth)
+        assert rows.tolist() == expected[:depth]
+        assert values.tolist() == scores[expected[:depth]].tolist()
+
+
+@pytest.mark.parametrize("depth", [1, 5, 60])
+def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int) -> None:
+    """To the last bit, of words by Zipf's law, with ties and words that come twice."""
+    generator = np.random.default_rng(3)
+    sizes = [*generator.integers(3, 9, size=3000), *generator.integers(1, 6, size=60)]
+    drawn = [" ".join(f"w{number}" for number in generator.zipf(1.3, size=size) % 300) for size in sizes]
+    texts, queries = drawn[:3000], drawn[3000:]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", [("", text) for text in texts]), SECTION)
+    data, indices, ends = (index.index.scores[name] for name in ("data", "indices", "indptr"))
+    for query, found, values in zip(queries, *index.search(queries, depth), strict=True):
+        expected = np.zeros(len(texts), dtype=np.float32)
+        for word in query.split():
+            number = index.tokenizer.word_to_id.get(word)
+            if number is not None:
+                part = slice(ends[number], ends[number + 1])
+                expected[indices[part]] += data[part]
+        best = np.lexsort((np.arange(len(texts)), -expected))[:depth]
+        best = best[expected[best] > 0]
+        assert found.tolist() == [*best.tolist(), *[-1] * (depth - len(best))]
+        assert values[: len(best)].tolist() == expected[best].tolist()
+
+
+def test_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
+    built = BM25Index.build(passages, SECTION)
+    built.save(tmp_path / "index")
+    opened = BM25Index.open(tmp_path / "index")
+    assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
+    queries = ["Which ash has black buds?", "grey bark of a tree, grey", "the and of", "xylophone yew"]
+    for found, expected in zip(opened.search(queries, 6), built.search(queries, 6), strict=True):
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Path.unlink, r"vocab\.index\.json: not built yet"),
+        (lambda path: path.write_text("{"), r"damaged \(.*make it again"),
+    ],
+)
+def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
+    BM25Index.build(passages, SECTION).save(tmp_path / "index")
+    change(tmp_path / "index" / "vocab.index.json")
+    with pytest.raises(UserError, match=message) as caught:
+        BM25Index.open(tmp_path / "index")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Halloumi is made of milk", ["halloumi", "made", "milk"]),
+        ("Cafe\u0301", ["café"]),
+        ("İstanbul", ["istanbul"]),
+        ("ＡＢＣ １２", ["abc", "12"]),
+        ("co\u00adope\u200erate", ["cooperate"]),
+        ("red\u200bäpple", ["red", "äpple"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("2023年北京", ["2023", "年北", "北京"]),
+        ("ꦲꦏꦱ", ["ꦲꦏ", "ꦏꦱ"]),
+        ("ꀀꀁ ㄅㄆㄇ", ["ꀀꀁ", "ㄅㄆ", "ㄆㄇ"]),
+        ("ไทย", ["ไท", "ทย"]),
+        ("ไท\u200bไทย", ["ไท", "ไท", "ทย"]),
+        ("ที่นี่", ["ที่นี่"]),
+        ("カード", ["カー", "ード"]),
+        ("京", ["京"]),
+    ],
+)
+def test_words_of_any_script(text: str, expected: list[str]) -> None:
+    assert word_tokenizer("english", None).splitter(text) == expected
+
+
+def test_a_query_of_one_character_in_a_script_without_spaces(tmp_path: Path) -> None:
+    texts = [("", "我喜欢喝茶"), ("", "他喜欢咖啡"), ("", "ที่นี่ดี")]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), SECTION)
+    rows, scores = index.search(["茶?", "喜", "นี่", "喝茶", "茶喜", "茶 tea"], 2)
+    assert rows[:4].tolist() == [[0, -1], [0, 1], [2, -1], [0, -1]]
+    assert scores[0, 0] == scores[3, 0], "it is in one pair"
+    assert (rows[4:] == -1).all(), "a longer query asks for its own words alone"
+
+
+def test_stop_words_and_stems_of_a_language(tmp_path: Path) -> None:
+    section = BM25(k1=0.9, b=0.4, depth=5, stop_words="russian", stemmer="russian")
+    texts = [("", "столицы и города"), ("", "реки")]
+    BM25Index.build(write_passages(tmp_path / "p.parquet", texts), section).save(tmp_path / "index")
+    rows, _ = BM25Index.open(tmp_path / "index").search(["столица", "и"], 2)
+    assert rows.tolist() == [[0, -1], [-1, -1]], "the index knows how its words were cut"
+
+
+def test_a_corpus_without_words(tmp_path: Path) -> None:
+    path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
+    with pytest.raises(UserError, match="no passage has a word besides stop words"):
+        BM25Index.build(path, BM25(k1=0.9, b=0.4, depth=2, stop_words="english", stemmer=None))
+
+
+def test_many_queries_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of a few letters: all scores are compared with those that bm25s itself adds up, and many tie."""
+    generator = np.random.default_rng(3)
+    drawn = [[f"w{word}" for word in (generator.integers(1, 40, size=6) ** 2 // 40)] for _ in range(400)]
+    index = BM25Index.build(write_passages(tmp_path / "p.parquet", [("", " ".join(one)) for one in drawn]), SECTION)
+    queries = [" ".join(one[:4]) for one in drawn[::3]]
+    monkeypatch.setattr("gnn_encoder.search.bm25.FEWEST", 1)
+    rows, scores = index.search(queries, 20)
+    for i, ids in enumerate(index.tokenizer.streaming_tokenize(queries, update_vocab=False, allow_empty=False)):
+        every = index.index.get_scores_from_ids(ids)
+        expected = np.lexsort((np.arange(len(every)), -every))[:20]
+        expected = expected[every[expected] > 0]
+        assert rows[i, : len(expected)].tolist() == expected.tolist() and (rows[i, len(expected) :] == -1).all()
+        assert scores[i, : len(expected)].tolist() == every[expected].tolist()

@@ -1,0 +1,258 @@
+"""Model folders: what is written is what is read, others open it, and what does not fit is told in one line."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source, resolve
+from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
+
+from ..encoders import settings
+
+ROWS = np.arange(6)
+
+
+def new(model: Path, **changes: object) -> DualEncoder:
+    return DualEncoder.from_pretrained(settings(model, **changes)).eval()
+
+
+def embed(encoder: DualEncoder, tokens: TextTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad():
+        query = encoder.encode_queries(single_batch(tokens, ROWS, encoder.template, 10))
+        return query, encoder.encode_passages(single_batch(tokens, ROWS, encoder.template, 24))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(("pooling", "similarity"), [("mean", "cosine"), ("cls", "dot")])
+def test_saved_and_loaded_embeds_the_same(
+    tiny_model: Path, passages: TextTokens, tmp_path: Path, shared: bool, pooling: str, similarity: str
+) -> None:
+    encoder = new(tiny_model, shared=shared, pooling=pooling, similarity=similarity)
+    with torch.no_grad():
+        encoder.passage.embeddings.word_embeddings.weight.mul_(1.5)
+    encoder.save(tmp_path / "saved")
+    loaded = DualEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    assert (loaded.settings, loaded.dimension, loaded.scale) == (encoder.settings, 32, 20.0)
+    assert (loaded.query is loaded.passage) == shared
+    before, after = embed(encoder, passages), embed(loaded, passages)
+    for one, other in zip(before, after, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    if similarity == "cosine":
+        torch.testing.assert_close(after[0].norm(dim=1), torch.ones(6))
+
+
+def test_auto_model_opens_the_folder(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
+    encoder = new(tiny_model, pooling="cls", similarity="dot")
+    encoder.save(tmp_path / "saved")
+    batch = single_batch(passages, ROWS, encoder.template, 10)
+    with torch.no_grad():
+        states = AutoModel.from_pretrained(tmp_path / "saved")(batch.input_ids, batch.attention_mask).last_hidden_state
+        torch.testing.assert_close(encoder.encode_queries(batch), states[:, 0], rtol=0, atol=1e-6)
+    assert not list((tmp_path / "saved").rglob("*.bin"))
+
+
+def test_the_fingerprint_is_of_the_weights(tiny_model: Path, tmp_path: Path) -> None:
+    encoder = new(tiny_model)
+    encoder.save(tmp_path / "one")
+    DualEncoder.load(tmp_path / "one", precision="fp32").save(tmp_path / "two")
+    assert DualEncoder.passage_fingerprint(tmp_path / "one") == DualEncoder.passage_fingerprint(tmp_path / "two")
+    with torch.no_grad():
+        encoder.query.embeddings.word_embeddings.weight[5, 5] += 1
+    encoder.save(tmp_path / "three")
+    assert DualEncoder.passage_fingerprint(tmp_path / "one") != DualEncoder.passage_fingerprint(tmp_path / "three")
+
+
+def test_fixed_passages_keep_their_fingerprint(tiny_model: Path, passages: TextTokens, tmp_path: Path) -> None:
+    encoder = new(tiny_model)
+    encoder.save(tmp_path / "one")
+    batch = single_batch(passages, ROWS, encoder.template, 10)
+    before = encoder.encode_passages(batch).detach()
+    encoder.fix_passages()
+    with torch.no_grad():
+        encoder.query.embeddings.word_embeddings.weight.mul_(2.0)
+    encoder.save(tmp_path / "two")
+    loaded = DualEncoder.load(tmp_path / "two", precision="fp32")
+    torch.testing.assert_close(loaded.encode_passages(batch), before, rtol=0, atol=0)
+    assert not torch.equal(loaded.encode_queries(batch), before)
+    one, two = (DualEncoder.passage_fingerprint(tmp_path / name) for name in ("one", "two"))
+    assert one == two
+
+
+def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
+    encoder = new(tiny_model)
+    encoder.freeze_lower(1)
+    trainable = {name.split(".encoder.")[-1] for name, p in encoder.query.named_parameters() if p.requires_grad}
+    assert not any("embeddings" in name or "layer.0." in name for name in trainable)
+    assert any("layer.1." in name for name in trainable)
+    whole = new(tiny_model)
+    whole.freeze_lower(0)
+    assert all(p.requires_grad for p in whole.parameters())
+
+
+def test_more_frozen_layers_than_there_are(tiny_model: Path) -> None:
+    with pytest.raises(UserError, match=r"^encoder.frozen_layers is 3: the model has 2 layers; lower it$"):
+        new(tiny_model).freeze_lower(3)
+
+
+def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: TextTokens) -> None:
+    narrow, expected = new(tiny_model, precision="bf16"), embed(new(tiny_model), passages)
+    batch = single_batch(passages, ROWS, narrow.template, 10)
+    narrow.encode_queries(batch).sum().backward()
+    learnt = [(weight.dtype, weight.grad.dtype) for weight in narrow.parameters() if weight.grad is not None]
+    assert set(learnt) == {(torch.float32, torch.float32)}
+    for _ in range(2):
+        for one, other in zip(embed(narrow, passages), expected, strict=True):
+            assert one.dtype == torch.float32 and not torch.allclose(one, other, atol=1e-5)
+            torch.testing.assert_close(one, other, rtol=0, atol=2e-2)
+        narrow.for_inference()
+    assert {weight.dtype for weight in narrow.parameters()} == {torch.bfloat16}
+
+
+# --- cross-encoder ----------------------------------------------------------------------------------------------------
+
+
+def test_cross_encoder_saved_and_loaded_scores_the_same(
+    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
+) -> None:
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model)).eval()
+    model.save(tmp_path / "saved")
+    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
+    peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(loaded.embed(batch), model.embed(batch), rtol=1e-6, atol=1e-7)
+        logits = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).logits
+        states = peer.bert(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
+    torch.testing.assert_close(loaded.logits(batch).detach(), logits[:, 0], rtol=0, atol=1e-6)
+    torch.testing.assert_close(loaded.embed(batch).detach(), states[:, 0], rtol=0, atol=1e-6)
+    assert loaded.dimension == 32
+
+
+def test_a_cross_encoder_that_pools_by_the_mean(
+    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
+) -> None:
+    source, wanted = Source(str(tiny_model)), settings(tiny_model)
+    model = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
+    model.save(tmp_path / "saved")
+    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
+    peer = AutoModel.from_pretrained(tmp_path / "saved")
+    head = load_file(tmp_path / "saved" / "head.safetensors")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=0, atol=0)
+        states = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
+        means = torch.stack([row[mask.bool()].mean(0) for row, mask in zip(states, batch.attention_mask, strict=True)])
+        torch.testing.assert_close(loaded.embed(batch), means, rtol=0, atol=1e-6)
+        expected = means @ head["weight"][0] + head["bias"]
+        torch.testing.assert_close(loaded.logits(batch), expected, rtol=0, atol=1e-6)
+        again = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
+        torch.testing.assert_close(again.logits(batch), model.logits(batch), rtol=0, atol=0)
+        halved = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
+        torch.testing.assert_close(halved.logits(batch), expected, rtol=0, atol=1e-6)
+    assert model.head.weight.std() > 0.01 and head["bias"].tolist() == [0.0]
+    model.logits(batch).sum().backward()
+    torch.testing.assert_close(model.head.weight.grad, means.sum(0, keepdim=True), rtol=0, atol=1e-4)
+
+
+def test_a_plain_encoder_is_no_trained_cross_encoder(tiny_model: Path) -> None:
+    with pytest.raises(UserError, match=r"holds no weights for 2 parameters .*, such as classifier.bias; ") as caught:
+        CrossEncoder.load(tiny_model)
+    assert "\n" not in str(caught.value)
+
+
+# --- folders that do not fit ------------------------------------------------------------------------------------------
+
+
+def spoil_config(**changes: object) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return spoil
+
+
+def cut_weights(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(100_000)
+
+
+def only_a_pickle(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def more_tokens(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["[one more]"])
+    tokenizer.save_pretrained(folder)
+
+
+def no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        spoil_config(hidden_size=64),
+        spoil_config(num_hidden_layers=3),
+        spoil_config(model_type="no_such_model"),
+        cut_weights,
+        only_a_pickle,
+        no_tokenizer,
+        more_tokens,
+        spoil_config(hidden_dropout_prob="none"),
+        spoil_config(model_type="led", classifier_dropout=0.0),
+        lambda folder: (folder / "config.json").write_text("{"),
+        lambda folder: shutil.rmtree(folder),
+    ],
+    ids=["size", "layers", "type", "cut", "pickle", "tokenizer", "tokens", "field", "decoder", "json", "gone"],
+)
+def test_a_folder_that_does_not_fit(tiny_model: Path, tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_model, folder)
+    spoil(folder)
+    with pytest.raises(UserError) as caught:
+        new(folder)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"model {str(folder)!r}")
+
+
+def test_what_says_how_to_convert_a_pickle(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    only_a_pickle(folder)
+    with pytest.raises(UserError, match="its weights are a pickle") as caught:
+        new(folder)
+    exec(str(caught.value).split('"')[1])
+    assert fingerprint(folder / "model.safetensors") == fingerprint(tiny_model / "model.safetensors")
+
+
+def test_tokens_without_an_embedding(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    more_tokens(folder)
+    rule = r"its tokenizer numbers tokens up to 1174, but it has 1174 embeddings; name files that belong together, or"
+    for load in (new, lambda place: CrossEncoder.from_pretrained(Source(str(place)), settings(place))):
+        with pytest.raises(UserError, match=rule):
+            load(folder)
+
+
+def test_models_inside_packages() -> None:
+    assert resolve("some/name") == "some/name"
+    with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):
+        resolve("package:no_such_package/model")
+    with pytest.raises(UserError, match=r"holds no config.json; correct the folder after the slash"):
+        resolve("package:gnn_encoder/encoders")

