@@ -338,7 +338,7 @@ def test_systems_are_the_dense_ones() -> None:
     [
         ("cli", "torch transformers faiss polars pyarrow"),
         (
-            "index.search, gnn_encoder.evaluation.measures, gnn_encoder.presenting.stored",
+            "search.faiss_index, gnn_encoder.evaluation.measures, gnn_encoder.presenting.stored",
             "torch matplotlib",
         ),
         ("baselines.hybrid", "torch transformers"),
