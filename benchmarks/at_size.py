@@ -56,7 +56,6 @@ def write_project(folder: Path, n_passages: int, n_queries: int) -> None:
     changes = {
         "data": {"source": "beir", "path": "source", "train_queries": None},
         "encoder": {"model": "model", "query_length": 8, "passage_length": 16, "frozen_layers": 0},
-        "untouched": {"query_length": 8, "passage_length": 16},
         "train_retriever": {"epochs": 0},
         "train_dual_encoder": {"epochs": 0},
         "train_cross_encoder": {"epochs": 1e-6, "max_length": 24},

@@ -29,7 +29,7 @@ from gnn_encoder.search.bm25 import BM25Index
 VOCABULARY, COMMON, PASSAGE_WORDS, QUERY_WORDS = 500_000, 33, 30, 4
 QUERIES, DEPTH, PART = 1_000, 100, 50_000
 ALLOWED_MS = 5.0
-SECTION = BM25(k1=0.9, b=0.4, depth=DEPTH, stop_words="english", stemmer=None)
+SECTION = BM25(depth=DEPTH, stop_words="english", stemmer=None)
 NAMES = np.array([f"w{i}" for i in range(VOCABULARY)])
 SHARE = np.cumsum(1 / (np.arange(VOCABULARY) + COMMON))
 

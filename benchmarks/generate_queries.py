@@ -19,6 +19,7 @@ from texts import sample_passages, write_passages
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from gnn_encoder.base.files import SCRATCH
+from gnn_encoder.dual_cross.decoding import TOP_K
 from gnn_encoder.dual_cross.generation import TOGETHER, generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.pipeline import project
@@ -45,16 +46,16 @@ class Ours:
         return harness.seconds(self._generate)
 
     def _generate(self) -> None:
-        section, lengths = self._params.dual_cross, self._params.dual_cross.generator
-        draw = {"seed": self._params.seed, "views": section.views, "top_k": section.top_k}
+        section, longest = self._params.dual_cross, self._params.encoder.passage_length
+        draw = {"seed": self._params.seed, "views": section.views}
         generate_queries(
             self._model,
-            open_tokens(self._table, self._model.tokenizer, SCRATCH, lengths.passage_length),
+            open_tokens(self._table, self._model.tokenizer, SCRATCH, longest),
             self._table,
             self._folder / "queries.parquet",
             self._folder / "parts",
-            sampling(self._model, **draw, query_length=lengths.query_length),
-            passage_length=lengths.passage_length,
+            sampling(self._model, **draw, query_length=section.generator.query_length),
+            passage_length=longest,
             batch_tokens=self._params.encoder.batch_tokens,
         )
 
@@ -68,11 +69,12 @@ class Peer:
 
     def __init__(self, texts: list[str], model: Path, params: Params, dtype: torch.dtype) -> None:
         self._texts, self._section = texts, params.dual_cross
-        self._size = max(1, params.encoder.batch_tokens * TOGETHER // self._section.generator.passage_length)
+        self._size = max(1, params.encoder.batch_tokens * TOGETHER // params.encoder.passage_length)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self._model = AutoModelForSeq2SeqLM.from_pretrained(model, dtype=dtype).to(device).eval()
         self._tokenizer = AutoTokenizer.from_pretrained(model)
         self._found: list[str] = []
+        self._longest = params.encoder.passage_length
 
     def __call__(self) -> float:
         """Seconds of one pass."""
@@ -82,8 +84,8 @@ class Peer:
     def _generate(self) -> None:
         torch.manual_seed(0)
         lengths = self._section.generator
-        how = {"do_sample": True, "top_k": self._section.top_k, "num_return_sequences": self._section.views}
-        cut = {"truncation": True, "max_length": lengths.passage_length, "padding": True, "return_tensors": "pt"}
+        how = {"do_sample": True, "top_k": TOP_K, "num_return_sequences": self._section.views}
+        cut = {"truncation": True, "max_length": self._longest, "padding": True, "return_tensors": "pt"}
         for first in range(0, len(self._texts), self._size):
             batch = self._tokenizer(self._texts[first : first + self._size], **cut).to(self._model.device)
             inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
@@ -134,8 +136,8 @@ def main() -> None:
     record = {
         "passages": len(texts),
         "views": params.dual_cross.views,
-        "top_k": params.dual_cross.top_k,
-        "lengths": [params.dual_cross.generator.passage_length, params.dual_cross.generator.query_length],
+        "top_k": TOP_K,
+        "lengths": [params.encoder.passage_length, params.dual_cross.generator.query_length],
         "precision": precision,
         "seconds": times,
         "queries_per_second": rates,

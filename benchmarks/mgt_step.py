@@ -19,6 +19,7 @@ from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
 from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import MAIN
+from gnn_encoder.training.dev import WHOLE
 
 MOST, NEIGHBOURS = 2.0, 8
 PLAIN, MGT = "dual-encoder alone", "with the GNN"
@@ -33,7 +34,7 @@ def tasks(params: Params) -> tuple[NoGNNTask, JointTask]:
     kind = encoder.settings.similarity
     gnn = new_gnn(mgt, encoder.dimension, data.features, kind, labelled=labelled, seed=params.seed)
     graphs = open_graphs(data, gnn.config, given.examples, mgt, labelled_edges=params.encode_corpus.labelled_edges)
-    sample = given.sample(whole=given.dev.passages, queries=given.dev.queries)
+    sample = given.sample(whole=WHOLE, queries=given.dev.queries)
     learned = supervise(given.examples, sample, data.nodes, mgt, mgt.joint, params.seed)
     return NoGNNTask(given, learned), JointTask(given, open_queries(source.queries, encoder), gnn, graphs, learned)
 

@@ -57,7 +57,6 @@ def write_project(folder: Path, n_passages: int) -> None:
     write_source(folder / "source", n_passages)
     params = yaml.safe_load((harness.ROOT / "params.yaml").read_text(encoding="utf-8"))
     params["data"] = {"source": "msmarco", "path": "source", "train_queries": None, "dev_fraction": 0.01}
-    params["pair"]["unlabelled_fraction"] = 0.0
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 

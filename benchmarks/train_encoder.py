@@ -34,10 +34,10 @@ from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.training.contrastive import ContrastiveTask, Texts
 from gnn_encoder.training.dev import DevSample
 from gnn_encoder.training.examples import to_examples
-from gnn_encoder.training.loop import Settings, fit, parameter_group
+from gnn_encoder.training.loop import WARMUP, Settings, fit, parameter_group
 
 FACTOR = 1.5
-DROPOUT, RATE, WARMUP = 0.1, 5e-5, 0.1
+DROPOUT, RATE = 0.1, 5e-5
 OURS, PLAIN, CACHED = "ours", "MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss"
 Triples = dict[str, list[str]]
 NONE = np.empty(0, dtype=np.int64)
@@ -48,8 +48,8 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
     """Seconds, and the mean loss."""
     n = len(triples["anchor"])
     encoder = DualEncoder.from_pretrained(params.encoder)
-    taken = {"epochs": 1, "batch_size": batch, "negatives": 1, "learning_rate": RATE, "warmup": WARMUP}
-    settings = Contrastive(**taken, chunk_size=part)  # one pass over the triples has all steps
+    taken = {"epochs": 1, "batch_size": batch, "negatives": 1, "learning_rate": RATE}
+    settings = Contrastive(**taken)  # one pass over the triples has all steps
     with harness.temporary_project():
         write_queries(Path("queries.parquet"), triples["anchor"])
         write_passages(Path("passages.parquet"), triples["positive"] + triples["negative"])
@@ -61,9 +61,9 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
             rows = np.arange(n)
             listed = {"query": rows, "positives": rows[:, None].tolist(), "negatives": (n + rows)[:, None].tolist()}
             examples = to_examples(pl.DataFrame(listed), 2 * n)
-            texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens)
+            texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens, chunk_size=part)
             task = ContrastiveTask(encoder, texts, examples, settings, seed=SEED, dev=(UNSCORED, queries))
-            how = Settings(name=OURS, title=OURS, warmup=WARMUP, seed=SEED)
+            how = Settings(name=OURS, title=OURS, seed=SEED)
             history = fit(task, [parameter_group(encoder, RATE)], how, Path())
             return float(np.mean([row["loss"] for row in history]))
 

@@ -36,6 +36,7 @@ from gnn_encoder.presenting.stored import (
 )
 from gnn_encoder.presenting.tables import Table, markdown, titled
 from gnn_encoder.text.device import processor, supports_bf16
+from gnn_encoder.text.encoder import UNTOUCHED_LENGTH
 
 # README's table: its rows, and the metrics of each column's experiment, which are committed.
 ROWS = (
@@ -104,13 +105,12 @@ def provenance() -> str:
     """What the results are of: queries, seed, machine, date, and how much of a passage systems read."""
     params = load_params()
     queries = json.loads((project.PREPARED / "statistics.json").read_text(encoding="utf-8"))["train"]["queries"]
-    untouched = params.untouched.passage_length
     day = date.fromtimestamp((project.METRICS / MAIN / "test.json").stat().st_mtime)
     machine = f"{processor()}, {'bf16' if supports_bf16() else 'no bf16'}"
     return (
         f"{queries:,} training queries, seed {params.seed}, on {machine}; {day}. "
         f"Trained systems read at most {params.encoder.passage_length} tokens of a passage, the untouched model "
-        f"{f'at most {untouched}' if untouched else 'all that it can'}, BM25 all."
+        f"at most {max(UNTOUCHED_LENGTH, params.encoder.passage_length)}, BM25 all."
     )
 
 

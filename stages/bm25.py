@@ -18,7 +18,7 @@ from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.project import LEXICAL, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.training.dev import candidates_of, sample_queries
+from gnn_encoder.training.dev import DEPTH, candidates_of, sample_queries
 from gnn_encoder.training.examples import examples_from_candidates
 
 
@@ -52,7 +52,7 @@ def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
     pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
     sample = sample_queries(pairs, params.dev.queries, params.seed)
     runs = [lexical, read_run(project.run_file(UNTOUCHED, "dev"))]
-    depth = -(-params.dev.depth // len(runs))  # of each: together they bring in as many as M_de alone for MGT
+    depth = -(-DEPTH // len(runs))  # of each: together they bring in as many as M_de alone for MGT
     top = pl.concat([found.filter(pl.col("rank") <= depth) for found in runs])
     retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
     found = retrieved.select("query", "passage").unique()

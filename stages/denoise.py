@@ -21,7 +21,7 @@ def main(stage: Stage) -> None:
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     candidates = read_top(project.CANDIDATES, settings.range_max)
-    ranks = Ranks(settings.range_min, settings.range_max, settings.candidates)
+    ranks = Ranks(0, settings.range_max, settings.candidates)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
     chosen = spread(candidates.filter(asked), ranks).select("query", "passage", listed=pl.lit(True))

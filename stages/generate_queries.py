@@ -46,20 +46,20 @@ def main(stage: Stage) -> None:
 def generate(stage: Stage, drafts: Path) -> None:
     """Train the model, or take the one that is named, and write `generated` queries for each passage."""
     params, section = stage.params, stage.params.dual_cross
-    generator, size = section.generator, params.encoder.batch_tokens
+    generator = section.generator
+    lengths = {"query_length": generator.query_length, "passage_length": params.encoder.passage_length}
 
     def texts(model: QueryGenerator) -> PairTexts:
         pairs, asked = relevant_pairs(*project.tables("train")), open_queries(project.queries("train"), model)
-        return PairTexts(model, pairs, asked, open_passages(model), generator)
+        return PairTexts(model, pairs, asked, open_passages(model), **lengths)
 
     trained = stage.once(
         "generator", lambda folder: make_generator(generator, params.encoder, texts, folder, seed=params.seed)
     )
     model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
-    counts = {"views": section.generated, "top_k": section.top_k, "query_length": generator.query_length}
-    how, work, passages = sampling(model, seed=params.seed, **counts), stage.work / "generated", open_passages(model)
-    lengths = {"passage_length": generator.passage_length, "batch_tokens": size}
-    generate_queries(model, passages, project.PASSAGES, drafts, work, how, **lengths)
+    how = sampling(model, seed=params.seed, views=section.generated, query_length=generator.query_length)
+    most = {"passage_length": params.encoder.passage_length, "batch_tokens": params.encoder.batch_tokens}
+    generate_queries(model, open_passages(model), project.PASSAGES, drafts, stage.work / "generated", how, **most)
 
 
 def choose(stage: Stage, drafts: Path, target: Path) -> None:

@@ -30,16 +30,19 @@ def main(stage: Stage) -> None:
     teacher, own = project.CROSS_ENCODER, (pair.teacher, "pair.teacher", params)
     if pair.teacher:
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
-    length = (pair.teacher or params.train_cross_encoder).max_length
+    depth, length = params.denoise.range_max, (pair.teacher or params.train_cross_encoder).max_length
+
+    ranks = Ranks(0, depth, params.denoise.candidates)
 
     def scored_in(part: str, queries: Path) -> Score:
         how = {"cross_encoder": teacher, "max_length": length, "title": "pair_label"}
-        ranks = Ranks(0, pair.depth, pair.candidates)
         return lambda lists: teacher_scores(lists, queries, stage.work / part, ranks, params, **how)
 
-    top = pair.depth if pair.pseudo_labels else None
-    candidates, pairs = read_top(project.CANDIDATES, top), relevant_pairs(*project.tables("train"))
-    examples, counts = label_labelled(candidates, pairs, pair, scored_in("labelled", queries))
+    candidates, pairs = (
+        read_top(project.CANDIDATES, depth if pair.pseudo_labels else None),
+        relevant_pairs(*project.tables("train")),
+    )
+    examples, counts = label_labelled(candidates, pairs, pair, ranks, scored_in("labelled", queries))
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
@@ -47,10 +50,10 @@ def main(stage: Stage) -> None:
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
         matrix = project.embeddings("retriever")
-        find = partial(exact_top_k, matrix, k=pair.depth, name="pair.depth")
+        find = partial(exact_top_k, matrix, k=depth, name="denoise.range_max")
         parts = find_candidates(find, vectors, stage.work / "candidates", identical, hidden, label="search")
         candidates = pl.DataFrame(pa.concat_tables(parts))
-        pretraining, quality = label_unlabelled(candidates, hidden, pair, scored_in("unlabelled", queries))
+        pretraining, quality = label_unlabelled(candidates, hidden, pair, ranks, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     for part, table in (("finetune", examples), ("pretrain", pretraining)):

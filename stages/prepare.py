@@ -11,8 +11,7 @@ from gnn_encoder.pipeline.stage import Stage, run
 def main(stage: Stage) -> None:
     """Read and check the source, write the tables."""
     params = stage.params
-    hidden = params.pair.unlabelled_fraction
-    prepare(params.data, open_source(params.data), stage.scratch, seed=params.seed, unlabelled_fraction=hidden)
+    prepare(params.data, open_source(params.data), stage.scratch, seed=params.seed)
 
 
 def own_files(params: Params) -> list[Path]:

@@ -20,6 +20,9 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training.contrastive import Generated, Texts
 from gnn_encoder.training.examples import Examples, read_examples
 
+PRETRAIN = "dual_cross.pretrain"
+PLAIN_SHARE = 0.75  # of the passages of fine-tuning that are read alone, where the passage alone is a view too
+
 
 def main(stage: Stage) -> None:
     """Pre-train the base model on generated queries; fine-tune it on labelled ones."""
@@ -39,24 +42,23 @@ def labelled_examples(section: DualCross) -> Examples:
 
 def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
     """Train the base model; `paired`: E_P reads a passage together with a query, or else alone, as in the baseline."""
-    section, base = params.dual_cross, params.encoder.model_copy(update={"shared": params.dual_cross.shared})
-    encoder = DualEncoder.from_pretrained(base, pair_length=section.max_length if paired else None)
+    section = params.dual_cross
+    encoder = DualEncoder.from_pretrained(params.encoder, pair_length=section.max_length if paired else None)
     drawn, identical = (section.views, section.queries, params.seed), Identical.read(project.IDENTICAL, None)
     examples = generated_examples(count_rows(project.PASSAGES), *drawn, identical)
-    train(encoder, examples, project.GENERATED_QUERIES, "dual_cross.pretrain", params, folder, title)
+    train(encoder, examples, project.GENERATED_QUERIES, PRETRAIN, params, folder, title)
 
 
 def train(
     encoder: DualEncoder, examples: Examples, queries: Path, part: str, params: Params, folder: Path, title: str
 ) -> None:
     """Train by one of the two stages, and write the model of the best dev score and its history."""
-    section, settings = params.dual_cross, params.value(part)
+    section = params.dual_cross
     generated, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)
     check_queries(generated, len(passages), section.views)
-    # Beside the query that is asked E_P reads a passage, which is the paper's mapping, or beside one generated for it.
-    beside = Generated(generated, section.views) if section.beside == "generated" else None
+    beside, plain_share = (Generated(generated, section.views), PLAIN_SHARE) if section.pool == "mean" else (None, 0.0)
     views = open_views(encoder, generated, passages, section) if encoder.settings.pair_length is not None else None
-    how = {"plain_share": settings.plain_share, "batch_tokens": params.encoder.batch_tokens}
+    how = {"plain_share": 1.0 if part == PRETRAIN else plain_share, **params.encoder.sizes}
     texts = Texts(encoder, open_queries(queries, encoder), passages, beside, **how)
     examples = examples.weighed(logged_counts(queries))
     train_dual_encoder(encoder, texts, examples, part, params, folder, title=title, views=views)

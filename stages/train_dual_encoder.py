@@ -13,6 +13,8 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.training.contrastive import Texts
 from gnn_encoder.training.examples import read_examples
 
+TEACHER_WEIGHT = 0.7  # of the soft targets in the loss, where there are some
+
 
 def main(stage: Stage) -> None:
     """Train on the examples and with the section of params.yaml that dvc.yaml names."""
@@ -20,17 +22,16 @@ def main(stage: Stage) -> None:
     section, start = item["section"], Path(item["start"])
     settings, queries = params.value(section), Path(item.get("queries", project.queries("train")))
     if start == project.PASSAGES or getattr(settings, "init", "") == "base":
-        shared = params.pair.shared if section.startswith("pair.") else params.encoder.shared
-        encoder = DualEncoder.from_pretrained(params.encoder.model_copy(update={"shared": shared}))
+        encoder = DualEncoder.from_pretrained(params.encoder)
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     identical = Identical.read(project.IDENTICAL, Path(item["own"]) if "own" in item else "train")
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), identical, scored=True)
     examples = examples.weighed(logged_counts(queries))
-    if getattr(settings, "targets", "labels") == "teacher":
-        examples = examples.taught(Path(item["targets"]), settings.teacher_weight)
+    if "targets" in item:
+        examples = examples.taught(Path(item["targets"]), TEACHER_WEIGHT)
     asked, passages = open_queries(queries, encoder), open_passages(encoder)
-    texts = Texts(encoder, asked, passages, batch_tokens=params.encoder.batch_tokens)
+    texts = Texts(encoder, asked, passages, **params.encoder.sizes)
     alpha = settings.alpha if item.get("passage_centric") else 0.0
     title = title_of(stage.key)
     train_dual_encoder(encoder, texts, examples, section, params, stage.scratch, title=title, alpha=alpha)

@@ -16,7 +16,7 @@ def main(stage: Stage) -> None:
     params, factory = stage.params, stage.params.index.factory
     places = (project.encoder(UNTOUCHED), project.embeddings(UNTOUCHED), project.index(UNTOUCHED))
     model, matrix, index = map(stage.unfinished, places)
-    DualEncoder.untouched(params.encoder, params.untouched).save(model)
+    DualEncoder.untouched(params.encoder).save(model)
     distributed.barrier()
     encoder = load_encoder(model, params.encoder)
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES))

@@ -21,6 +21,7 @@ def settings(model: Path, **changes: object) -> Encoder:
         "frozen_layers": 0,
         "precision": "fp32",
         "batch_tokens": 512,
+        "chunk_size": 128,
     }
     return Encoder.model_validate(values | changes)
 

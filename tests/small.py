@@ -58,7 +58,7 @@ def make(folder: Path, texts: dict[str, str], factory: str = "Flat", views: int 
 
 def make_hybrid(weight: float, depth: int, **facts: Any) -> None:
     """Add BM25's index to the current project, and a fusion in which its scores have this weight."""
-    by_words = BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)
+    by_words = BM25(depth=5, stop_words="english", stemmer=None)
     BM25Index.build(project.PASSAGES, by_words).save(project.index("bm25"))
     chosen = Tried(setting={"by": "scores", "weight": weight}, value=0.5)
     facts |= {"dense": SYSTEM, "depth": depth}

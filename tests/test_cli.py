@@ -197,7 +197,7 @@ def test_what_is_not_built_is_told_with_one_cure(root: Path, hybrid: Path, missi
 def test_bm25_s_index_of_other_passages(hybrid: Path) -> None:
     other = Path("other.parquet")
     write_table(other, PASSAGES, [pa.table([["p0"], [""], ["one word"]], schema=PASSAGES)])
-    BM25Index.build(other, BM25(k1=0.9, b=0.4, depth=5, stop_words="english", stemmer=None)).save(project.index("bm25"))
+    BM25Index.build(other, BM25(depth=5, stop_words="english", stemmer=None)).save(project.index("bm25"))
     code, _, err = call("search", "life", "--hybrid")
     assert code == 2 and err.startswith("error: data/indexes/bm25: holds 1 passages, data/indexes/gnn_encoder has 3")
 

@@ -23,7 +23,6 @@ EVERYWHERE = {
     "denoise.positive_threshold": 0.9,
     "denoise.negative_threshold": 0.1,
     "train_dual_encoder.epochs": 10,
-    "train_dual_encoder.warmup": 0.1,
     "train_dual_encoder.learning_rate": 2e-5,
     "train_dual_encoder.negatives": 1,
     "mgt.layers": 2,

@@ -92,10 +92,10 @@ def test_a_new_key_stands_in_its_section() -> None:
 
 def test_a_section_is_laid_over_and_a_free_mapping_is_replaced() -> None:
     init(
-        "pair={pretrain: {epochs: 5}, depth: 40}",
+        "pair={pretrain: {epochs: 5}, s_pos: 0.4}",
     )
     made, default = load_params(), yaml.safe_load(DEFAULT)
-    assert made.pair.pretrain.epochs == 5 and made.pair.depth == 40
+    assert made.pair.pretrain.epochs == 5 and made.pair.s_pos == 0.4
     assert made.pair.pretrain.batch_size == default["pair"]["pretrain"]["batch_size"]
 
 

@@ -81,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, params: Params) -> Path:
     root = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        prepare(params.data, open_source(params.data), project.PREPARED, seed=1, unlabelled_fraction=0.0)
+        prepare(params.data, open_source(params.data), project.PREPARED, seed=1)
         project.POSITIVES.parent.mkdir()
         shutil.copy(project.qrels("dev"), project.POSITIVES)
         encoder = DualEncoder.from_pretrained(params.encoder).for_inference()

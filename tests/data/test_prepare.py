@@ -141,13 +141,12 @@ def test_hidden_labels(tmp_path: Path) -> None:
     """Queries of no other split, with the judgements that pseudo-labels are judged by; the sample stays as it was."""
     plain, target = run(TINY, tmp_path / "plain", train_queries=20), tmp_path / "out"
     data = Data(source="beir", path=str(TINY), train_queries=20, dev_fraction=0.2)
-    prepare(data, open_source(data), target, seed=1, unlabelled_fraction=0.5)
-    assert qids(target, "train") == qids(plain, "train") and len(qids(target, "unlabelled")) == 30
+    prepare(data, open_source(data), target, seed=1)
+    assert qids(target, "train") == qids(plain, "train") and len(qids(target, "unlabelled")) == 40
     assert not set(qids(target, "unlabelled")) & set(qids(target, "train"))
     judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
     assert set(judged) == set(qids(target, "unlabelled"))
-    assert json.loads((target / "statistics.json").read_text())["unlabelled"]["queries"] == 30
-    assert qids(plain, "unlabelled") == []
+    assert json.loads((target / "statistics.json").read_text())["unlabelled"]["queries"] == 40
 
 
 @pytest.mark.parametrize(("train_queries", "hidden"), [(None, 0), (61, 0), (50, 10)])
@@ -155,21 +154,21 @@ def test_no_more_labels_are_hidden_than_the_sample_leaves_out(
     tmp_path: Path, train_queries: int | None, hidden: int
 ) -> None:
     data = Data(source="beir", path=str(TINY), train_queries=train_queries, dev_fraction=0.2)
-    prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.5)
+    prepare(data, open_source(data), tmp_path / "out", seed=1)
     assert (len(qids(tmp_path / "out", "unlabelled")), len(qids(tmp_path / "out", "train"))) == (hidden, 60 - hidden)
     assert len(pl.read_parquet(tmp_path / "out" / "qrels" / "unlabelled.parquet")) >= hidden
 
 
 def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(tmp_path: Path) -> None:
     data = Data(source="beir", path=str(TINY), train_queries=50, dev_fraction=0.2)
-    prepare(data, open_source(data), tmp_path / "hidden", seed=1, unlabelled_fraction=0.1)
+    prepare(data, open_source(data), tmp_path / "hidden", seed=1)
     hidden = pl.read_parquet(tmp_path / "hidden" / "queries" / "unlabelled.parquet")
     own = tmp_path / "own.txt"
     own.write_text("\n".join(["what is new?", *hidden["text"], "and what else?"]))
     data = data.model_copy(update={"unlabelled": str(own)})
-    prepare(data, open_source(data), tmp_path / "out", seed=1, unlabelled_fraction=0.1)
+    prepare(data, open_source(data), tmp_path / "out", seed=1)
     found = qids(tmp_path / "out", "unlabelled")
-    assert found == [*hidden["qid"], "unlabelled-0", "unlabelled-1"] and len(hidden) == 6
+    assert found == [*hidden["qid"], "unlabelled-0", "unlabelled-1"] and len(hidden) == 10
     judged = pl.read_parquet(tmp_path / "out" / "qrels" / "unlabelled.parquet")["qid"]
     assert set(judged) == set(hidden["qid"])
 

@@ -81,8 +81,8 @@ def test_loss_and_gradients(
     slow, fast = (pair_encoder(tiny_model, shared=shared) for _ in range(2))
     expected = written_out(Oracle(slow, tiny_model, tables), slow.scale, RELEVANT, ASKED)
     expected.backward()
-    pairs = Texts(fast, texts.query_tokens, texts.passage_tokens)
-    assert contrastive_step(fast, pairs, BATCH, examples, chunk) == pytest.approx(expected.item(), abs=1e-9)
+    pairs = Texts(fast, texts.query_tokens, texts.passage_tokens, chunk_size=chunk)
+    assert contrastive_step(fast, pairs, BATCH, examples) == pytest.approx(expected.item(), abs=1e-9)
     found, wanted = gradients(fast), gradients(slow)
     assert found.keys() == wanted.keys() and len(wanted) > 30 and ("passage.embeddings" in str(wanted)) != shared
     assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3

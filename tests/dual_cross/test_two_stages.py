@@ -40,11 +40,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     values["evaluate"]["measures"] = ["RR@10", "R@5"]
     values["dual_cross"] |= {
         "views": 2,
-        "plain_view": True,
         "pool": "mean",
-        "plain_weight": 0.6,
     }
-    values["dual_cross"]["pretrain"]["plain_share"], values["dual_cross"]["finetune"]["plain_share"] = 0.0, 0.25
+    values["dual_cross"]["finetune"]["learning_rate"] = 5e-3
     declare(folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.MonkeyPatch.context() as patch:
@@ -142,7 +140,9 @@ def test_hard_negatives(params: Params, examples: str, step: int) -> None:
 def test_a_stage_of_no_epochs_leaves_the_base_model(
     params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
 ) -> None:
-    pretrain(change(params, {"epochs": 0}, shared=shared), tmp_path, paired=paired)
+    params = change(params, {"epochs": 0})
+    params = params.model_copy(update={"encoder": params.encoder.model_copy(update={"shared": shared})})
+    pretrain(params, tmp_path, paired=paired)
     found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
     assert (found.settings.pair_length, found.settings.shared) == (length, shared)
     assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
@@ -190,7 +190,7 @@ def test_views_are_indexed_and_searched(inside: Path) -> None:
     matrix = open_matrix(project.views("dual_cross")).astype(np.float32)
     assert matrix.shape == (360, 32) and read_manifest(project.views("dual_cross")).views == 3
     of_passages = matrix.reshape(120, 3, 32)
-    means = 0.6 * of_passages[:, 0] + 0.2 * (of_passages[:, 1] + of_passages[:, 2])
+    means = 0.5 * of_passages[:, 0] + 0.25 * (of_passages[:, 1] + of_passages[:, 2])
     np.testing.assert_allclose(open_matrix(project.embeddings("dual_cross")).astype(np.float32), means, atol=1e-3)
     index = PassageIndex.open(project.index("dual_cross"))
     assert (index.views, index.passages) == (1, 120)
@@ -214,7 +214,7 @@ def reciprocal_rank(views: int, pool: str) -> float:
         if not relevant:
             continue
         of_views = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([query])[0])
-        mean = 0.6 * of_views[:, 0] + 0.4 * of_views[:, 1:].mean(axis=1) if views > 1 else of_views[:, 0]
+        mean = 0.5 * of_views[:, 0] + 0.5 * of_views[:, 1:].mean(axis=1) if views > 1 else of_views[:, 0]
         scores = {"max": of_views.max(axis=1), "mean": mean}[pool]
         ranked = [pids[row] for row in np.argsort(-scores, kind="stable")[:10]]
         values.append(next((1 / rank for rank, pid in enumerate(ranked, 1) if pid in relevant), 0.0))

@@ -27,7 +27,7 @@ def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, quer
     """This rank's share of some generated queries, with a hard negative each."""
     batch = TrainingBatch(queries, np.concatenate([queries // 3, (queries + 10) % 12]))
     examples = generated_examples(12, 3, None, 0)
-    return contrastive_step(encoder, Texts(encoder, generated, passages), batch, examples, CHUNK)
+    return contrastive_step(encoder, Texts(encoder, generated, passages, chunk_size=CHUNK), batch, examples)
 
 
 def write_views(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, folder: Path) -> None:

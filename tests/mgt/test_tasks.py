@@ -87,10 +87,11 @@ class World:
             dev_own=pl.DataFrame(),
             answered=None,
             dev=Dev.model_construct(),
-            mgt=MGT.model_construct(joint=Joint.model_construct(chunk_size=3)),
+            mgt=MGT.model_construct(joint=Joint.model_construct()),
             seed=1,
             frozen_layers=0,
             batch_tokens=64,
+            chunk_size=3,
         )
         draw, by_row = np.random.default_rng(0), np.arange(n)[:, None]
         pairs, loops, of_passages = (

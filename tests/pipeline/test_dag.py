@@ -221,7 +221,7 @@ def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, co
     stages = ("train_dual_encoder", "cache_passages", "build_index")
     both = sorted(["evaluate@pair", *(f"{stage}@{system}" for stage in stages for system in ("pair", "pair_no_psr"))])
     assert reproduce(copy, PAIR) == both
-    copy.set_params(dual_cross__top_k=3)
+    copy.set_params(dual_cross__views=1)
     assert reproduce(copy, PAIR, "dvc.yaml") == []
 
 

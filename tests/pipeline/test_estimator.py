@@ -13,6 +13,7 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import EXAMPLES, write_table
 from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.mgt.phases import CACHED_QUERIES
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.opening import open_queries
@@ -47,7 +48,7 @@ def test_against_train_mgt_and_encode_corpus(
     shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives, "sums": mgt.sums}
     gnn = GNNEncoder(
         k=params.build_graph.k,
-        dev_queries=params.dev.cached_queries,
+        dev_queries=CACHED_QUERIES,
         seed=params.seed,
         **shared,
     )

@@ -12,13 +12,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.params import Untouched
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import POOLING, Source, read_stated
 
 from ..encoders import settings
 
-ALL = Untouched(query_length=None, passage_length=None)
 TEXTS = ["bread oven", "why?", "flour water yeast salt dough crust bake slow warm rise fold rest " * 9]
 LENGTHS = {"query_length": 40, "passage_length": 40}
 OPEN: dict[str, Any] = dict.fromkeys(("pooling", "similarity", "temperature", "query_prefix", "passage_prefix"))
@@ -60,7 +58,7 @@ def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[
     # The parameters of the first contradict the folder, which wins.
     other = {"pooling": "mean" if "cls" in str(pooling) else "cls", "similarity": "dot", "query_prefix": "a"}
     trained = DualEncoder.from_pretrained(settings(folder, **OPEN | LENGTHS))
-    for found in (DualEncoder.untouched(settings(folder, **other), ALL), trained):
+    for found in (DualEncoder.untouched(settings(folder, **other)), trained):
         assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length == 40
         assert np.allclose(found.eval().embed_queries(TEXTS), oracle.encode(TEXTS), atol=1e-5)
         assert found.settings.passage_prefix == "flour "
@@ -69,7 +67,7 @@ def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[
 
 
 def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Path, tmp_path: Path) -> None:
-    found = DualEncoder.untouched(settings(tiny_model, pooling="cls", similarity="dot", shared=False), ALL)
+    found = DualEncoder.untouched(settings(tiny_model, pooling="cls", similarity="dot", shared=False))
     assert (found.settings.pooling, found.settings.similarity, found.settings.shared) == ("cls", "dot", True)
     assert found.settings.query_length == found.settings.passage_length == 128, "its positions"
     found.save(tmp_path / "saved")
@@ -78,18 +76,18 @@ def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Pat
     assert torch.equal(again.query.embeddings.word_embeddings.weight, found.query.embeddings.word_embeddings.weight)
 
 
-def test_lengths_are_capped_by_the_parameters_and_by_what_the_model_reads(model: Callable[..., Path]) -> None:
+def test_lengths_are_capped_by_what_the_model_reads(model: Callable[..., Path]) -> None:
     folder = model(MEAN)
-    found = DualEncoder.untouched(settings(folder), Untouched(query_length=8, passage_length=64)).settings
-    assert (found.query_length, found.passage_length) == (8, 40)
+    found = DualEncoder.untouched(settings(folder)).settings
+    assert (found.query_length, found.passage_length) == (40, 40)
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 512}')
-    assert DualEncoder.untouched(settings(folder), ALL).settings.passage_length == 128, "more than it has positions for"
+    assert DualEncoder.untouched(settings(folder)).settings.passage_length == 128, "more than it has positions for"
 
 
 def test_a_length_of_the_tokenizer(model: Callable[..., Path]) -> None:
     short = {"model_max_length": 20}
     folder = model(MEAN, "Normalize", sentence_bert_config={"max_seq_length": None}, tokenizer_config=short)
-    found = DualEncoder.untouched(settings(folder), ALL)
+    found = DualEncoder.untouched(settings(folder))
     assert found.settings.passage_length == 20
     assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
     longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))
@@ -134,7 +132,7 @@ def test_what_cannot_be_had(
     model: Callable[..., Path], pooling: dict[str, Any], others: list[str], similarity: str, what: str
 ) -> None:
     folder = model(pooling, *others, config_sentence_transformers={"similarity_fn_name": similarity})
-    for make in (lambda given: DualEncoder.untouched(given, ALL), DualEncoder.from_pretrained):
+    for make in (lambda given: DualEncoder.untouched(given), DualEncoder.from_pretrained):
         with pytest.raises(UserError) as caught:
             make(settings(folder))
         assert str(caught.value).startswith(f"model {str(folder)!r}: its {what}")
@@ -194,4 +192,4 @@ def test_a_file_that_is_no_json(model: Callable[..., Path]) -> None:
     folder = model(MEAN)
     (folder / "modules.json").write_text("[")
     with pytest.raises(UserError, match=r"modules\.json: the file is b'\[': Invalid JSON: EOF .*; copy the file again"):
-        DualEncoder.untouched(settings(folder), ALL)
+        DualEncoder.untouched(settings(folder))

@@ -28,7 +28,7 @@ def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
 
 def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: Any) -> CrossEncoderTask:
     values: dict[str, Any] = {"model": None, "max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2}
-    settings = TrainCrossEncoder(**values | {"learning_rate": 1e-3, "warmup": 0.0} | changes)
+    settings = TrainCrossEncoder(**values | {"learning_rate": 1e-3} | changes)
     tables, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
     return CrossEncoderTask(model, *tables, examples, settings, seed=3, dev=dev, batch_tokens=40)
 

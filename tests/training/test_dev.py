@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
-from gnn_encoder.pipeline.params import Dev
+from gnn_encoder.training import dev
 from gnn_encoder.training.dev import (
     candidates_of,
     dev_sample,
@@ -60,11 +60,13 @@ def test_candidates_are_what_was_retrieved_for_a_sampled_query_and_its_positives
 
 
 @pytest.mark.parametrize(("small", "pool"), [(40, [5, 8, 30, 40]), (41, list(range(41)))])
-def test_the_sample_that_stage_positives_wrote(tmp_path: Path, small: int, pool: list[int]) -> None:
+def test_the_sample_that_stage_positives_wrote(
+    tmp_path: Path, small: int, pool: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
     write_table(tmp_path / "candidates.parquet", DEV_CANDIDATES, [table.to_arrow()])
-    dev = Dev(queries=2, depth=2, passages=small, cached_passages=0, cached_queries=2, evaluations=2)
-    sample = pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41, dev)
+    monkeypatch.setattr(dev, "WHOLE", small)
+    sample = pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"

@@ -22,6 +22,10 @@ from .conftest import tiny_encoder
 BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 11, 0, 3, 2]))
 
 
+def in_chunks(texts: Texts, encoder: DualEncoder, size: int) -> Texts:
+    return Texts(encoder, texts.query_tokens, texts.passage_tokens, chunk_size=size)
+
+
 def gradients(encoder: DualEncoder) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
 
@@ -52,8 +56,8 @@ def test_chunks_equal_one_batch(
     keep_float64(monkeypatch)
     whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
     expected = plain(whole, texts, examples, alpha)
-    in_parts = Texts(parts, texts.query_tokens, texts.passage_tokens, batch_tokens=batch_tokens)
-    assert contrastive_step(parts, in_parts, BATCH, examples, chunk, alpha) == pytest.approx(expected, abs=1e-12)
+    in_parts = Texts(parts, texts.query_tokens, texts.passage_tokens, batch_tokens=batch_tokens, chunk_size=chunk)
+    assert contrastive_step(parts, in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected, abs=1e-12)
     found, wanted = gradients(parts), gradients(whole)
     assert found.keys() == wanted.keys() and len(wanted) > 30
     assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3
@@ -80,10 +84,11 @@ def test_with_dropout_the_second_pass_repeats_the_first(
 ) -> None:
     keep_float64(monkeypatch)
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
-    queries = represent_queries(encoder, texts, BATCH.queries, chunk).chunks
-    passages = represent_passages(encoder, texts, BATCH.passages, chunk).chunks
+    texts = in_chunks(texts, encoder, chunk)
+    queries = represent_queries(encoder, texts, BATCH.queries).chunks
+    passages = represent_passages(encoder, texts, BATCH.passages).chunks
     torch.manual_seed(5)
-    contrastive_step(encoder, texts, BATCH, examples, chunk)
+    contrastive_step(encoder, texts, BATCH, examples)
     found = gradients(encoder)
     after = torch.get_rng_state()
 
@@ -106,7 +111,7 @@ def test_with_dropout_the_second_pass_repeats_the_first(
 
 def test_dropout_does_drop(tiny_model: Path, texts: Texts) -> None:
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
-    one, other = (represent_queries(encoder, texts, BATCH.queries, 2).value for _ in range(2))
+    one, other = (represent_queries(encoder, in_chunks(texts, encoder, 2), BATCH.queries).value for _ in range(2))
     assert float((one - other).detach().abs().max()) > 1e-2
 
 
@@ -114,20 +119,22 @@ def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, te
     lengths = texts.queries(BATCH.queries).lengths
     assert lengths.tolist() == [6, 6, 10, 10, 10]
     encoder = tiny_encoder(tiny_model)
-    assert [chunk.tolist() for chunk in represent_queries(encoder, texts, BATCH.queries, 2).chunks] == [
+    assert [
+        chunk.tolist() for chunk in represent_queries(encoder, in_chunks(texts, encoder, 2), BATCH.queries).chunks
+    ] == [
         [2, 3],
         [4, 0, 1],
     ]
-    assert len(represent_queries(encoder, texts, BATCH.queries, 5).chunks) == 1
+    assert len(represent_queries(encoder, in_chunks(texts, encoder, 5), BATCH.queries).chunks) == 1
 
 
 def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -> None:
     encoder = tiny_encoder(tiny_model)
-    passages = represent_passages(encoder, texts, BATCH.passages, 3)
+    passages = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
     passages.backward()
     assert gradients(encoder) == {}
     encoder.requires_grad_(False)
-    frozen: Representations = represent_passages(encoder, texts, BATCH.passages, 3)
+    frozen: Representations = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
     frozen.value.sum().backward()
     frozen.backward()
     assert gradients(encoder) == {}

@@ -55,7 +55,7 @@ class Toy:
 
 
 def train(task: Toy, folder: Path, **options: object) -> History:
-    settings = Settings(name="toy", warmup=0.25, seed=3, **{"title": "toy"} | options)  # type: ignore[arg-type]
+    settings = Settings(name="toy", seed=3, **{"title": "toy"} | options)  # type: ignore[arg-type]
     return fit(task, [parameter_group(task.model, 0.05)], settings, folder)
 
 
@@ -124,7 +124,7 @@ def test_the_best_is_kept_and_patience_ends_training(
 )
 def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: int, at: list[int]) -> None:
     task = Toy(steps, [0.1] * len(at))
-    section = Contrastive(epochs=1, batch_size=2, negatives=0, learning_rate=0.05, warmup=0.0, chunk_size=1)
+    section = Contrastive(epochs=1, batch_size=2, negatives=0, learning_rate=0.05)
     how = {"name": "toy", "title": "toy", "seed": 3, "evaluations": evaluations}
     history = fit_evenly(task, task.model, tmp_path, section, **how)
     assert [row["step"] for row in history if row["dev_rr10"] is not None] == at
@@ -155,11 +155,9 @@ def test_gradients_are_clipped(tmp_path: Path) -> None:
 
 
 def test_rate_rises_then_falls_to_zero() -> None:
-    # 10 steps, 2 of warm-up.
-    found = [rate_factor(step, 10, 0.2) for step in range(11)]
-    assert found == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8, 0])
-    assert [rate_factor(step, 4, 0.0) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
-    assert [rate_factor(step, 3, 1.0) for step in range(3)] == pytest.approx([1 / 4, 2 / 4, 3 / 4])
+    # 20 steps, 2 of warm-up.
+    found = [rate_factor(step, 20) for step in range(21)]
+    assert found == pytest.approx([1 / 3, 2 / 3, *(step / 18 for step in range(18, -1, -1))])
 
 
 def test_the_learning_curve_as_csv(tmp_path: Path) -> None:

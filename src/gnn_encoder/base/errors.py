@@ -96,7 +96,7 @@ def _out_of_memory(error: BaseException) -> str | None:
     words = r"can't allocate memory|[Cc]annot allocate memory|out of memory|can't start new thread|bad_alloc"
     if not isinstance(error, MemoryError) and not re.search(words, str(error)):
         return None
-    cure = "end other programs, or lower encoder.batch_tokens and, of a training, its chunk_size; then run again"
+    cure = "end other programs, or lower encoder.batch_tokens and, of a training, encoder.chunk_size; then run again"
     return f"out of memory ({' '.join(str(error).split())[:200]}): {cure}"
 
 

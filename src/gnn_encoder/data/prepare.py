@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 # Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
+HIDDEN = 0.9  # so many of the queries that data.train_queries leaves out become unlabelled, as a share of all
 TEXTS = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
 FAULTS = {
     "judgements_of_unknown_passages": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
@@ -42,13 +43,12 @@ class Split(NamedTuple):
     qids: pl.Series
 
 
-def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_fraction: float = 0.0) -> None:
+def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
     """Write passages.parquet, queries/, qrels/, identical/, counts.parquet and statistics.json to `folder`.
 
-    Args:
-        unlabelled_fraction: of the training queries that `data.train_queries` leaves out, so many become unlabelled, as
-            a share of all. PAIR gives them pseudo-labels; qrels/unlabelled.parquet keeps the hidden labels, by which
-            the pseudo-labels are judged. The user's own unlabelled queries stand after them.
+    Of the training queries that `data.train_queries` leaves out, HIDDEN become unlabelled. PAIR gives them
+    pseudo-labels; qrels/unlabelled.parquet keeps the hidden labels, by which the pseudo-labels are judged. The user's
+    own unlabelled queries stand after them.
 
     Memory: the ids of the passages, the queries and the judgements.
     """
@@ -62,7 +62,7 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int, unlabelled_f
         for split, reader in source.judgements.items()
     }
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
-    drawn = choose_queries(data, usable, seed, unlabelled_fraction)
+    drawn = choose_queries(data, usable, seed)
     chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
     queries = {name: _among(texts[origin], qids) for name, (origin, qids) in chosen.items()}
     qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in chosen.items()}
@@ -108,9 +108,7 @@ def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
     return pl.concat([JUDGED.to_frame(), *parts])
 
 
-def choose_queries(
-    data: Data, queries: dict[str, pl.Series], seed: int, unlabelled_fraction: float = 0.0
-) -> dict[str, Split]:
+def choose_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[str, Split]:
     """Choose the queries of each split.
 
     Where the source has no dev split, one is cut from train. Where `data.train_queries` is smaller than train, train
@@ -119,7 +117,6 @@ def choose_queries(
 
     Args:
         queries: ids of the queries of each split of the source that can be trained on or judged.
-        unlabelled_fraction: how many labels are hidden, as a share of the training queries before the sample.
     """
     splits = {name: Split(name, qids) for name, qids in queries.items()}
     train = splits["train"].qids
@@ -129,7 +126,7 @@ def choose_queries(
             raise UserError("qrels of split train: 1 query is too few to cut a dev split from; add queries")
         log.info("no dev split in the source: %d training queries, drawn with seed %d, become dev", len(dev), seed)
         splits["dev"] = Split("train", dev)
-    hidden, taken = round(unlabelled_fraction * len(train)), min(data.train_queries or len(train), len(train))
+    hidden, taken = round(HIDDEN * len(train)), min(data.train_queries or len(train), len(train))
     if data.train_queries is not None:
         log.info("train: a sample of %d of %d queries, seed %d", taken, len(train), seed)
     train, others = _cut(train, taken, [seed, SAMPLE])

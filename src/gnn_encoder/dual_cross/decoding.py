@@ -18,6 +18,7 @@ from gnn_encoder.text.batches import Batch
 # Finished queries are removed from a batch once its share of unfinished queries falls below this. Not at every step,
 # since each removal copies the caches.
 LIVE_SHARE = 0.75
+TOP_K = 10  # most likely tokens that one is drawn from
 GOLDEN = -0x61C8_8646_80B5_83EB  # splitmix64's constants, as signed 64-bit numbers
 FIRST = -0x40A7_B892_E31B_1A47
 SECOND = -0x6B2F_B644_ECCE_EE15

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base import distributed
 from gnn_encoder.base.matrix import Numbers, Rows, gather, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
-from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
+from gnn_encoder.dual_cross.decoding import TOP_K, Sampling, forbidden, write_queries
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.encoder import DualEncoder
@@ -30,7 +30,7 @@ TOGETHER = 4
 Windows = Callable[[Numbers], Iterator[tuple[int, pa.Table]]]  # the tables of some windows, with their numbers
 
 
-def sampling(model: QueryGenerator, *, seed: int, views: int, top_k: int, query_length: int) -> Sampling:
+def sampling(model: QueryGenerator, *, seed: int, views: int, query_length: int, top_k: int = TOP_K) -> Sampling:
     """Settings for drawing queries of at most `query_length` tokens, special ones included."""
     vocabulary = model.model.get_output_embeddings().out_features
     never, not_first = (ids.to(model.device) for ids in forbidden(model.tokenizer, model.end, vocabulary))

@@ -23,6 +23,7 @@ from gnn_encoder.training.contrastive import Batches, chunks, local_share
 from gnn_encoder.training.loop import Settings, fit, write_history
 
 log = logging.getLogger(__name__)
+BATCH = 32  # pairs of a step
 FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
@@ -36,11 +37,13 @@ class PairTexts:
         pairs: pl.DataFrame,
         queries: TextTokens,
         passages: TextTokens,
-        section: Generator,
+        *,
+        query_length: int,
+        passage_length: int,
     ) -> None:
         self._template, self._queries, self._passages = model.template, queries, passages
         self._query_rows, self._passage_rows = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
-        self._query_length, self._passage_length = section.query_length, section.passage_length
+        self._query_length, self._passage_length = query_length, passage_length
 
     def __len__(self) -> int:
         return len(self._query_rows)
@@ -118,17 +121,18 @@ def make_generator(
         folder: where it goes, and where training keeps what a killed run resumes from.
     """
     if section.model is not None:
-        QueryGenerator.load(Source(section.model, section.revision), precision=base.precision).save(folder)
+        QueryGenerator.load(Source(section.model), precision=base.precision).save(folder)
         log.info("%s: used as it is, nothing is trained", section.model)
         return
     model = QueryGenerator.from_encoder(Source.of(base), base, seed=seed)
-    for name in ("passage_length", "query_length"):
-        allow_length(model.model.encoder, model.tokenizer, f"dual_cross.generator.{name}", getattr(section, name))
+    lengths = {"encoder.passage_length": base.passage_length, "dual_cross.generator.query_length": section.query_length}
+    for name, length in lengths.items():
+        allow_length(model.model.encoder, model.tokenizer, name, length)
     labelled = texts(model)
     model.freeze_lower(base.frozen_layers)
     set_word_frequencies(model.model, labelled.token_counts(model.model.config.decoder.vocab_size))
-    task = GeneratorTask(model, labelled, epochs=section.epochs, batch_size=section.batch_size, seed=seed)
-    how = Settings(name="generator", title="generator", warmup=section.warmup, seed=seed)
+    task = GeneratorTask(model, labelled, epochs=section.epochs, batch_size=BATCH, seed=seed)
+    how = Settings(name="generator", title="generator", seed=seed)
     history = fit(task, parameter_groups(model, section.learning_rate), how, folder / WORK)
     model.save(folder)
     write_history(folder / "history.csv", history)

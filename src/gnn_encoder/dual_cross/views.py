@@ -32,12 +32,13 @@ from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.dev_score import Views
 from gnn_encoder.training.examples import Examples, Ragged
 
+PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
 Judge = Callable[[Rows], dict[str, float]]  # the mean of each measure, of rankings (n, depth) of the queries
 
 
 def pool_of(section: DualCross) -> Pool:
     """How the views' scores make a passage's."""
-    return Pool(section.pool, section.plain_weight if section.plain_view else None)
+    return Pool(section.pool, PLAIN_WEIGHT if section.has_plain_view else None)
 
 
 def view_inputs(
@@ -75,7 +76,7 @@ def view_inputs(
 
 def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, section: DualCross) -> Views:
     """What E_P reads in search, as section `dual_cross` says; it raises the errors of `view_inputs`."""
-    inputs = view_inputs(encoder, queries, passages, section.views, plain=section.plain_view)
+    inputs = view_inputs(encoder, queries, passages, section.views, plain=section.has_plain_view)
     return Views(inputs=inputs, count=section.vectors, pool=pool_of(section))
 
 

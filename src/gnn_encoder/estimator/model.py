@@ -45,7 +45,7 @@ FILES = {PARAMS, ARRAYS, CONFIG, WEIGHTS}
 EDGES_AT_A_TIME = 65_536  # whose features are asked for together
 Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
 NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "softmax": "batch"}
-NO_PHASE_TWO |= {"gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0, "chunk_size": 1}
+NO_PHASE_TWO |= {"gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0}
 
 
 @dataclass(kw_only=True)
@@ -92,7 +92,7 @@ class GNNEncoder:
         batch_size: queries.
         softmax: of the loss, over the passages of the "batch" (Eq. 12), or of the "corpus".
         negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
-        learning_rate, warmup: of AdamW; the share of the steps over which the rate rises.
+        learning_rate: of AdamW.
         evaluate_every, patience: steps between dev scores; how many without a better one end the training.
         similarity: "cosine", for vectors of length 1, or "dot".
         temperature: the loss divides scores by it; 1 with "dot".
@@ -123,7 +123,6 @@ class GNNEncoder:
     softmax: Literal["batch", "corpus"] = "corpus"
     negatives: int = 1
     learning_rate: float = 1e-3
-    warmup: float = 0.1
     evaluate_every: int = 5
     patience: int = 8
     similarity: Literal["cosine", "dot"] = "cosine"

@@ -16,7 +16,7 @@ from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.dev import DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
+from gnn_encoder.training.dev import DEPTH, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.training.examples import Examples
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
@@ -33,7 +33,7 @@ class Given:
         dev_pairs: judged-relevant pairs of the dev queries, columns query, passage.
         dev_own: dev queries and the passages that they are themselves, columns query, passage.
         answered: where answers judge; None: the pairs are all.
-        frozen_layers, batch_tokens: those of section `encoder`.
+        frozen_layers, batch_tokens, chunk_size: those of section `encoder`.
     """
 
     encoder: DualEncoder
@@ -50,10 +50,11 @@ class Given:
     seed: int
     frozen_layers: int
     batch_tokens: int
+    chunk_size: int
 
     def texts(self, queries: TextTokens) -> Texts:
         """Some queries, and the passages."""
-        return Texts(self.encoder, queries, self.passages, batch_tokens=self.batch_tokens)
+        return Texts(self.encoder, queries, self.passages, batch_tokens=self.batch_tokens, chunk_size=self.chunk_size)
 
     def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
         """E_Q of some queries by the present weights. *Shape:* (n, d)."""
@@ -68,7 +69,7 @@ class Given:
             self.cached,
             size=queries if len(self.cached) <= whole else self.dev.queries,
             whole=whole,
-            depth=self.dev.depth,
+            depth=DEPTH,
             seed=self.seed,
             answered=self.answered,
             own=self.dev_own,
@@ -115,7 +116,7 @@ def draw_dev(
     rows, m = sample_queries(pairs, size, seed), len(cached)
     retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
     if m > whole or answered is not None:
-        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="dev.depth")
+        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="candidates of dev queries")
     if answered is not None:
         hits = answered(retrieved_pairs(rows, retrieved))
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")

@@ -20,11 +20,13 @@ from gnn_encoder.pipeline.params import MGT, Passes, TrainNoGNN
 from gnn_encoder.text.device import device
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.training.contrastive import local_share
-from gnn_encoder.training.dev import DevSample
+from gnn_encoder.training.dev import WHOLE, DevSample
 from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.loop import History, Settings, Task, fit, parameter_group
 
 log = logging.getLogger(__name__)
+CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
+CACHED_QUERIES = 2_000  # dev queries that rank it
 SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 
 
@@ -46,8 +48,8 @@ def train_gnn_encoder(
     graphs = open_graphs(data, gnn.config, given.examples, mgt, labelled_edges=labelled_edges)
     of_corpus = mgt.joint.softmax == "corpus"
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
-    one = given.sample(whole=given.dev.cached_passages, queries=given.dev.cached_queries)
-    two = one if of_corpus else given.sample(whole=given.dev.passages, queries=given.dev.queries)
+    one = given.sample(whole=CACHED_PASSAGES, queries=CACHED_QUERIES)
+    two = one if of_corpus else given.sample(whole=WHOLE, queries=given.dev.queries)
     alone = supervise(given.examples, one, data.nodes, mgt, mgt.alone, seed)
     joint = supervise(given.examples, two, data.nodes, mgt, mgt.joint, seed, after=mgt.alone.epochs)
     history: History = []
@@ -110,7 +112,7 @@ def train_on_embeddings(
         tried = choose_start(gnn, task.reciprocal_ranks, closed)
     groups = _groups(task, gnn, mgt.alone.learning_rate)
     _log_rounds("GNN alone", supervision)
-    history = fit(task, groups, _settings("gnn", "GNN alone", mgt, mgt.alone, supervision.seed), folder)
+    history = fit(task, groups, _settings("gnn", "GNN alone", mgt.alone, supervision.seed), folder)
     if tried is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
         tried.restore(gnn, max(scores, default=tried.value))
@@ -126,7 +128,7 @@ def _train_jointly(
     _log_rounds("encoder and GNN", supervision)
     rates = mgt.joint.encoder_learning_rate, mgt.joint.gnn_learning_rate
     groups = [parameter_group(encoder, rates[0]), *_groups(task, gnn, rates[1])]
-    return fit(task, groups, _settings("joint", "encoder and GNN", mgt, mgt.joint, given.seed), folder / "joint")
+    return fit(task, groups, _settings("joint", "encoder and GNN", mgt.joint, given.seed), folder / "joint")
 
 
 def _groups(task: Task, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
@@ -145,12 +147,12 @@ def train_control(given: Given, section: TrainNoGNN, folder: Path, *, title: str
         title: what the log calls it.
     """
     mgt, encoder = given.mgt, given.encoder
-    dev = given.sample(whole=given.dev.passages, queries=given.dev.queries)
+    dev = given.sample(whole=WHOLE, queries=given.dev.queries)
     supervision = supervise(given.examples, dev, NO_NODES, mgt, section, given.seed, masked=False)
     encoder.freeze_lower(given.frozen_layers)
     task = NoGNNTask(given, supervision)
     groups = [parameter_group(encoder, section.learning_rate)]
-    return fit(task, groups, _settings("no_gnn", title, mgt, section, given.seed), folder / "no_gnn")
+    return fit(task, groups, _settings("no_gnn", title, section, given.seed), folder / "no_gnn")
 
 
 def new_gnn(
@@ -206,11 +208,10 @@ def supervise(
     return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
 
 
-def _settings(name: str, title: str, mgt: MGT, phase: Passes, seed: int) -> Settings:
+def _settings(name: str, title: str, phase: Passes, seed: int) -> Settings:
     return Settings(
         name=name,
         title=title,
-        warmup=mgt.warmup,
         seed=seed,
         evaluate_every=phase.evaluate_every,
         patience=phase.patience,

@@ -236,7 +236,7 @@ class QueryTask(CorpusTask):
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, the queries through GradCache."""
         everybody, masked = self._supervision.items(number)
         rows, given = self._supervision.examples.queries[local_share(everybody)], self._given
-        asked = represent_queries(given.encoder, self._texts, rows, given.mgt.joint.chunk_size)
+        asked = represent_queries(given.encoder, self._texts, rows)
         loss = self._learn(number, everybody, masked, asked.value)
         asked.backward()
         return loss
@@ -282,13 +282,13 @@ class JointTask:
         batch, masked = self._supervision.batch(number)
         asked, places = local_part(batch)
         subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
-        encoder, texts, size = self._given.encoder, self._texts, self._given.mgt.joint.chunk_size
-        queries = represent_queries(encoder, texts, batch.queries[asked], size)
-        passages = represent_passages(encoder, texts, subgraph.passages, size)
+        encoder, texts = self._given.encoder, self._texts
+        queries = represent_queries(encoder, texts, batch.queries[asked])
+        passages = represent_passages(encoder, texts, subgraph.passages)
         sides = [queries, passages]
         h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
         if len(subgraph.queries):
-            neighbours = represent_queries(encoder, self._node_texts, subgraph.queries, size)
+            neighbours = represent_queries(encoder, self._node_texts, subgraph.queries)
             sides.append(neighbours)
             h_q = neighbours.value
         informed = self._neighbourhood.passages_informed(self._gnn, subgraph, passages.value, h_q)
@@ -330,7 +330,7 @@ class NoGNNTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
         (batch, _), given = self._supervision.batch(number), self._given
-        return contrastive_step(given.encoder, self._texts, batch, given.examples, given.mgt.joint.chunk_size)
+        return contrastive_step(given.encoder, self._texts, batch, given.examples)
 
     def evaluate(self) -> float:
         """Dev RR@10 of the dual-encoder's own embeddings."""

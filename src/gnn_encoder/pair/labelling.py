@@ -15,14 +15,16 @@ log = logging.getLogger(__name__)
 THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
 NOTHING_TO_LABEL = (
     "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
-    "data.unlabelled, or let data.train_queries leave some out for pair.unlabelled_fraction"
+    "data.unlabelled, or let data.train_queries leave some out, whose labels are then hidden"
 )
 # Adds the teacher's column `score` (0..1) to columns query, passage, listed; those that are listed are candidates.
 Score = Callable[[pl.DataFrame], pl.DataFrame]
 Labelled = tuple[pl.DataFrame, dict[str, Any]]  # an EXAMPLES table, and counts
 
 
-def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, score: Score) -> Labelled:
+def label_labelled(
+    candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, ranks: Ranks, score: Score
+) -> Labelled:
     """Examples of the labelled queries, and the counts of `denoise`.
 
     Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives.
@@ -33,13 +35,15 @@ def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair,
     """
     if not section.pseudo_labels:
         return examples_from_candidates(pairs, candidates), {}
-    lists = _listed(candidates, section)
+    lists = _listed(candidates, ranks)
     others = pairs.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
     scored = score(pl.concat([lists, others]).sort("query", "passage"))
     return denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
 
 
-def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, score: Score) -> Labelled:
+def label_unlabelled(
+    candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, ranks: Ranks, score: Score
+) -> Labelled:
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
     A candidate scored above `pair.s_pos` is a positive, one scored below `pair.s_neg` is a hard negative, and the
@@ -49,7 +53,7 @@ def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pa
         candidates: the first retriever's, a CANDIDATES table.
         hidden: pairs of those of the queries whose labels are hidden, columns query, passage.
     """
-    scored = score(_listed(candidates, section))
+    scored = score(_listed(candidates, ranks))
     examples = pseudo_label(scored, s_pos=section.s_pos, s_neg=section.s_neg)
     if examples.is_empty():
         raise UserError(
@@ -93,9 +97,8 @@ def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: 
     }
 
 
-def _listed(candidates: pl.DataFrame, section: Pair) -> pl.DataFrame:
-    """`pair.candidates` of each query's first `pair.depth` candidates."""
-    ranks = Ranks(0, section.depth, section.candidates)
+def _listed(candidates: pl.DataFrame, ranks: Ranks) -> pl.DataFrame:
+    """The candidates that the teacher scores."""
     return spread(candidates, ranks).select("query", "passage", listed=pl.lit(True))
 
 

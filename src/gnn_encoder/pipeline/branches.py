@@ -48,7 +48,7 @@ def views_curve(system: str, params: Params) -> pl.DataFrame:
     identical, depth = Identical.read(project.IDENTICAL, "dev"), params.retrieve.depth
     curve = measure_views(project.views(system), queries, judge, identical, depth=depth, pool=pool)
     quality = read_json(project.GENERATED / "quality.json", dict[str, Any])["rouge_l"]
-    quality = [None] * params.dual_cross.plain_view + quality  # the first view is then the passage alone
+    quality = [None] * params.dual_cross.has_plain_view + quality  # the first view is then the passage alone
     of_views = pl.DataFrame({"views": range(1, len(quality) + 1), "ROUGE-L": quality})
     return curve.join(of_views, on="views", maintain_order="left").select("views", "pool", "ROUGE-L", *names)
 

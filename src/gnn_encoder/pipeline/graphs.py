@@ -102,6 +102,7 @@ def open_given(base: str, params: Params) -> Given:
         seed=params.seed,
         frozen_layers=params.encoder.frozen_layers,
         batch_tokens=params.encoder.batch_tokens,
+        chunk_size=params.encoder.chunk_size,
     )
 
 

@@ -141,13 +141,12 @@ class Encoder(Section):
     frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
     precision: Literal["auto", "bf16", "fp32"]
     batch_tokens: Count  # padded tokens of one inference batch
+    chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
 
-
-class Untouched(Section):
-    """The base model as it comes: the most tokens that it reads, special ones included; null: all it can."""
-
-    query_length: Annotated[int, Field(ge=4)] | None
-    passage_length: Annotated[int, Field(ge=4)] | None
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What the encoder reads at a time, by name."""
+        return {"batch_tokens": self.batch_tokens, "chunk_size": self.chunk_size}
 
 
 class CachePassages(Section):
@@ -160,10 +159,6 @@ class Dev(Section):
     """The dev score of every training of an encoder, by which it keeps its best weights."""
 
     queries: Count  # dev queries, a fixed random sample
-    depth: Depth  # passages that each of them adds to the pool; the systems that make it share them
-    passages: Annotated[int, Field(ge=0)]  # a corpus of at most so many is ranked whole
-    cached_passages: Annotated[int, Field(ge=0)]  # the same where embeddings are read from a cache: MGT's phase one
-    cached_queries: Count  # dev queries that rank such a corpus there
     evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
 
 
@@ -172,17 +167,8 @@ class Contrastive(Section):
 
     epochs: Annotated[float, Field(ge=0)]  # 0: it stays as it is
     batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
-    negatives: Annotated[int, Field(ge=0)]  # hard negatives a query
+    negatives: Annotated[int, Field(ge=0)] = 0  # hard negatives a query
     learning_rate: Rate
-    warmup: Annotated[float, Field(ge=0, le=1)]  # share of the steps in which the learning rate rises
-    chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
-
-
-class Distil(Contrastive):
-    """Training M_de on by the teacher's soft targets as well."""
-
-    targets: Literal["labels", "teacher"]  # labels: the same steps by Eq. 2 alone
-    teacher_weight: Annotated[float, Field(gt=0, le=1)]  # of the loss that soft targets give
 
 
 class TrainDualEncoder(Contrastive):
@@ -206,7 +192,6 @@ class TrainCrossEncoder(Section):
     batch_size: Annotated[int, Field(ge=2)]  # queries
     negatives: Count  # candidates a query
     learning_rate: Rate
-    warmup: Annotated[float, Field(ge=0, le=1)]
     pooling: Literal["cls", "mean"] = "cls"  # what the head reads: the [CLS] state, or the mean of all states
     loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
     range_min: Annotated[int, Field(ge=0)] = 0  # first rank of the mined candidates that negatives come from
@@ -231,9 +216,8 @@ class Denoise(Section):
     # Training queries whose candidates are scored, a random sample, which M_de trains on. The others have no hard
     # negatives. null: all.
     queries: Count | None = None
-    range_min: Annotated[int, Field(ge=0)]  # first rank of the mined candidates that are considered; 0 is the best
-    range_max: Count  # the rank after the last one that is considered
-    candidates: Count  # candidates that are scored for each query, most of them from the first of these ranks
+    range_max: Count  # so many of the mined candidates are considered, the best first
+    candidates: Count  # so many of these are scored for each query, most of them from the top
     positive_threshold: Fraction
     negative_threshold: Fraction
     # Negatives score below this share of what their query's best labelled passage scores, and not above
@@ -254,8 +238,6 @@ Stemmer = Literal[
 class BM25(Section):
     """Lexical retrieval (bm25s, Lucene's formula)."""
 
-    k1: Rate
-    b: Annotated[float, Field(ge=0, le=1)]
     depth: Depth  # candidates a training query
     stop_words: StopWords | None  # the language whose stop words are left out
     stemmer: Stemmer | None  # the language of the Snowball stemmer
@@ -320,7 +302,6 @@ class Joint(Phase):
     gnn_learning_rate: Rate
     encoder_learning_rate: Rate
     dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder
-    chunk_size: Count
 
 
 class MGT(Section):
@@ -338,7 +319,6 @@ class MGT(Section):
     targets: Literal["labels", "teacher"]  # of both phases, and of the control
     teacher_weight: Annotated[float, Field(gt=0, le=1)]  # as in section distil
     negatives: Annotated[int, Field(ge=0)]
-    warmup: Annotated[float, Field(ge=0, le=1)]
     alone: Alone
     joint: Joint
 
@@ -359,14 +339,9 @@ class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
     teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
-    # Of the queries that data.train_queries leaves out, so many have their labels hidden, as a share of all.
-    unlabelled_fraction: Annotated[float, Field(ge=0, lt=1)]
-    depth: Depth  # candidates a query from the first retriever
-    candidates: Count  # how many of these the teacher scores, most of them from the top
     s_pos: Fraction  # pseudo-positives score above
     s_neg: Fraction  # hard negatives score below
     pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
-    shared: bool  # one set of weights for queries and passages
     pretrain: PairStage
     finetune: PairStage
 
@@ -375,14 +350,10 @@ class Generator(Section):
     """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
 
     model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
-    revision: str | None
     file: str | None = None  # of queries that were generated already: data/generated.py; null: a model generates them
     epochs: Epochs
-    batch_size: Annotated[int, Field(ge=2)]  # pairs of a passage and its query
     learning_rate: Rate
-    warmup: Annotated[float, Field(ge=0, le=1)]
-    passage_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
-    query_length: Annotated[int, Field(ge=4)]
+    query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -394,33 +365,22 @@ class Generator(Section):
         return self
 
 
-class DualCrossStage(Contrastive):
-    """One of the two training stages of Dual-Cross-Encoder and of its DPR baseline."""
-
-    # Of the passages that Dual-Cross-Encoder reads in training, so many are read alone, the others beside a query.
-    plain_share: Share
-
-
 class DualCross(Section):
     """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
 
     generator: Generator
     generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
     views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
-    plain_view: bool  # the passage read alone is a view too, the first
-    pool: PoolKind  # what a passage's score is, of its views' scores
-    plain_weight: Fraction | None  # of the plain view in the mean; null: as that of any other
+    # What a passage's score is, of its views' scores. max is the paper: Eq. 11, and E_P trains with the query that is
+    # asked beside each passage (Eq. 8). With mean the passage read alone is a view too, the first, and E_P trains as it
+    # reads in search: most passages alone, the others beside a generated query.
+    pool: PoolKind
     queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
-    top_k: Count  # tokens that sampling chooses from
     max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
-    # The query that a passage is encoded with in training: the one of the example (Eq. 8), or one generated for the
-    # passage, as in the index.
-    beside: Literal["asked", "generated"]
-    shared: bool  # one set of weights for queries and passages ("tied")
     # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
     examples: Literal["denoised", "bm25"] = "denoised"
-    pretrain: DualCrossStage  # on generated queries
-    finetune: DualCrossStage  # on `examples`
+    pretrain: Contrastive  # on generated queries
+    finetune: Contrastive  # on `examples`
 
     @model_validator(mode="after")
     def _kept_of_generated(self) -> Self:
@@ -433,7 +393,12 @@ class DualCross(Section):
     @property
     def vectors(self) -> int:
         """Views of a passage, the plain one included."""
-        return self.views + self.plain_view
+        return self.views + self.has_plain_view
+
+    @property
+    def has_plain_view(self) -> bool:
+        """Whether the passage read alone is a view too, the first."""
+        return self.pool == "mean"
 
 
 class Rerank(Section):
@@ -498,7 +463,6 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     data: Data
     encoder: Encoder
-    untouched: Untouched
     bm25: BM25
     dev: Dev
     train_retriever: Contrastive
@@ -507,7 +471,7 @@ class Params(Section):
     teacher: TeacherScore
     denoise: Denoise
     train_dual_encoder: TrainDualEncoder
-    distil: Distil
+    distil: Contrastive
     pair: Pair
     dual_cross: DualCross
     cache_passages: CachePassages
@@ -525,9 +489,7 @@ class Params(Section):
     def _values_fit_together(self) -> Self:
         teacher = [] if self.pair.teacher is None else ["pair.teacher.range_min"]
         for low, high, may_be_equal in (
-            ("denoise.range_min", "denoise.range_max", False),
             ("denoise.range_max", "mine_candidates.depth", True),
-            ("pair.depth", "mine_candidates.depth", True),
             *((name, "mine_candidates.depth", False) for name in ("train_cross_encoder.range_min", *teacher)),
             ("denoise.negative_threshold", "denoise.positive_threshold", True),  # or one passage is both labels
             ("pair.s_neg", "pair.s_pos", True),

@@ -9,7 +9,7 @@ from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, iterate_candidates, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
-from gnn_encoder.pipeline.params import Contrastive, Dev, Params, TrainCrossEncoder
+from gnn_encoder.pipeline.params import Contrastive, Params, TrainCrossEncoder
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
@@ -72,15 +72,15 @@ def train_dual_encoder(
     """
     settings = params.value(section)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    seed, dev = stream(params.seed, section), _open_dev(encoder, params.dev)
+    seed, dev = stream(params.seed, section), _open_dev(encoder)
     task = ContrastiveTask(encoder, texts, examples, settings, seed=seed, dev=dev, views=views, alpha=alpha)
     _fit(task, encoder, settings, params, folder, name="contrastive", title=title)
 
 
-def _open_dev(encoder: DualEncoder, dev: Dev) -> tuple[DevSample, TextTokens]:
+def _open_dev(encoder: DualEncoder) -> tuple[DevSample, TextTokens]:
     """The dev sample of a dual-encoder, and the dev queries as it reads them."""
     own = Identical.read(project.IDENTICAL, "dev").own
-    sample = pooled_sample(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), count_rows(project.PASSAGES), dev, own)
+    sample = pooled_sample(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), count_rows(project.PASSAGES), own)
     return sample, open_queries(project.queries("dev"), encoder)
 
 

@@ -160,7 +160,6 @@ class Chooser:
             (LENGTH, length, facts.passage_tokens),
         ):
             yield Change(name, size, f"{1 - tokens.longer(size):.0%} are read whole")
-        yield Change("untouched.passage_length", None, "the base model reads all that it can")
         yield Change(PAIR, wish[PAIR], "tokens of a query and a passage together")
 
     def _training(self, wish: Wish) -> Iterator[Change]:
@@ -172,8 +171,7 @@ class Chooser:
             yield Change(f"{section}.epochs", passes, f"{taken} steps")
             yield Change(f"{section}.batch_size", batch, "queries of a step")
         yield Change(f"{M_CE}.negatives", TEACHER_NEGATIVES, "passages beside a relevant one")
-        for section in (DPR, M_DE, "mgt.joint"):
-            yield Change(f"{section}.chunk_size", self._chunk(wish), "passages encoded at a time, as memory allows")
+        yield Change("encoder.chunk_size", self._chunk(wish), "passages encoded at a time, as memory allows")
 
     def _candidates(self, wish: Wish) -> Iterator[Change]:
         passages, first = self.facts.passages, self.base.train_cross_encoder.range_min
@@ -182,10 +180,8 @@ class Chooser:
         yield Change(SCORED, self._scored(wish), "training queries whose candidates M_ce scores, for M_de to train on")
         yield Change("bm25.depth", min(50, passages), "candidates for each training query")
         yield Change("mine_candidates.depth", depth, "candidates for each training query")
-        yield Change("pair.depth", min(self.base.pair.depth, depth), "at most mine_candidates.depth")
         yield Change(f"{M_CE}.range_min", min(first, last - 1), "rank from which its negatives are taken")
         yield Change(f"{M_CE}.range_max", last, "rank before which they end")
-        yield Change("denoise.range_min", 0, "rank from which M_ce looks for relevant passages without a label")
         yield Change("denoise.range_max", last, "rank before which it ends")
         yield Change(CANDIDATES, min(wish[CANDIDATES], last), "for each query; M_ce reads them, which takes time")
 
@@ -238,10 +234,8 @@ class Chooser:
         """What PAIR and Dual-Cross-Encoder need, so that they fit the same data."""
         asked = self._own("encoder.query_length", query_length(self.facts, self.machine.tokens))
         teacher = {} if self.base.pair.teacher is None else {"pair.teacher.max_length": wish[PAIR]}
-        lengths = {"max_length": wish[PAIR], "generator.passage_length": wish[LENGTH], "generator.query_length": asked}
+        lengths = {"max_length": wish[PAIR], "generator.query_length": asked}
         same = teacher | {f"dual_cross.{name}": value for name, value in lengths.items()}
-        for section in ("pair.pretrain", "pair.finetune", "dual_cross.pretrain", "dual_cross.finetune"):
-            same[f"{section}.chunk_size"] = self._chunk(wish)
         return (Change(name, value, "as in the main branch") for name, value in same.items())
 
     def _chunk(self, wish: Wish) -> int:

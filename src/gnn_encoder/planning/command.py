@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gnn_encoder.base.errors import UserError
+from gnn_encoder.data.prepare import HIDDEN
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.inspection.lengths import Lengths
 from gnn_encoder.inspection.survey import survey
@@ -27,7 +28,6 @@ FACTOR = 1.5  # by which a prediction may miss
 SAMPLE = 10_000  # most texts whose tokens are counted
 GPU_TOKENS = "encoder.batch_tokens=65536"  # no result depends on it
 UNKNOWN = 0.01  # share of unknown tokens from which the base model is said not to read the language
-CHUNKED = ("train_retriever", "train_dual_encoder", "mgt.joint")
 FEW_QUERIES, FEW_DEV = 300, 50  # training and dev queries
 
 
@@ -79,7 +79,7 @@ def _looked_at(params: Params, *, whole: bool = False) -> tuple[Facts, Machine]:
     encoder = params.encoder
     tokenizer = load_tokenizer(Source.of(encoder))
     found = survey(open_source(params.data), encoder, tokenizer, sample_size=SAMPLE, seed=params.seed)
-    facts = Facts.of(found, params.data, params.pair.unlabelled_fraction)
+    facts = Facts.of(found, params.data, HIDDEN)
     length, pair = encoder.passage_length, params.train_cross_encoder.max_length
     if whole:
         wish = best(facts, int(facts.passage_tokens.counts[-1]), params.retrieve.depth)
@@ -101,7 +101,7 @@ def _out_of_memory(of: Plan) -> Iterator[str]:
     """Trainings whose activations alone are more than the memory."""
     params, memory = of.params, of.machine.memory
     frozen, length = params.encoder.frozen_layers, params.encoder.passage_length
-    texts = {f"{name}.chunk_size": params.value(name).chunk_size for name in CHUNKED}
+    texts = {"encoder.chunk_size": params.encoder.chunk_size}
     kept = {name: count * of.machine.activations(length, frozen) for name, count in texts.items()}
     pair = of.machine.activations(params.train_cross_encoder.max_length, 0)
     for name, needed in (kept | {"train_cross_encoder.max_length": PAIRS_AT_A_TIME * pair}).items():

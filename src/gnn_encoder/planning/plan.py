@@ -72,7 +72,7 @@ def count(stage: Declared, at: Setting) -> Steps:
         case "prepare":
             return [("other", RECORD * (facts.passages + facts.available + at.judged))]
         case "untouched":
-            limit = min(params.untouched.passage_length or at.model.tokens, at.model.tokens)
+            limit = min(128, at.model.tokens)
             return [("read", at.passages(facts.passages, limit)), *indexed]
         case "bm25":
             scored = (facts.train + at.judged) * facts.passages
@@ -91,7 +91,7 @@ def count(stage: Declared, at: Setting) -> Steps:
         case "denoise":
             return [("read", at.pairs(at.scored * (params.denoise.candidates + facts.labels_a_query)))]
         case "pair_label":
-            scored = (facts.train + facts.unlabelled) * params.pair.candidates
+            scored = (facts.train + facts.unlabelled) * params.denoise.candidates
             return [*at.found(facts.unlabelled), ("read", at.pairs(scored))]
         case "generate_queries":  # each token that is written counts as one that is read
             written = facts.passages * params.dual_cross.generated
@@ -126,7 +126,7 @@ def count(stage: Declared, at: Setting) -> Steps:
 def _train_dual_encoder(at: Setting, section: Any, queries: int) -> Steps:
     batches = max(1, round(queries / section.batch_size))
     steps, size = steps_of(section.epochs, batches), -(-queries // batches)
-    return _contrastive(at, section.negatives, section.chunk_size, steps, size) + at.evaluations(
+    return _contrastive(at, section.negatives, at.params.encoder.chunk_size, steps, size) + at.evaluations(
         at.params.dev.evaluations
     )
 
@@ -163,7 +163,7 @@ def _train_no_gnn(at: Setting) -> Steps:
     mgt, section = at.params.mgt, at.params.train_no_gnn
     batches, size = mgt_steps(at.params, section, at.facts.train)
     steps = steps_of(section.epochs, batches)
-    trained = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, steps, size)
+    trained = _contrastive(at, mgt.negatives, at.params.encoder.chunk_size, steps, size)
     return trained + at.evaluations(steps // section.evaluate_every + 2)
 
 
@@ -184,19 +184,15 @@ def _train_mgt(at: Setting) -> Steps:
 
     (alone, _, passages), (joint, together, of_both) = phase(mgt.alone), phase(mgt.joint)
     scored = joint // mgt.joint.evaluate_every + 2 if joint else 0
-    seen = (
-        (alone // mgt.alone.evaluate_every + len(STARTS) + 4 + scored)
-        * edges(at.pool(at.params.dev.cached_passages))
-        / 3
-    )
+    seen = (alone // mgt.alone.evaluate_every + len(STARTS) + 4 + scored) * edges(at.pool(50_000)) / 3
     work = [
         ("gnn", alone * edges(passages) + joint * edges(of_both) + seen),
         ("read", at.queries(at.nodes + facts.dev)),
     ]
     if mgt.joint.softmax == "corpus":
-        asked, anew = at.queries(together), at.queries(min(facts.dev, at.params.dev.cached_queries))
-        again = at.again(asked, mgt.joint.chunk_size)
+        asked, anew = at.queries(together), at.queries(min(facts.dev, 2_000))
+        again = at.again(asked, at.params.encoder.chunk_size)
         return [*work, ("train", joint * asked), ("read", joint * again + scored * anew)]
     around = min(of_both * share, at.nodes)
-    encoded = _contrastive(at, mgt.negatives, mgt.joint.chunk_size, joint, together, around)
+    encoded = _contrastive(at, mgt.negatives, at.params.encoder.chunk_size, joint, together, around)
     return work + encoded + at.evaluations(scored)

@@ -3,6 +3,7 @@
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.planning.facts import Facts
 from gnn_encoder.planning.machine import Model
+from gnn_encoder.training.dev import DEPTH, WHOLE
 
 DISTINCT = 0.75  # share of BM25's and the untouched model's top passages of a query that are not in both
 # A kind of `machine.KINDS` and how many; "other" counts seconds, "lexical" passages that BM25 scores for a query.
@@ -30,7 +31,7 @@ class Setting:
         self.nodes = facts.nodes(params.build_graph.unlabelled)
         self.edges = self.nodes * params.build_graph.k
         self.around = max(around, self.edges / max(1, min(facts.passages, self.edges)))
-        asked, depth = min(facts.dev, params.dev.queries), min(params.dev.depth, facts.passages)
+        asked, depth = min(facts.dev, params.dev.queries), min(DEPTH, facts.passages)
         self.dev_pairs = round(2 * DISTINCT * asked * depth)
 
     def queries(self, count: float) -> float:
@@ -57,7 +58,7 @@ class Setting:
 
     def evaluations(self, times: int) -> Steps:
         """So many evaluations of an encoder that is being trained."""
-        asked, pool = min(self.facts.dev, self.params.dev.queries), self.pool(self.params.dev.passages)
+        asked, pool = min(self.facts.dev, self.params.dev.queries), self.pool(WHOLE)
         return [("read", times * (self.passages(pool) + self.queries(asked))), ("search", times * asked * pool)]
 
     def found(self, queries: int) -> Steps:

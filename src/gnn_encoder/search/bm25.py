@@ -30,6 +30,7 @@ from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
 from gnn_encoder.search.exact import least, of_scores, unpack
 
 ANALYSIS = "analysis.json"
+K1, B = 0.9, 0.4
 FEWEST = 64  # queries of a thread
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
@@ -81,7 +82,7 @@ class BM25Index:
         found = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
         if not tokenizer.word_to_id:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
-        index = bm25s.BM25(k1=section.k1, b=section.b, method="lucene", csc_backend="scipy")
+        index = bm25s.BM25(k1=K1, b=B, method="lucene", csc_backend="scipy")
         index.index((found, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
         return cls(how, tokenizer, index)
 

@@ -17,7 +17,7 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint, read_json, write_json
 from gnn_encoder.base.matrix import Matrix
-from gnn_encoder.pipeline.params import Encoder, Untouched
+from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.batches import Batch, embedding, pack_where_possible, token_states
 from gnn_encoder.text.device import autocast, device, working_dtype
 from gnn_encoder.text.inputs import Inputs, encode_rows
@@ -26,6 +26,7 @@ from gnn_encoder.text.tokens import Template, TextTokens, holds_passages
 
 log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"
+UNTOUCHED_LENGTH = 128  # most tokens of a passage that the base model as it comes reads; or as many as trained systems
 OF_QUERIES = ("shared", "temperature", "query_length", "query_prefix")  # settings that change no passage embedding
 ROUNDING = 1e-3  # most difference of two vectors of length 1 that are the same but for rounding
 AT_ONCE = 2_048  # padded tokens of a batch of queries that are given as texts
@@ -124,10 +125,11 @@ class DualEncoder(TextModel):
         ).to(device())
 
     @classmethod
-    def untouched(cls, params: Encoder, limits: Untouched) -> Self:
+    def untouched(cls, params: Encoder) -> Self:
         """The base model as it comes: used as its own files state, at the lengths that it can read.
 
-        What the files do not state is taken from `params`, and `limits` has the most tokens that it may read.
+        What the files do not state is taken from `params`. Of a passage it reads at most UNTOUCHED_LENGTH tokens, or as
+        many as the trained systems.
         """
         stated = read_stated(Source.of(params))
         encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
@@ -135,8 +137,8 @@ class DualEncoder(TextModel):
         query, passage = most or params.query_length, most or params.passage_length
         encoder.settings = replace(
             encoder.settings,
-            query_length=min(query, limits.query_length or query),
-            passage_length=min(passage, limits.passage_length or passage),
+            query_length=query,
+            passage_length=min(passage, max(UNTOUCHED_LENGTH, params.passage_length)),
         )
         return encoder
 

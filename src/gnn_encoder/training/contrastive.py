@@ -40,6 +40,7 @@ class Texts:
             together with the training query that the passage was drawn for.
         plain_share: of the passages that it would read together with a query, so many are read alone.
         batch_tokens: padded tokens that the encoder reads at a time.
+        chunk_size: with gradient it reads at a time what so many passages of most tokens have.
     """
 
     def __init__(
@@ -51,19 +52,17 @@ class Texts:
         *,
         plain_share: float = 0.0,
         batch_tokens: int = 2**31,
+        chunk_size: int = 2**31,
     ) -> None:
         self._template, self._settings = encoder.template, encoder.settings
         self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
-        self._plain_share, self.batch_tokens = plain_share, batch_tokens
+        self._plain_share, self.batch_tokens, self._chunk_size = plain_share, batch_tokens, chunk_size
 
-    def represented(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_size: int) -> Representations:
-        """Embeddings of a batch, which pass their gradient on to `encode`'s parameters.
-
-        With gradient it encodes at a time what `chunk_size` passages of most tokens have.
-        """
+    def represented(self, encode: Callable[[Batch], Tensor], batch: Batch) -> Representations:
+        """Embeddings of a batch, which pass their gradient on to `encode`'s parameters."""
         longest = self._settings.pair_length or self._settings.passage_length
         encode_parts = partial(encode_by_length, encode, batch_tokens=self.batch_tokens)
-        return Representations(encode_parts, batch, chunk_size * padded(longest))
+        return Representations(encode_parts, batch, self._chunk_size * padded(longest))
 
     def queries(self, rows: Rows) -> Batch:
         """Queries by row, padded."""
@@ -99,14 +98,14 @@ def chunks(rows: Rows, size: int) -> list[Rows]:
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
-def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
+def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows) -> Representations:
     """E_Q of some queries."""
-    return texts.represented(encoder.encode_queries, texts.queries(rows), chunk_size)
+    return texts.represented(encoder.encode_queries, texts.queries(rows))
 
 
-def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows, chunk_size: int) -> Representations:
+def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows) -> Representations:
     """E_P of some passages, read alone."""
-    return texts.represented(encoder.encode_passages, texts.passages(rows), chunk_size)
+    return texts.represented(encoder.encode_passages, texts.passages(rows))
 
 
 def batch_loss(
@@ -201,12 +200,12 @@ class Batches:
 
 
 def contrastive_step(
-    encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, chunk_size: int, alpha: float = 0.0
+    encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, *, alpha: float = 0.0
 ) -> float:
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
     asked, places = local_part(batch)
-    queries = represent_queries(encoder, texts, batch.queries[asked], chunk_size)
-    passages = texts.represented(encoder.encode_passages, texts.passages_of(batch, places), chunk_size)
+    queries = represent_queries(encoder, texts, batch.queries[asked])
+    passages = texts.represented(encoder.encode_passages, texts.passages_of(batch, places))
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
     queries.backward()
@@ -249,5 +248,5 @@ class ContrastiveTask:
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
-        batch, size = self._batches.draw(self._examples, number, self._settings.negatives), self._settings.chunk_size
-        return contrastive_step(self._encoder, self._texts, batch, self._examples, size, self._alpha)
+        batch = self._batches.draw(self._examples, number, self._settings.negatives)
+        return contrastive_step(self._encoder, self._texts, batch, self._examples, alpha=self._alpha)

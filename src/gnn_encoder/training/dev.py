@@ -8,7 +8,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.pipeline.params import Dev
+
+DEPTH = 10  # passages that a dev query adds to a pool; the systems that make it share them
+WHOLE = 2_000  # a corpus of at most so many passages is ranked whole
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,10 @@ def dev_sample(
     return DevSample(queries, pool, among(pairs), None if own is None or own.is_empty() else among(own))
 
 
-def pooled_sample(found: pl.DataFrame, n_passages: int, dev: Dev, own: pl.DataFrame | None = None) -> DevSample:
+def pooled_sample(found: pl.DataFrame, n_passages: int, own: pl.DataFrame | None = None) -> DevSample:
     """The sample of trainings that have no passage matrix of their start: a DEV_CANDIDATES table makes its pool."""
     queries, passages = found["query"].unique().sort().to_numpy().astype(np.int64), found["passage"].to_numpy()
-    return dev_sample(queries, found.filter("relevant"), ranked(passages, n_passages, dev.passages), own)
+    return dev_sample(queries, found.filter("relevant"), ranked(passages, n_passages, WHOLE), own)
 
 
 def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, limit: int) -> NDArray[np.integer[Any]]:

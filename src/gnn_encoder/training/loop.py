@@ -24,6 +24,7 @@ from gnn_encoder.training.collectives import sum_gradients, sum_value
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most
 CLIP = 1.0
+WARMUP = 0.1  # share of the steps over which learning rates rise
 M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, 2**31 - 1  # <malloc.h>
 
 History = list[dict[str, Any]]
@@ -56,7 +57,6 @@ class Settings:
     """How a task is optimised."""
 
     name: str  # the phase's name in the history
-    warmup: float  # share of the steps over which learning rates rise
     seed: int
     evaluate_every: int | None = None  # steps between evaluations; None: never, and the last weights are the result
     patience: int = 1  # evaluations without a better score before training stops
@@ -68,9 +68,9 @@ def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
     return {"params": [p for p in module.parameters() if p.requires_grad], "lr": learning_rate}
 
 
-def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """Factor of the learning rate: linear warm-up over `warmup * steps` steps, then linear decay to zero at `steps`."""
-    rising = warmup * steps
+def rate_factor(step: int, steps: int) -> float:
+    """Factor of the learning rate: linear warm-up over `WARMUP * steps` steps, then linear decay to zero at `steps`."""
+    rising = WARMUP * steps
     if step < rising:
         return (step + 1) / (rising + 1)
     return (steps - step) / max(1.0, steps - rising)
@@ -98,7 +98,7 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
         while run.step < len(task) and not run.stopped:
             _seed(settings.seed, run.step)
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = rate * rate_factor(run.step, len(task), settings.warmup)
+                group["lr"] = rate * rate_factor(run.step, len(task))
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
             _check(loss, settings.title, run.step)
@@ -127,8 +127,8 @@ def fit_evenly(
 
     They are spread evenly over the steps, and none of them stops training.
     """
-    every, warmup = max(1, math.ceil(len(task) / (evaluations - 1))), settings.warmup
-    how = Settings(name=name, title=title, warmup=warmup, seed=seed, evaluate_every=every, patience=evaluations)
+    every = max(1, math.ceil(len(task) / (evaluations - 1)))
+    how = Settings(name=name, title=title, seed=seed, evaluate_every=every, patience=evaluations)
     return fit(task, [parameter_group(module, settings.learning_rate)], how, folder)
 
 
