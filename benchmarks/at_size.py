@@ -16,14 +16,16 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import harness
-from memory import Use, run_stage
 
 # Nothing heavy is imported before the stages have run: a child's account begins with what its parent held.
+FIELDS = {"RssAnon": "anonymous_mib", "RssFile": "mapped_mib"}
 SIZES = [100_000, 300_000, 1_000_000]
 STAGES = [
     *("prepare", "untouched", "bm25", "train_dual_encoder retriever", "cache_passages retriever", "mine_candidates"),
@@ -39,6 +41,48 @@ PASSAGE_WORDS, QUERY_WORDS, COMMON = 30, 6, 33  # Zipf's law without its first w
 HIDDEN, PART = 384, 10_000
 DEV, TEST = 500, SEARCHES
 ALLOWED_GROWTH, ALLOWED_SLOWNESS = 0.10, 1.3
+
+
+@dataclass
+class Use:
+    """What one process needed."""
+
+    peak_mib: float
+    anonymous_mib: float
+    mapped_mib: float
+    seconds: float
+
+
+def run_stage(command: list[str], folder: Path) -> Use:
+    """Run a process to its end and take its account."""
+    start = time.perf_counter()
+    log = folder / "stage.log"
+    with log.open("w") as file:
+        process = subprocess.Popen(command, cwd=folder, stdout=file, stderr=file)
+    peaks = dict.fromkeys(FIELDS.values(), 0.0)
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(process.pid, peaks, ended))
+    watcher.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    taken = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    ended.set()
+    watcher.join()
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{log.read_text()[-2000:]}")
+    return Use(peak_mib=usage.ru_maxrss / 1024, seconds=taken, **peaks)
+
+
+def _watch(pid: int, peaks: dict[str, float], ended: threading.Event) -> None:
+    while not ended.wait(0.02):
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name in FIELDS:
+                peaks[FIELDS[name]] = max(peaks[FIELDS[name]], int(value.split()[0]) / 1024)
 
 
 def write_project(folder: Path, n_passages: int, n_queries: int) -> None:

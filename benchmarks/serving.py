@@ -52,7 +52,30 @@ def ours(port: int) -> list[str]:
 
 def peer(port: int, exported: Path) -> list[str]:
     """The command that starts the peer."""
-    return [sys.executable, str(Path(__file__).with_name("serving_peer.py")), str(exported), str(port)]
+    return [sys.executable, __file__, "--peer", str(exported), str(port)]
+
+
+def run_peer(model: str, port: int) -> None:
+    """A plain FastAPI around `SentenceTransformer.encode` and FAISS, as tutorials write it."""
+    import faiss
+    import uvicorn
+    from fastapi import FastAPI
+    from sentence_transformers import SentenceTransformer
+
+    app = FastAPI()
+    encoder = SentenceTransformer(model, device="cpu")
+    index = faiss.read_index(str(Path("data") / "indexes" / SYSTEM / "index.faiss"))
+    passages = pl.read_parquet(Path("data") / "prepared" / "passages.parquet").to_dicts()
+
+    @app.get("/search")
+    def search(query: str, k: int = 10) -> dict[str, object]:
+        vectors = encoder.encode([query])
+        scores, rows = index.search(vectors, k)
+        found = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
+        hits = [{"rank": rank, "score": score, **passages[row]} for rank, (row, score) in enumerate(found, 1)]
+        return {"query": query, "hits": hits}
+
+    uvicorn.run(app, port=port, log_level="warning", access_log=False)
 
 
 @contextmanager
@@ -226,6 +249,8 @@ def tell(sides: dict[str, dict[int, dict[str, float]]], alike: float, soaked: di
         print(f"soak: {soaked['requests']} requests, memory {100 * float(str(soaked['growth'])):+.1f}%: {verdict}")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["--peer"]:
+    run_peer(sys.argv[2], int(sys.argv[3]))
+elif __name__ == "__main__":
     with report_errors():
         main()
